@@ -1,0 +1,68 @@
+"""What every test gets: a marker that its processes inherit, and a check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKER = "TUNER_TEST_SESSION"
+DEADLINE_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of measured data that lies beside a checkout; tests that need it skip without it."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no ../shared/data beside this checkout")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Integration tests inherit a marker; whoever still carries it afterwards fails the test."""
+    if request.node.get_closest_marker("integration") is None:
+        yield
+        return
+    value = uuid.uuid4().hex
+    monkeypatch.setenv(MARKER, value)
+    with tempfile.TemporaryDirectory(prefix="tn-") as folder:  # short: unix sockets live below it
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setenv("TUNER_LOCK", str(Path(folder) / "lock"))
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield
+        left = _wait_until_gone(value)
+        assert not left, f"processes left behind: {left}"
+        leftovers = [str(path) for path in Path(folder).rglob("*") if path.is_socket()]
+        assert not leftovers, f"sockets left behind: {leftovers}"
+
+
+def _wait_until_gone(value: str) -> dict[int, str]:
+    deadline = time.monotonic() + DEADLINE_S
+    while left := _carrying(value):
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+    return {}
+
+
+def _carrying(value: str) -> dict[int, str]:
+    """pid -> command line of every living process with the marker, this one left out."""
+    wanted = f"{MARKER}={value}".encode()
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue  # ended meanwhile, or not ours to read
+    return found

@@ -1,0 +1,3 @@
+"""tuner finds the right split of a Python worker service into processes and threads."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,97 @@
+"""Layouts, and the grids of layouts that a number of cores gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.core.errors import ConfigError
+
+_LAYOUT = re.compile(r"(?P<processes>\d+)x(?P<threads>\d+)(?:@(?P<variant>[A-Za-z0-9][A-Za-z0-9._+-]*))?")
+_EXAMPLE = "Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT."
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Layout:
+    """One point of the grid: so many processes, each of so many threads, in one variant of the service."""
+
+    processes: int  #: worker processes, at least 1
+    threads: int  #: threads in each process, at least 1
+    variant: str = ""  #: a further axis by name (pool, interpreter); empty for the service as it is
+
+    def __post_init__(self) -> None:
+        if min(self.processes, self.threads) < 1:
+            raise ConfigError(f"layout {self} has nothing to run", hint="Use counts of 1 or more.")
+
+    @property
+    def total_threads(self) -> int:
+        """Threads in all processes together."""
+        return self.processes * self.threads
+
+    def __str__(self) -> str:
+        plain = f"{self.processes}x{self.threads}"
+        return f"{plain}@{self.variant}" if self.variant else plain
+
+
+def parse_layout(text: str) -> Layout:
+    """Read a layout as people write it: ``4x6`` or ``4x6@threads``.
+
+    Raises:
+        ConfigError: *text* is not a layout, or one of its counts is 0.
+    """
+    match = _LAYOUT.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is not a layout", hint=_EXAMPLE)
+    return Layout(int(match["processes"]), int(match["threads"]), match["variant"] or "")
+
+
+def parse_layouts(text: str) -> list[Layout]:
+    """Read a comma-separated list of layouts; the order is kept.
+
+    Raises:
+        ConfigError: one is not a layout, one is named twice, or there is none.
+    """
+    layouts = [parse_layout(part) for part in text.split(",") if part.strip()]
+    if not layouts:
+        raise ConfigError("no layout is named", hint=_EXAMPLE)
+    for layout in layouts:
+        if layouts.count(layout) > 1:
+            raise ConfigError(f"layout {layout} is named twice", hint="Name each layout once.")
+    return layouts
+
+
+def divisors_grid(cores: int) -> list[Layout]:
+    """Processes in the divisors of *cores*, threads so that the total is half, once or twice the cores.
+
+    24 cores give 22 layouts. An odd number of cores rounds its half down; one core has no half.
+    """
+    totals = [total for total in (cores // 2, cores, 2 * cores) if total >= 1]
+    return _with_totals(_divisors(cores), totals)
+
+
+def small_grid(cores: int) -> list[Layout]:
+    """Processes in the divisors of *cores*, one thread per core in all."""
+    return _with_totals(_divisors(cores), [cores])
+
+
+def full_grid(cores: int) -> list[Layout]:
+    """Every layout of at most *cores* processes and at most two threads per core in all."""
+    return [
+        Layout(processes, threads)
+        for processes in range(1, cores + 1)
+        for threads in range(1, 2 * cores // processes + 1)
+    ]
+
+
+GRIDS = {"small": small_grid, "divisors": divisors_grid, "full": full_grid}  #: grid name -> (cores -> layouts)
+
+
+def _divisors(n: int) -> list[int]:
+    return [candidate for candidate in range(1, n + 1) if n % candidate == 0]
+
+
+def _with_totals(processes: Sequence[int], totals: Sequence[int]) -> list[Layout]:
+    return sorted(
+        {Layout(count, total // count) for count in processes for total in totals if total % count == 0}
+    )

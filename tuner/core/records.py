@@ -1,0 +1,71 @@
+"""What a study keeps: of itself, of each launch, of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.core.layout import Layout
+from tuner.core.window import VoidReason
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """A study as it was asked for and where it ran; fixed from its first moment."""
+
+    service: str  #: the name that exports and marks carry
+    strategy: str  #: "all"
+    layouts: tuple[Layout, ...]
+    cores: int  #: the cores the layouts are for
+    box_cores: float  #: what the box really offered (affinity, cgroup quota)
+    window_s: float
+    warmup_s: float | None  #: None: found per launch
+    n_blocks: int  #: how often each layout is to be launched
+    windows_per_launch: int
+    seed: int
+    budget_s: float | None
+    created_wall_s: float
+    config: str  #: the settings as canonical JSON
+    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, spawn path, git revision ...
+    schema_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """One start of one layout."""
+
+    block: int  #: 0, 1, ...
+    position: int  #: place in its block, 0, 1, ...
+    layout: Layout
+    box: str  #: the host it ran on
+    started_wall_s: float
+    running_after_s: float | None  #: from start until supervisord had every process RUNNING
+    warmup_s: float | None  #: from RUNNING until the first window began
+    settled: bool | None  #: False: warm-up was cut at its cap; None: not reached
+    error: str | None = None  #: why the launch gave no window
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRecord:
+    """A window without its samples: what ranking needs, 100 000 of them at a time."""
+
+    launch_id: int
+    block: int
+    layout: Layout
+    box: str
+    index: int
+    attempt: int
+    started_wall_s: float
+    length_s: float
+    n_done: int
+    n_failed: int
+    load1_mean: float
+    load1_max: float
+    n_active_mean: float | None
+    service_cpu_s: float
+    tuner_cpu_s: float
+    backend_cpu_s: float
+    foreign_cpu_s: float
+    steal_s: float
+    pss_bytes: float | None
+    void: tuple[VoidReason, ...]

@@ -1,0 +1,167 @@
+"""What the study needs from the outside world, in the study's words. Adapters keep these promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+
+
+class Clock(Protocol):
+    """Time. ``monotonic_s`` orders and measures; ``wall_s`` labels."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+
+    def wall_s(self) -> float:
+        """Seconds since 1970."""
+
+    def sleep_until(self, at_s: float) -> None:
+        """Return when ``monotonic_s()`` is *at_s* or later; at once if it already is."""
+
+
+class Launch(Protocol):
+    """A layout that runs."""
+
+    @property
+    def running_after_s(self) -> float:
+        """Seconds from the start until every process was RUNNING."""
+
+    def worker_pids(self) -> frozenset[int]:
+        """The worker processes that supervisord started, as far as they are alive."""
+
+    def overhead_pids(self) -> frozenset[int]:
+        """supervisord and guardian: alive, and not part of the service."""
+
+    def problems(self) -> Sequence[VoidReason]:
+        """What is not as the layout asks: a process that died or was replaced, a wrong number of threads.
+
+        Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer.
+        """
+
+
+class Launcher(Protocol):
+    """Starts layouts, and leaves nothing behind."""
+
+    def running(self, layout: Layout, environment: Mapping[str, str]) -> AbstractContextManager[Launch]:
+        """Run *layout* inside the ``with`` block, with *environment* added to the workers'; stop it on any exit.
+
+        Raises:
+            MeasurementError: a worker died at start; says its exit code and last log lines.
+            ConfigError: the command cannot be run at all (missing, not executable).
+        """
+
+
+class Counting(Protocol):
+    """A probe that watches one launch."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the workers must find in their environment to be counted."""
+
+    def read(self) -> Reading:
+        """The counts up to now; totals never go down within a launch."""
+
+
+class Probe(Protocol):
+    """Counts finished items from outside the service."""
+
+    def counting(self, layout: Layout) -> AbstractContextManager[Counting]:
+        """Watch one launch of *layout*, from before it starts until after it stopped."""
+
+
+class Feeder(Protocol):
+    """Keeps the service supplied with items."""
+
+    def feeding(self, layout: Layout) -> AbstractContextManager[None]:
+        """Supply one launch; what belongs to it is gone afterwards. ConfigError when the source cannot be used."""
+
+    def is_dry(self) -> bool:
+        """Whether the source has run out of items just now."""
+
+    def pids(self) -> frozenset[int]:
+        """Processes of the feeder, to account their CPU to tuner."""
+
+
+class Watch(Protocol):
+    """The box, seen while one launch runs."""
+
+    def sample(self, reading: Reading) -> Sample:
+        """Load and active count now, beside what the probe just read. Called every second: cheap."""
+
+    def usage(self) -> Usage:
+        """CPU, memory, pressure now."""
+
+
+class Sampler(Protocol):
+    """Looks at the box."""
+
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
+        """Watch the box and *launch*'s process tree; *extra_pids* (the feeder) count as tuner's own."""
+
+
+class Hooks(Protocol):
+    """Commands that the user wants run at certain moments."""
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        """Run the commands of *event*: before_study, after_study, before_launch, after_launch, before_window,
+        after_window, finished. *facts* reach them as ``TUNER_...`` environment variables.
+
+        Raises:
+            MeasurementError: one failed; for ``finished`` it only warns.
+        """
+
+
+class Store(Protocol):
+    """The study's one file: append-only, one commit per window."""
+
+    def study(self) -> StudyRecord:
+        """What was asked for."""
+
+    def add_launch(self, launch: LaunchRecord) -> int:
+        """Keep *launch* and return its id."""
+
+    def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:
+        """Keep what became of the launch (warm-up, error)."""
+
+    def add_window(self, launch_id: int, window: Window) -> None:
+        """Keep *window* with its samples, in one commit."""
+
+    def launches(self) -> Sequence[tuple[int, LaunchRecord]]:
+        """Every launch with its id, in the order they were started."""
+
+    def windows(self) -> Sequence[WindowRecord]:
+        """Every window, void ones included, in the order they were taken."""
+
+    def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:
+        """The one-second samples of one window, in time order."""
+
+
+class Progress(Protocol):
+    """Tells the person at the terminal how the study goes. Never raises."""
+
+    def launch_started(self, layout: Layout, block: int, position: int, remaining_s: float | None) -> None:
+        """A layout is being started; *remaining_s* is the study's expected rest, None when unknown."""
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:
+        """Every second of warm-up."""
+
+    def sampled(self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float) -> None:
+        """Every second of a window."""
+
+    def window_taken(self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None) -> None:
+        """A window is in the file, void or not."""
+
+    def warning(self, slug: str, text: str) -> None:
+        """Something the reader should know; docs/messages.md explains *slug*."""
+
+
+class Stop(Protocol):
+    """Whether somebody wants the study to end."""
+
+    def requested(self) -> bool:
+        """True after the first Ctrl-C or SIGTERM: finish this window. The second one raises KeyboardInterrupt."""

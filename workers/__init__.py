@@ -1,0 +1,1 @@
+"""Worker services that come with tuner; installed as ``tuner_workers``."""
