@@ -1,0 +1,49 @@
+"""How a worker service is started in a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.core.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A service as a study runs it: one command per process, the same for every layout but for its fields.
+
+    In *command* and in the values of *environment* these fields are filled in: ``{processes}``, ``{threads}``,
+    ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``. ``{{`` and ``}}`` stand for braces. Besides, each worker
+    finds TUNER_PROCESSES, TUNER_THREADS, TUNER_PROCESS and TUNER_VARIANT in its environment.
+    """
+
+    name: str  #: names the study, its marks in a runbook, its exports
+    command: tuple[str, ...]  #: an argument list; never through a shell
+    environment: Mapping[str, str] = field(default_factory=dict)  #: added to tuner's own
+    directory: str | None = None  #: where it runs; None: tuner's current folder
+    user: str | None = None  #: run as this user (tuner must be root)
+    stop_signal: str = "TERM"
+    stop_wait_s: float = 60.0  #: then KILL
+    stop_as_group: bool = False  #: signal the whole process group (shell wrappers); loses work with Celery, dramatiq
+    max_extra_threads: int | None = None  #: OS threads a process may have beyond the layout's; None: not checked
+    limits: Mapping[str, int] = field(default_factory=dict)  #: resource limits by name (nofile, as, core, cpu ...)
+
+    def command_line(self, layout: Layout, process: int, cores: int) -> tuple[str, ...]:
+        """The argument list of process number *process* (from 0) of *layout*."""
+        return tuple(part.format(**_fields(layout, process, cores)) for part in self.command)
+
+    def environment_of(self, layout: Layout, process: int, cores: int) -> dict[str, str]:
+        """What is added to the environment of process number *process* (from 0) of *layout*."""
+        fields = _fields(layout, process, cores)
+        own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}
+        return {**own, **{name: value.format(**fields) for name, value in self.environment.items()}}
+
+
+def _fields(layout: Layout, process: int, cores: int) -> dict[str, int | str]:
+    return {
+        "processes": layout.processes,
+        "threads": layout.threads,
+        "process": process,
+        "variant": layout.variant,
+        "cores": cores,
+    }
