@@ -1,0 +1,68 @@
+# The two commands of a newcomer are `make grid` and `make test`; each one sets up .venv first.
+# Needed beforehand: Python 3.11 to 3.13 with its venv module, make, a C compiler. `make preflight` says what is missing.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml meson.build $(shell find tuner workers -type f ! -name '*.pyc' 2>/dev/null)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help grid test test-all check format preflight wheel clean
+
+help:  ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+grid: STUDY ?= crash_processor-$(shell date +%Y%m%d-%H%M%S).tuner.db
+grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, about three minutes
+	$(BIN)/tuner grid --quick --study "$(STUDY)"
+	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md
+
+test: check  ## linters, types, every test but the long ones
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "not long"
+
+test-all: test  ## the long tests too, and the fast ones on every Python that is installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m long
+	@versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
+	[ -z "$$versions" ] || export PYENV_VERSION="$$versions"; \
+	"$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters
+
+check: $(VENV)/.installed-dev  ## linters, types, import directions
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## let the formatter do it
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+wheel: $(VENV)/.dev  ## sdist and wheel into dist/
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation
+
+preflight:
+	@deploy/preflight.sh >/dev/null
+
+# The virtual environment, the locked packages, then tuner itself with its C part. Stamps say what is done.
+$(VENV)/.run: requirements/run.txt requirements/build.txt deploy/preflight.sh
+	python=$$(deploy/preflight.sh) && "$$python" -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements/run.txt -r requirements/build.txt
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	touch $@
+
+define install_tuner
+PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install --quiet --no-deps --no-build-isolation --force-reinstall .
+touch $(VENV)/.installed
+endef
+
+$(VENV)/.installed: $(VENV)/.run $(SOURCES)
+	$(install_tuner)
+
+$(VENV)/.installed-dev: $(VENV)/.dev $(SOURCES)
+	$(install_tuner)
+	touch $@
+
+clean:  ## take away what was built here
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
