@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.core.layout import Layout
@@ -37,10 +38,12 @@ class Launch(Protocol):
     def overhead_pids(self) -> frozenset[int]:
         """supervisord and guardian: alive, and not part of the service."""
 
-    def problems(self) -> Sequence[VoidReason]:
+    def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is not as the layout asks: a process that died or was replaced, a wrong number of threads.
 
-        Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer.
+        Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer. *threads* False
+        leaves the thread counts out and forgets nothing: the study asks so during warm-up, when threads may still
+        be starting.
         """
 
 
@@ -109,11 +112,25 @@ class Hooks(Protocol):
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Run the commands of *event*: before_study, after_study, before_launch, after_launch, before_window,
-        after_window, finished. *facts* reach them as ``TUNER_...`` environment variables.
+        after_window, finished. *facts* (names in lower case: ``layout``, ``block``) reach them as ``TUNER_...``
+        environment variables (``TUNER_LAYOUT``).
 
         Raises:
             MeasurementError: one failed; for ``finished`` it only warns.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One box to measure on, as its adapters see it: all that taking a window needs."""
+
+    name: str  #: the host; blocks and windows carry it
+    clock: Clock
+    launcher: Launcher
+    probe: Probe
+    feeder: Feeder
+    sampler: Sampler
+    hooks: Hooks
 
 
 class Store(Protocol):
@@ -139,6 +156,9 @@ class Store(Protocol):
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:
         """The one-second samples of one window, in time order."""
+
+    def window(self, launch_id: int, index: int, attempt: int) -> Window:
+        """One window with everything that was seen in it; its times to the microsecond."""
 
 
 class Progress(Protocol):

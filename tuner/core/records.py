@@ -9,6 +9,9 @@ from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
 
+WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
+
+
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
     """A study as it was asked for and where it ran; fixed from its first moment."""
@@ -26,6 +29,9 @@ class StudyRecord:
     budget_s: float | None
     created_wall_s: float
     config: str  #: the settings as canonical JSON
+    max_attempts: int = 3  #: launches of a cell, and tries of a window, before the cell stays void
+    warmup_cap_s: float = 300.0  #: a launch that has not settled by then is measured all the same, and marked
+    warms_cache: bool = True  #: begin with one launch that is discarded, so that the page cache is warm for all
     provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, spawn path, git revision ...
     schema_version: int = 1
 
@@ -34,15 +40,17 @@ class StudyRecord:
 class LaunchRecord:
     """One start of one layout."""
 
-    block: int  #: 0, 1, ...
+    block: int  #: 0, 1, ...; WARMING_BLOCK for the first launch that only warms the page cache
     position: int  #: place in its block, 0, 1, ...
+    attempt: int  #: 1, 2, ...: a launch that failed or was spoilt is made again; one cut off keeps its number
     layout: Layout
     box: str  #: the host it ran on
     started_wall_s: float
     running_after_s: float | None  #: from start until supervisord had every process RUNNING
     warmup_s: float | None  #: from RUNNING until the first window began
-    settled: bool | None  #: False: warm-up was cut at its cap; None: not reached
-    error: str | None = None  #: why the launch gave no window
+    settled: bool | None  #: False: warm-up was cut at its cap; None: not judged (of fixed length) or not reached
+    error: str | None = None  #: why the launch failed or was spoilt
+    ended_wall_s: float | None = None  #: when it was stopped and gone; None: it runs, or was cut off
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,10 @@
+"""The controlled study: next layout, launch, warm up, window, store, decide. Speaks to ports only.
+
+``run_study`` is what a command calls, for a new study and for one that was cut off alike: what the store already
+holds is not measured again.
+"""
+
+from tuner.study.outcome import StudyOutcome
+from tuner.study.run import run_study
+
+__all__ = ["StudyOutcome", "run_study"]

@@ -1,0 +1,35 @@
+"""How a study ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.core.layout import Layout
+
+DONE, NOTHING_MEASURED, WEAKER_THAN_ASKED, INTERRUPTED = 0, 3, 5, 130
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOutcome:
+    """What was reached of what was asked for, over all sessions of the study."""
+
+    n_blocks_planned: int
+    n_blocks_done: int  #: every cell of these was tried to its end
+    n_windows: int  #: that count
+    n_void: int
+    n_launches_failed: int
+    left_out: tuple[Layout, ...]  #: failed at every attempt of the first block
+    void_cells: tuple[tuple[int, Layout], ...]  #: block and layout of what was tried and has a window missing
+    out_of_budget: bool
+    interrupted: bool
+
+    @property
+    def exit_code(self) -> int:
+        """130 interrupted; 3 nothing could be measured; 5 less than asked for; 0 done."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.n_windows == 0:
+            return NOTHING_MEASURED
+        if self.out_of_budget or self.left_out or self.void_cells:
+            return WEAKER_THAN_ASKED
+        return DONE
