@@ -12,6 +12,13 @@ from dataclasses import dataclass
 from tabulate import tabulate, tabulate_formats
 
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would run such a cell
 
 
@@ -90,7 +97,7 @@ def _no_formula(cell: str) -> str:
 
 
 def _tabulate_name(fmt: str) -> str:
-    # "github" writes no alignment colons; "pipe" is the same table with them. "html" escapes in tabulate itself.
+    # "github" writes no alignment colons, "pipe" does; "html" would escape a second time.
     return {"markdown": "pipe", "html": "unsafehtml"}.get(fmt, fmt)
 
 
@@ -121,14 +128,7 @@ def _escape_markdown(text: str) -> str:
 
 
 def _escape_latex(text: str) -> str:
-    names = {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    }
-    return re.sub(r"[\\~^<>&%$#_{}]", lambda match: names.get(match[0], "\\" + match[0]), _plain(text))
+    return re.sub(r"[\\~^<>&%$#_{}]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _plain(text))
 
 
 def _escape_html(text: str) -> str:

@@ -94,7 +94,8 @@ def marks(service: str, fmt: str) -> tuple[str, str]:
 def updated(text: str, section: str, *, service: str, fmt: str, name: str) -> str:
     """The runbook *text* with *section* between the marks of *service*; added at the end when there are none.
 
-    Line ends stay those of the runbook; what lies outside the marks stays byte for byte. *name* is the runbook's, for errors.
+    Line ends stay those of the runbook; what lies outside the marks stays byte for byte. *name* is the
+    runbook's, for errors.
 
     Raises:
         ConfigError: one mark without the other, a mark twice, or in the wrong order.
