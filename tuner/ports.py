@@ -96,8 +96,9 @@ class Watch(Protocol):
     def sample(self, reading: Reading) -> Sample:
         """Load and active count now, beside what the probe just read. Called every second: cheap."""
 
-    def usage(self) -> Usage:
-        """CPU, memory, pressure now."""
+    def usage(self, *, closing: bool = False) -> Usage:
+        """CPU, memory, pressure now. *closing*: a window ends here, so what is too dear to take within one
+        (PSS) is taken, after everything else."""
 
 
 class Sampler(Protocol):
