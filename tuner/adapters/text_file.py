@@ -1,0 +1,75 @@
+"""Text files that people also edit: read exactly, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from tuner.core.errors import ConfigError
+
+
+def read_text(path: Path) -> str | None:
+    """The text of *path*, line ends as they are; None when there is no such file.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: byte {error.start + 1} is not UTF-8", hint="Save the file as UTF-8."
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Make *text* the content of *path*, keeping its owner, mode and, when it is a link, the link.
+
+    A reader sees the old text or the new one, never a part; on an error the old text stays.
+
+    Raises:
+        ConfigError: the folder or disk does not take it.
+    """
+    target = path.resolve()  # a link stays a link: what it points to is replaced
+    temporary: str | None = None
+    try:
+        before = _stat_or_none(target)
+        if before is not None and not os.access(target, os.W_OK):
+            raise PermissionError(13, "no permission to write it")
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, stat.S_IMODE(before.st_mode) if before else 0o666 & ~_umask())
+        if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+            with contextlib.suppress(PermissionError):  # only root may give a file away; the mode is kept
+                os.chown(temporary, before.st_uid, before.st_gid)
+        os.replace(temporary, target)
+        temporary = None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}; it is unchanged") from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def _stat_or_none(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
