@@ -1,0 +1,82 @@
+"""The probe for workers that count by themselves, with ``tuner.probe.counter``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.window import Reading
+from tuner.ports import Clock
+from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader
+
+
+class CounterProbe:
+    """Reads the memory-mapped counters of every worker process; a folder of its own for each launch.
+
+    Args:
+        clock: what readings are stamped with.
+        folder_root: where the launch's folder is made, and removed afterwards. On tmpfs nothing is written back.
+        owner: user and group id the workers run as, when not tuner's own.
+    """
+
+    def __init__(self, clock: Clock, folder_root: Path, owner: tuple[int, int] | None = None) -> None:
+        self._clock = clock
+        self._folder_root = folder_root
+        self._owner = owner
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[CounterCounting]:
+        """Watch one launch; the folder lives as long as the ``with`` block."""
+        try:
+            folder = tempfile.TemporaryDirectory(
+                prefix=f"count-{layout.processes}x{layout.threads}-", dir=self._folder_root
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"cannot make a folder for counters in {self._folder_root}: {error.strerror}",
+                hint="Free or unlock that file system, or set TMPDIR to another one.",
+            ) from error
+        with folder as name, Reader(name) as reader:
+            if self._owner is not None:
+                os.chown(name, *self._owner)
+            yield CounterCounting(self._clock, Path(name), reader)
+
+
+class CounterCounting:
+    """The counters of one launch."""
+
+    def __init__(self, clock: Clock, folder: Path, reader: Reader) -> None:
+        self._clock = clock
+        self._folder = folder
+        self._reader = reader
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Names the folder to the workers."""
+        return {DIRECTORY_VARIABLE: str(self._folder)}
+
+    def read(self) -> Reading:
+        """Add up all slots of all processes, those that ended included.
+
+        Raises:
+            MeasurementError: a counter is of another version, damaged or unreadable.
+        """
+        at_s = self._clock.monotonic_s()
+        try:
+            totals = self._reader.totals()
+        except CounterError as error:
+            raise MeasurementError(str(error)) from error
+        return Reading(
+            at_s=at_s,
+            n_done_total=totals.n_done,
+            n_failed_total=totals.n_failed,
+            python_cpu_ns_total=totals.python_cpu_ns,
+            child_cpu_ns_total=totals.child_cpu_ns,
+            waiting_ns_total=totals.waiting_ns,
+            n_slots=totals.n_slots,
+        )

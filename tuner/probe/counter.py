@@ -1,0 +1,414 @@
+"""Counts finished items inside a worker, where tuner can read them from outside.
+
+Each process has one memory-mapped file, each thread one slot in it. Standard library only, Python 3.8 or newer,
+no import from tuner: this file may be copied into any interpreter. It alone knows the byte layout::
+
+    header (64 bytes)   0  magic b"tunercnt", written last: while it is 0 the file is being created
+                        8  version of this layout
+                       16  pid of the process that writes
+                       24  its start time in clock ticks since boot (field 22 of /proc/PID/stat)
+                       32  slots handed out so far; the file is large enough for them
+                       40  bytes of a slot
+    slot 0, 1, ...      0  items done                    8  items failed
+    (64 bytes each)    16  CPU of the Python code, ns   24  CPU of children, ns   32  time waited, ns
+
+All are unsigned 64-bit words of this machine's byte order, aligned, so that each is stored and read in one piece.
+A slot has one writer and its words only grow. The pages belong to the file, not to the process: whatever ends the
+process, what it has stored stays. At most the item that a thread has in hand is missing.
+
+A server that forks from C without telling Python (uWSGI without ``--py-call-osafterfork``) must open the counter
+in its workers: no hook runs in the child then, and its parent's slot would have two writers.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import mmap
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set
+
+DIRECTORY_VARIABLE = "TUNER_COUNTER_DIR"  #: environment variable that names the folder to count in
+SUFFIX = ".counter"  #: a file of another name is not ours
+VERSION = 1
+
+_MAGIC = int.from_bytes(b"tunercnt", sys.byteorder)
+_WORD_BYTES = 8
+_SLOT_WORDS = 8
+_SLOT_BYTES = _SLOT_WORDS * _WORD_BYTES
+_HEADER_BYTES = 64
+_HEADER_WORDS = _HEADER_BYTES // _WORD_BYTES
+_PAGE_BYTES = mmap.ALLOCATIONGRANULARITY  # a file grows by this much, and each page is mapped by itself
+_MAGIC_WORD, _VERSION_WORD, _PID_WORD, _START_WORD, _N_SLOTS_WORD, _SLOT_BYTES_WORD = range(6)
+
+
+class CounterError(Exception):
+    """A counter that cannot be kept or read; the text says where and why."""
+
+
+class Totals(NamedTuple):
+    """What all processes of a folder counted, living and dead ones together."""
+
+    n_done: int
+    n_failed: int
+    python_cpu_ns: int
+    child_cpu_ns: int
+    waiting_ns: int
+    n_slots: int  #: slots handed out; a thread that comes after another has ended takes over its slot
+    n_processes: int  #: processes that have a slot at all
+
+
+# ---------------------------------------------------------------------------------------------- counting
+
+
+class Slot:
+    """One thread's place to count. Use it in one thread at a time: it has no lock.
+
+    A slot, or one of its functions kept by itself, stays valid over a fork: in the child it counts into the
+    child's own file, beginning at 0.
+    """
+
+    __slots__ = ("add_stages", "done", "failed")
+
+    done: Callable[[], None]  #: one item was finished well
+    failed: Callable[[], None]  #: one item was finished badly; do not call done() for it
+    add_stages: Callable[
+        [int, int, int], None
+    ]  #: add (python_cpu_ns, child_cpu_ns, waiting_ns), none negative
+
+    def __init__(self, lease: _Lease) -> None:
+        self.done, self.failed, self.add_stages = lease.functions()
+
+
+class _Lease:
+    """The right to write one slot. Once nobody can call the slot's functions any more, the slot is free."""
+
+    __slots__ = ("__weakref__", "bind", "free", "index")
+
+    def __init__(self) -> None:
+        self.bind: Callable[[Any], None]  # make the functions write to this view, going on from its totals
+        self.index = -1
+        self.free: Optional[Deque[int]] = None  # where to give the slot back; None while it has none
+
+    def __del__(self) -> None:
+        if self.free is not None:
+            self.free.append(self.index)  # one atomic step: this may run in any thread, at any moment
+
+    def functions(self) -> Any:
+        # Closures over an int and a memoryview: reading the old total back from the view would cost half as much
+        # again, a method a third more on 3.8 to 3.10 (bench/counter.py). The int changes *before* the store,
+        # because the store may be the one that finds a new home after a fork (see _Unborn).
+        view: Any = None
+        n_done = n_failed = python_cpu_ns = child_cpu_ns = waiting_ns = 0
+
+        def done() -> None:
+            nonlocal n_done
+            n_done += 1
+            view[0] = n_done
+
+        def failed() -> None:
+            nonlocal n_failed
+            n_failed += 1
+            view[1] = n_failed
+
+        def add_stages(python_cpu: int, child_cpu: int, waiting: int) -> None:
+            nonlocal python_cpu_ns, child_cpu_ns, waiting_ns
+            python_cpu_ns += python_cpu
+            view[2] = python_cpu_ns
+            child_cpu_ns += child_cpu
+            view[3] = child_cpu_ns
+            waiting_ns += waiting
+            view[4] = waiting_ns
+
+        def bind(new_view: Any) -> None:
+            nonlocal view, n_done, n_failed, python_cpu_ns, child_cpu_ns, waiting_ns
+            n_done, n_failed, python_cpu_ns, child_cpu_ns, waiting_ns = (new_view[word] for word in range(5))
+            view = new_view
+
+        self.bind = bind
+        for function in (done, failed, add_stages):
+            function.__dict__["lease"] = self  # whoever keeps only a function keeps the slot
+        return done, failed, add_stages
+
+
+class _Unborn:
+    """Stands for a forked child's slot until the child counts: one that never does leaves no file."""
+
+    def __init__(self, counter: Counter, lease: _Lease) -> None:
+        self._counter = counter
+        self._lease = lease
+
+    def __getitem__(self, word: int) -> int:
+        return 0
+
+    def __setitem__(self, word: int, value: int) -> None:
+        view = self._counter._place(self._lease)
+        view[word] += value  # a slot taken over has totals already
+        self._lease.bind(view)
+
+
+class _Slots:
+    """The slots that one process hands out: a file, or anonymous memory, that grows page by page."""
+
+    def __init__(self, directory: Optional[str]) -> None:
+        self.free: Deque[int] = collections.deque()
+        self._views: List[Any] = []
+        self._n_slots = 0
+        self._path = None if directory is None else _new_file(directory)
+        self._map_next_page()
+        header = self._views[0]
+        header[_VERSION_WORD] = VERSION
+        header[_PID_WORD] = os.getpid()
+        header[_START_WORD] = 0 if directory is None else _start_time()
+        header[_SLOT_BYTES_WORD] = _SLOT_BYTES
+        header[_MAGIC_WORD] = _MAGIC
+
+    def place(self, lease: _Lease) -> Any:
+        """Give *lease* a slot, a free one first, and return its view."""
+        try:
+            index = self.free.popleft()
+        except IndexError:
+            index = self._new_slot()
+        lease.index, lease.free = index, self.free
+        offset_bytes = _HEADER_BYTES + index * _SLOT_BYTES
+        first_word = offset_bytes % _PAGE_BYTES // _WORD_BYTES
+        return self._views[offset_bytes // _PAGE_BYTES][first_word : first_word + _SLOT_WORDS]
+
+    def _new_slot(self) -> int:
+        index = self._n_slots
+        if _HEADER_BYTES + (index + 1) * _SLOT_BYTES > len(self._views) * _PAGE_BYTES:
+            self._map_next_page()
+        self._n_slots += 1
+        self._views[0][_N_SLOTS_WORD] = self._n_slots  # only now may a reader look for it
+        return index
+
+    def _map_next_page(self) -> None:
+        offset_bytes = len(self._views) * _PAGE_BYTES
+        if self._path is None:
+            page = mmap.mmap(-1, _PAGE_BYTES)
+        else:
+            try:
+                fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    # Blocks, not a hole: storing into a hole of a full disk would end the process with SIGBUS.
+                    os.posix_fallocate(fd, offset_bytes, _PAGE_BYTES)
+                    page = mmap.mmap(fd, _PAGE_BYTES, offset=offset_bytes)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                raise CounterError(f"cannot enlarge the counter {self._path}: {error.strerror}") from error
+        self._views.append(memoryview(page).cast("Q"))
+
+
+class Counter:
+    """Hands out slots to the threads of this process; ``open_counter`` gives it."""
+
+    def __init__(self, directory: Optional[str]) -> None:
+        self._directory = directory
+        self._local = threading.local()
+        self._leases: Set[weakref.ref[_Lease]] = set()
+        self._lock = threading.Lock()  # for handing out slots; counting takes no lock
+        self._slots: Optional[_Slots] = None
+
+    def slot(self) -> Slot:
+        """The calling thread's slot: the same one each time, free for others once the thread has ended.
+
+        Raises:
+            CounterError: the file cannot be made or enlarged.
+        """
+        slot: Optional[Slot] = getattr(self._local, "slot", None)
+        if slot is None:
+            lease = _Lease()
+            slot = Slot(lease)
+            lease.bind(self._place(lease))
+            self._leases.add(weakref.ref(lease, self._leases.discard))
+            self._local.slot = slot
+        return slot
+
+    def _place(self, lease: _Lease) -> Any:
+        with self._lock:
+            if self._slots is None:
+                self._slots = _Slots(self._directory)
+            return self._slots.place(lease)
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()  # the old one may be held by a thread that is not there any more
+        self._slots = None
+        for reference in list(self._leases):
+            lease = reference()
+            if lease is not None:
+                lease.free = None
+                lease.bind(_Unborn(self, lease))
+
+
+_counters: Dict[Optional[str], Counter] = {}
+
+
+def _after_fork_in_child() -> None:
+    for counter in list(_counters.values()):
+        counter._after_fork_in_child()
+
+
+# Runs for os.fork, multiprocessing and servers that fork from C and then call PyOS_AfterFork_Child.
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def open_counter(directory: Optional[str] = None) -> Counter:
+    """A counter that writes into *directory*, by default the folder that the environment names.
+
+    Where neither is given it counts in anonymous memory: the same code runs with and without tuner. A folder has
+    one counter per process, however often it is opened; its file appears when the first slot is taken.
+
+    Raises:
+        CounterError: there is no such folder.
+    """
+    if directory is None:
+        directory = os.environ.get(DIRECTORY_VARIABLE) or None
+    if directory is not None:
+        directory = os.path.abspath(directory)  # the worker may change its folder later
+        if not os.path.isdir(directory):
+            raise CounterError(f"no folder {directory} to count in (is {DIRECTORY_VARIABLE} a leftover?)")
+    return _counters.setdefault(directory, Counter(directory))
+
+
+def _new_file(directory: str) -> str:
+    attempt = 0
+    while (
+        True
+    ):  # the name of a process that had the same pid before, or lives in another pid namespace, is taken
+        path = os.path.join(directory, f"{os.getpid()}-{attempt}{SUFFIX}")
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            attempt += 1
+        except OSError as error:
+            raise CounterError(f"cannot make the counter {path}: {error.strerror}") from error
+        else:
+            return path
+
+
+def _start_time() -> int:
+    with open("/proc/self/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])  # the command before ")" may hold anything
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+class Reader:
+    """Adds up the counters of a folder again and again; keeps the files mapped, so that a look is cheap.
+
+    A file that was seen once stays in the totals even when somebody deletes it: they never go down.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.fspath(directory)
+        self._files: Dict[str, _File] = {}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def totals(self) -> Totals:
+        """The sums now. A file that is just being created counts from the next look on.
+
+        Raises:
+            CounterError: the folder cannot be read, or one of its counters is of another version or damaged.
+        """
+        try:
+            names = os.listdir(self._directory)
+        except OSError as error:
+            raise CounterError(f"cannot read the counters in {self._directory}: {error.strerror}") from error
+        for name in names:
+            if name not in self._files and name.endswith(SUFFIX):
+                opened = _open_file(os.path.join(self._directory, name))
+                if opened is not None:
+                    self._files[name] = opened
+        words: List[int] = []
+        n_processes = 0
+        for file in self._files.values():
+            before = len(words)
+            words += file.slots()
+            n_processes += len(words) > before
+        done, failed, python_cpu, child_cpu, waiting = (sum(words[word::_SLOT_WORDS]) for word in range(5))
+        n_slots = len(words) // _SLOT_WORDS
+        return Totals(done, failed, python_cpu, child_cpu, waiting, n_slots, n_processes)
+
+    def close(self) -> None:
+        """Unmap every file."""
+        self._files.clear()
+
+
+def read_totals(directory: str) -> Totals:
+    """The sums of all counters in *directory* at this moment; raises as ``Reader.totals`` does."""
+    with Reader(directory) as reader:
+        return reader.totals()
+
+
+class _File:
+    """One mapped counter file of another process."""
+
+    def __init__(self, path: str, pages: mmap.mmap) -> None:
+        self._path = path
+        self._map(pages)
+
+    def slots(self) -> List[int]:
+        """The words of all slots handed out, slot after slot."""
+        if self._slotss.size() < self._n_mapped_bytes:  # touching what is not there would end us with SIGBUS
+            raise CounterError(f"the counter {self._path} has shrunk: something else writes to it")
+        end_word = _HEADER_WORDS + self._words[_N_SLOTS_WORD] * _SLOT_WORDS
+        if end_word > len(self._words):
+            self._map_again(end_word)
+        words: List[int] = self._words[_HEADER_WORDS:end_word].tolist()
+        return words
+
+    def _map_again(self, n_words: int) -> None:
+        if self._slotss.size() < n_words * _WORD_BYTES:
+            raise CounterError(
+                f"the counter {self._path} is damaged: it is too short for its {n_words} words"
+            )
+        # Once it is deleted, the slots mapped so far are all that can still be seen.
+        with contextlib.suppress(FileNotFoundError):
+            self._map(_map_file(self._path))
+
+    def _map(self, pages: mmap.mmap) -> None:
+        self._slotss = pages
+        self._n_mapped_bytes = len(pages)
+        self._words = memoryview(pages).cast("Q")
+
+
+def _open_file(path: str) -> Optional[_File]:
+    """The counter at *path*, or None while it is being created."""
+    try:
+        if os.stat(path).st_size < _HEADER_BYTES:
+            return None
+        pages = _map_file(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise CounterError(f"cannot read the counter {path}: {error}") from error
+    header = memoryview(pages)[:_HEADER_BYTES].cast("Q")
+    if header[_MAGIC_WORD] == 0:
+        return None
+    if header[_MAGIC_WORD] != _MAGIC or header[_SLOT_BYTES_WORD] != _SLOT_BYTES:
+        raise CounterError(f"{path} is not a counter of tuner, or it is damaged")
+    if header[_VERSION_WORD] != VERSION:
+        raise CounterError(
+            f"the counter {path} has layout version {header[_VERSION_WORD]}, this reader knows {VERSION}: "
+            "use the same tuner for the workers and for the study"
+        )
+    return _File(path, pages)
+
+
+def _map_file(path: str) -> mmap.mmap:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        n_bytes = os.fstat(fd).st_size
+        return mmap.mmap(fd, n_bytes - n_bytes % _WORD_BYTES, prot=mmap.PROT_READ)
+    finally:
+        os.close(fd)
