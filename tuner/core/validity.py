@@ -1,0 +1,128 @@
+"""Whether a window counts, and if not, why.
+
+Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
+others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``counts-fell`` (a probe's
+totals went down). ``worker-died`` and ``wrong-layout`` come from the launch and are passed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tuner.core.window import Sample, Usage, VoidReason
+
+FOREIGN_FLOOR_CORES = 0.15  #: about what makes the queueing model's largest error; MODEL.md
+FOREIGN_SHARE_RATIO = (
+    0.01  #: of the cores: on large boxes the floor would be within the accounting's own error
+)
+MEMORY_PRESSURE_RATIO = 0.05  #: a box that is not short of memory stays at 0
+WALL_STEP_S = 0.5  #: both clocks are slewed alike, so they part only by a step or a suspend
+MISSED_INTERVALS = 2.0
+
+
+def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float:
+    """Cores that strangers may use, mean over a window: *limit_cores*, else 0.15 core or 1 % of *cores*."""
+    if limit_cores is not None:
+        return limit_cores
+    return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
+
+
+def void_reasons(
+    samples: Sequence[Sample],
+    usage: Sequence[Usage],
+    problems: Sequence[VoidReason] = (),
+    *,
+    cores: float,
+    source_dry: bool = False,
+    foreign_limit: float | None = None,
+    memory_pressure_limit: float = MEMORY_PRESSURE_RATIO,
+    interval_s: float = 1.0,
+) -> tuple[VoidReason, ...]:
+    """Say everything that makes a window void; empty when it counts.
+
+    Args:
+        samples: of the whole window in time order, the edges included.
+        usage: in time order, at least the two edges.
+        problems: what the launch saw (a worker that died, a wrong number of threads).
+        cores: cores of the box that the study may use; sets the default limit.
+        source_dry: the feeder said so at some moment of the window.
+        foreign_limit: cores that strangers may use on average, and the hypervisor too; None: see
+            `foreign_limit_cores`.
+        memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
+        interval_s: time between samples.
+
+    Raises:
+        ValueError: fewer than two samples or two usages.
+    """
+    if len(samples) < 2 or len(usage) < 2:
+        raise ValueError(f"a window has two edges; got {len(samples)} samples and {len(usage)} usages")
+    reasons = [*problems]
+    if source_dry:
+        reasons.append(VoidReason("source-dry", "the source ran out of items within the window"))
+    reasons.extend(_disturbed(usage, foreign_limit_cores(cores, foreign_limit)))
+    reasons.extend(_short_of_memory(usage, memory_pressure_limit))
+    reasons.extend(_clock_jumped(samples, usage))
+    reasons.extend(_stalled(samples, interval_s))
+    reasons.extend(_counts_fell(samples))
+    return tuple(dict.fromkeys(reasons))
+
+
+def _disturbed(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
+    """Both are means over the window: a cron job of 2 s does not spoil ten minutes."""
+    first, last = usage[0], usage[-1]
+    elapsed_s = last.at_s - first.at_s
+    if elapsed_s <= 0:
+        return  # the clock went back: said elsewhere
+    limit = f"the limit is {limit_cores:.2f}"
+    foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
+    if foreign_cores > limit_cores:
+        yield VoidReason("disturbed", f"others on the box used {foreign_cores:.2f} core on average; {limit}")
+    stolen_cores = (last.steal_s_total - first.steal_s_total) / elapsed_s
+    if stolen_cores > limit_cores:
+        yield VoidReason("stolen", f"the hypervisor took {stolen_cores:.2f} core on average; {limit}")
+
+
+def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[VoidReason]:
+    first, last = usage[0], usage[-1]
+    elapsed_s = last.at_s - first.at_s
+    if first.memory_pressure_s_total is None or last.memory_pressure_s_total is None or elapsed_s <= 0:
+        return
+    ratio = (last.memory_pressure_s_total - first.memory_pressure_s_total) / elapsed_s
+    if ratio > limit_ratio:
+        detail = f"tasks waited for memory in {ratio:.1%} of the window; the limit is {limit_ratio:.1%}"
+        yield VoidReason("memory-pressure", detail)
+
+
+def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator[VoidReason]:
+    moments_s = ([sample.at_s for sample in samples], [moment.at_s for moment in usage])
+    back_s = max(earlier - later for at_s in moments_s for earlier, later in pairwise(at_s))
+    if back_s > 0:
+        yield VoidReason("clock-jumped", f"the monotonic clock went back by {back_s:.3f} s")
+    steps_s = [
+        (later.wall_s - earlier.wall_s) - (later.at_s - earlier.at_s) for earlier, later in pairwise(usage)
+    ]
+    step_s = max(steps_s, key=abs)
+    if abs(step_s) > WALL_STEP_S:
+        detail = (
+            f"the wall clock moved by {step_s:+.1f} s against the monotonic one (set by hand, or suspended)"
+        )
+        yield VoidReason("clock-jumped", detail)
+
+
+def _stalled(samples: Sequence[Sample], interval_s: float) -> Iterator[VoidReason]:
+    gap_s = max(later.at_s - earlier.at_s for earlier, later in pairwise(samples))
+    if gap_s > MISSED_INTERVALS * interval_s:
+        detail = f"nothing was seen for {gap_s:.1f} s; one sample every {interval_s:g} s was due"
+        yield VoidReason("stalled", detail)
+
+
+def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:
+    for earlier, later in pairwise(samples):
+        for name, before, after in (
+            ("items done", earlier.n_done_total, later.n_done_total),
+            ("items failed", earlier.n_failed_total, later.n_failed_total),
+        ):
+            if after < before:
+                yield VoidReason("counts-fell", f"the count of {name} fell from {before} to {after}")
+                return
