@@ -37,7 +37,7 @@ format: $(VENV)/.dev  ## let the formatter do it
 	$(BIN)/ruff format
 
 wheel: $(VENV)/.dev  ## sdist and wheel into dist/
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check
 
 preflight:
 	@deploy/preflight.sh >/dev/null
