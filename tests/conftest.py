@@ -26,8 +26,11 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left_behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_is_left_behind(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Integration tests inherit a marker; whoever still carries it afterwards fails the test."""
+    tmp_path_factory.getbasetemp()  # made now: not in the folder that goes away with this test
     if request.node.get_closest_marker("integration") is None:
         yield
         return
@@ -62,7 +65,9 @@ def _carrying(value: str) -> dict[int, str]:
             continue
         try:
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                found[int(entry.name)] = (
+                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                )
         except OSError:
             continue  # ended meanwhile, or not ours to read
     return found
