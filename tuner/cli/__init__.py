@@ -1,2 +1,176 @@
-def main() -> None:
-    """Run the command line."""
+"""The command line: finds the command, runs it, and tells what went wrong in one line.
+
+A command is one file of this package; ``COMMANDS`` names it. Only the file of the command that runs is
+imported, so that ``tuner --help`` is there at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tuner import __version__
+from tuner.core.errors import TunerError
+
+if TYPE_CHECKING:
+    import typer
+
+EXIT_BUG = 1  #: a bug in tuner: the traceback is kept
+EXIT_INPUT = 2  #: input or environment
+EXIT_NOTHING = 3  #: nothing could be measured
+EXIT_WEAKER = 5  #: ranked, but weaker than asked
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, as the first page of help shows it."""
+
+    panel: str  #: the group it stands in
+    name: str  #: what is typed
+    summary: str
+    module: str  #: the module that has a function (or a Typer ``app``) for it
+
+    def load(self) -> typer.Typer:
+        """Import the command's module."""
+        import typer
+
+        module = import_module(self.module)
+        app: typer.Typer | None = getattr(module, "app", None)
+        if app is None:
+            app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            function: Callable[..., Any] = getattr(module, self.name.replace("-", "_"))
+            app.command(name=self.name)(function)
+        return app
+
+
+#: In the order of the first page; a new command is one file and one line here.
+COMMANDS = (
+    Command(
+        "Measure", "grid", "Measure layouts of a service, in random order, and rank them.", "tuner.cli.grid"
+    ),
+    Command("Answer", "rank", "Rank the layouts of a study file, best first.", "tuner.cli.rank"),
+    Command(
+        "Answer",
+        "export",
+        "Write the ranking as Markdown, CSV, JSON ... or into a runbook.",
+        "tuner.cli.export",
+    ),
+)
+
+_INTRO = """\
+Usage: tuner COMMAND [OPTIONS]
+
+Finds the right split of a Python worker service into processes and threads.
+
+  tuner grid --quick            a first look: the built-in service, a few minutes
+  tuner grid CONFIG --cores 24  a study of your service, ten minutes a window
+  tuner rank STUDY.tuner.db     the ranking; tuner export STUDY.tuner.db --into RUNBOOK.md
+"""
+_OUTRO = """\
+Options:
+  --version  The version, and nothing else.
+  --help     This page; tuner COMMAND --help for a command's own.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends by SystemExit unless the exit code is 0."""
+    code = run(list(sys.argv[1:] if arguments is None else arguments))
+    if code:
+        sys.exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run *arguments* and give the exit code; a bug passes through with its traceback."""
+    try:
+        return _run(arguments)
+    except TunerError as error:
+        _complain(error.problem, error.hint)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _complain("interrupted", None)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return 0
+
+
+def render_help() -> str:
+    """The first page: what most people need, then every command in its group."""
+    width = max(len(command.name) for command in COMMANDS)
+    pages = [_INTRO]
+    for panel in dict.fromkeys(command.panel for command in COMMANDS):
+        members = [command for command in COMMANDS if command.panel == panel]
+        pages.append(
+            f"{panel}:\n" + "".join(f"  {command.name:<{width}}  {command.summary}\n" for command in members)
+        )
+    return "\n".join([*pages, _OUTRO])
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        sys.stdout.write(render_help())
+        return 0 if arguments else EXIT_INPUT
+    if arguments[0] == "--version":
+        sys.stdout.write(f"tuner {__version__}\n")
+        return 0
+    return _run_command(_command(arguments[0]), arguments[1:])
+
+
+def _command(name: str) -> Command:
+    known = {command.name: command for command in COMMANDS}
+    if name in known:
+        return known[name]
+    kind = "option" if name.startswith("-") else "command"
+    near = get_close_matches(name, ["--help", "--version"] if kind == "option" else known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else "tuner --help lists the commands."
+    raise TunerError(f"no such {kind}: {name}", hint=hint)
+
+
+def _run_command(command: Command, arguments: list[str]) -> int:
+    import typer
+    from typer.main import get_command
+
+    usage_error: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on
+    runner = get_command(command.load())
+    try:
+        with runner.make_context(f"tuner {command.name}", arguments) as context:
+            code = runner.invoke(context)
+    except usage_error as error:
+        _complain(*_usage_problem(error, command, arguments))
+        return EXIT_INPUT
+    except typer.Exit as end:
+        return end.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _usage_problem(error: Any, command: Command, arguments: list[str]) -> tuple[str, str]:
+    problem = " ".join(str(error.format_message()).split()).rstrip(".")
+    problem = problem.split(" Did you mean ")[0].split(" (Possible options")[0]
+    context = error.ctx
+    unknown = getattr(error, "option_name", None)
+    if unknown is not None and context is not None and unknown in " ".join(arguments):
+        options = [
+            name for parameter in context.command.params for name in parameter.opts if name.startswith("-")
+        ]
+        near = get_close_matches(unknown, [*options, "--help"], n=1)
+        if near and near[0] != unknown:
+            return problem, f"Did you mean {near[0]}?"
+    return problem, f"tuner {command.name} --help lists the options."
+
+
+def _complain(problem: str, hint: str | None) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"Error: {problem}\n" + (f"{hint}\n" if hint else ""))
+
+
+def _close_stdout() -> None:
+    """The reader of our output went away: keep the interpreter from complaining at its end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,71 @@
+"""Files of KEY=VALUE lines, as systemd's EnvironmentFile= and Docker's --env-file read them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tuner.core.errors import ConfigError
+
+_LINE = re.compile(r"(?:export\s+)?(?P<name>[^=\s]*)\s*=\s*(?P<value>.*)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_QUOTED = re.compile(
+    r"""(?P<quote>['"])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)\s*(?P<rest>.*)""", re.DOTALL
+)
+_ESCAPE = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`": "`"}
+
+
+def read_environment_file(path: Path) -> dict[str, str]:
+    """The variables of the file, the last one of a name winning.
+
+    Blank lines and lines that begin with ``#`` are left out; ``export`` is allowed; a value may stand in
+    single quotes (as it is) or double quotes (with ``\\n \\t \\" \\\\``); nothing is expanded.
+
+    Raises:
+        ConfigError: it cannot be read, or with every line that is not KEY=VALUE. Values are not shown.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8", hint="Save the file as UTF-8.") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read the environment file {path}: {error.strerror}") from error
+    variables: dict[str, str] = {}
+    problems = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            name, value = parse_line(line.strip())
+        except ValueError as error:
+            problems.append(f"{path}:{number}: {error}")
+        else:
+            variables[name] = value
+    if problems:
+        raise ConfigError("\n".join(problems), hint="Write NAME=VALUE lines; quote a value with blanks or #.")
+    return variables
+
+
+def parse_line(line: str) -> tuple[str, str]:
+    """The name and value of one line; ValueError says what is wrong, without the value."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise ValueError("no = in the line")
+    name, raw = match["name"], match["value"]
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name for an environment variable")
+    if name.startswith("TUNER_"):
+        raise ValueError(f"{name} is tuner's own to set")
+    if "\0" in raw:
+        raise ValueError(f"{name}: holds a NUL character")
+    if raw[:1] not in ("'", '"'):
+        return name, re.sub(r"\s+#.*", "", raw).strip()
+    quoted = _QUOTED.fullmatch(raw)
+    if quoted is None:
+        raise ValueError(f"{name}: the quote is not closed")
+    if quoted["rest"] and not quoted["rest"].startswith("#"):
+        raise ValueError(f"{name}: something follows the closing quote")
+    inside = quoted["inside"]
+    if quoted["quote"] == '"':
+        inside = re.sub(r"\\(.)", lambda found: _ESCAPE.get(found[1], f"\\{found[1]}"), inside)
+    return name, inside

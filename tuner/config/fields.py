@@ -1,0 +1,227 @@
+"""The kinds of value a config holds, each with what may be said wrong of it."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shlex
+import signal
+import string
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+)
+
+from tuner.core.durations import parse_duration, render_duration
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout, parse_layout, parse_layouts
+
+FILLED_IN = (
+    "processes",
+    "threads",
+    "process",
+    "variant",
+    "cores",
+)  #: the fields of a command, see ServiceSpec
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Section(BaseModel):
+    """A mapping of the config: frozen, with no keys but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+def said(problem: ConfigError) -> ValueError:
+    """A problem of the core as pydantic collects them."""
+    return ValueError(f"{problem.problem}. {problem.hint}" if problem.hint else problem.problem)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """``; did you mean X?``, or nothing when nothing is near."""
+    near = get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _duration(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("should be a duration, as 30s, 10m or 1h30m")
+    try:
+        return parse_duration(value)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+def _positive(seconds: float) -> float:
+    if seconds <= 0:
+        raise ValueError("should be longer than 0")
+    return seconds
+
+
+Duration = Annotated[
+    float, BeforeValidator(_duration), PlainSerializer(render_duration, return_type=str, when_used="always")
+]
+LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(r"0\d+", value.strip()):
+        raise ValueError(f"YAML reads {value} as an octal number; write {value.lstrip('0') or '0'}")
+    return value
+
+
+Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
+WholeNumber = Annotated[int, Field(ge=0), BeforeValidator(_number)]
+
+
+def _layout(value: Any) -> Layout:
+    if isinstance(value, Layout):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("should be a layout, as 4x6")
+    try:
+        return parse_layout(value)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+OneLayout = Annotated[Layout, BeforeValidator(_layout), PlainSerializer(str, return_type=str)]
+
+
+def _split_layouts(value: Any) -> Any:
+    """One text may name several: 24x1,4x6."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_layouts(value)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
+    for layout in layouts:
+        if layouts.count(layout) > 1:
+            raise ValueError(f"layout {layout} is named twice")
+    return layouts
+
+
+Layouts = Annotated[
+    tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
+]
+
+
+def _from_config_folder(path: Path, info: ValidationInfo) -> Path:
+    base: Path = (info.context or {}).get("folder", Path.cwd())
+    return base / path.expanduser()
+
+
+ConfigPath = Annotated[Path, AfterValidator(_from_config_folder)]
+
+
+def check_fields(text: str) -> str:
+    """Refuse ``{field}``s that no command line fills in."""
+    try:
+        parts = list(string.Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}; write {{{{ and }}}} for braces") from error
+    for _, name, spec, conversion in parts:
+        if name is None:
+            continue
+        if name not in FILLED_IN:
+            raise ValueError(
+                f"{{{name}}} is no field{nearest(name, FILLED_IN)} Known: {', '.join(FILLED_IN)};"
+                " {{ and }} stand for braces"
+            )
+        if spec or conversion:
+            raise ValueError(f"{{{name}}} takes no format")
+    return text
+
+
+def _words(value: Any) -> Any:
+    """A command as one text is split as a shell would, but no shell runs it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}") from error
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, Mapping) and len(value) == 1:
+        raise ValueError(f'YAML reads this as a mapping; quote it: "{{{next(iter(value))}}}"')
+    return "" if value is None else value
+
+
+def _has_a_first_word(command: tuple[str, ...]) -> tuple[str, ...]:
+    if not command or not command[0]:
+        raise ValueError("names no program")
+    if any("\0" in word for word in command):
+        raise ValueError("holds a NUL character")
+    return command
+
+
+Word = Annotated[str, BeforeValidator(_text)]
+FieldWord = Annotated[Word, AfterValidator(check_fields)]
+Command = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(_has_a_first_word)]
+LayoutCommand = Annotated[tuple[FieldWord, ...], BeforeValidator(_words), AfterValidator(_has_a_first_word)]
+
+
+def _one_command_as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Commands = Annotated[tuple[Command, ...], BeforeValidator(_one_command_as_list)]
+
+
+def _name(value: str) -> str:
+    if _NAME.fullmatch(value) is None:
+        raise ValueError("should be letters, digits and . _ - only, 64 at most: it names files and marks")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name)]
+
+
+def check_variable(name: str) -> str:
+    """Refuse what is no name of an environment variable, or one that tuner sets."""
+    if _VARIABLE.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name for an environment variable")
+    if name.startswith("TUNER_"):
+        raise ValueError(f"{name} is tuner's own to set")
+    return name
+
+
+Variable = Annotated[str, AfterValidator(check_variable)]
+Environment = Mapping[Variable, FieldWord]
+
+
+def _signal(value: Any) -> Any:
+    name = str(value).upper().removeprefix("SIG")
+    if f"SIG{name}" not in signal.Signals.__members__:
+        raise ValueError(f"{value} is no signal{nearest(name, [s.name[3:] for s in signal.Signals])}")
+    return name
+
+
+SignalName = Annotated[str, BeforeValidator(_signal)]
+
+
+def _limit(name: str) -> str:
+    known = [limit[7:].lower() for limit in dir(resource) if limit.startswith("RLIMIT_")]
+    if name not in known:
+        raise ValueError(f"{name} is no resource limit{nearest(name, known)} Known: {', '.join(known)}")
+    return name
+
+
+LimitName = Annotated[str, AfterValidator(_limit)]

@@ -1,0 +1,51 @@
+"""Settings without their secrets: names are kept, values are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "<hidden>"
+_SECRET_NAME = re.compile(
+    r"pass(word|wd|phrase)?s?(_|-|$)|secret|token|credential|(^|_|-)(api|private|access|signing|encryption)?_?-?key(_|-|$)"
+    r"|(^|_)(auth|dsn|cookie)(_|$)",
+    re.IGNORECASE,
+)
+_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@")
+_OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w-]*)=(?P<value>.*)", re.DOTALL)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a variable or option of this name is likely to hold a secret."""
+    return _SECRET_NAME.search(name.lstrip("-")) is not None
+
+
+def redacted(value: Any) -> Any:
+    """A copy of plain settings, with ``HIDDEN`` for secret values, in commands and URLs too."""
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if isinstance(entry, str) and looks_secret(key) else redacted(entry)
+            for key, entry in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return _redacted_words(list(value))
+    if isinstance(value, str):
+        return _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
+    return value
+
+
+def _redacted_words(words: list[Any]) -> list[Any]:
+    """The words of a command: ``--password X`` and ``--password=X`` lose X."""
+    shown = []
+    hides_next = False
+    for word in words:
+        option = _OPTION.fullmatch(word) if isinstance(word, str) else None
+        if hides_next:
+            shown.append(HIDDEN)
+        elif option is not None and looks_secret(option["option"]):
+            shown.append(f"{option['option']}={HIDDEN}")
+        else:
+            shown.append(redacted(word))
+        hides_next = isinstance(word, str) and option is None and word.startswith("-") and looks_secret(word)
+    return shown
