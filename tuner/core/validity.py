@@ -1,8 +1,8 @@
 """Whether a window counts, and if not, why.
 
 Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
-others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``counts-fell`` (a probe's
-totals went down). ``worker-died`` and ``wrong-layout`` come from the launch and are passed through.
+others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``counts-fell`` (a
+total went down). ``worker-died`` and ``wrong-layout`` come from the launch and are passed through.
 """
 
 from __future__ import annotations
