@@ -17,7 +17,7 @@ Course = Callable[[int], float]
 
 
 def poisson(draw: random.Random, mean: float) -> int:
-    """Uniforms multiplied until the product falls below e^-mean count a Poisson variable; large means add up."""
+    """Count uniforms until their product falls below e^-mean; large means add up."""
     if mean > 20:
         return poisson(draw, 20) + poisson(draw, mean - 20)
     floor, product, count = math.exp(-mean), draw.random(), 0

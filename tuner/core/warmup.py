@@ -22,13 +22,13 @@ def has_settled(items_per_s: Sequence[float], n_active: Sequence[float | None]) 
     """Whether throughput and active count have settled, seen from the latest second.
 
     Looks at the later half of the time since the first item finished (at least 10 s; longer until it holds 8
-    items in 4 different seconds) and compares its two halves: they have settled when their means differ by less
-    than 5 % (or half a task), or by no more than 1.5 standard errors, in each of the last 3 seconds.
+    items in 4 different seconds) and compares its two halves: they have settled when their means differ by
+    less than 5 % (or half a task), or by no more than 1.5 standard errors, in each of the last 3 seconds.
 
     Constant work passes after 10-25 s; items of 5 s, one at a time, after 40-75 s. What it may get wrong: a
-    trend slower than 1 % a second passes, and so does one that the noise hides (items/s that rise to 100 with a
-    time constant of 10 s pass with 6 % still to come, to 10 with 16 %), and a step that is yet to come. It never
-    settles while nothing is finished or throughput keeps changing visibly: the caller needs a cap.
+    trend slower than 1 % a second passes, and so does one that the noise hides (items/s that rise to 100 with
+    a time constant of 10 s pass with 6 % still to come, to 10 with 16 %), and a step that is yet to come. It
+    never settles while nothing is finished or throughput changes visibly: the caller needs a cap.
 
     Args:
         items_per_s: items finished, one value a second since the launch was up, the latest last.

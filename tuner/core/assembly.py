@@ -1,13 +1,11 @@
-"""From what was seen to a window, and from a window to the few numbers that ranking needs."""
+"""From what was seen to a window."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import fmean
 
 from tuner.core.layout import Layout
-from tuner.core.records import WindowRecord
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 
@@ -45,40 +43,6 @@ def window_from(
         readings=readings,
         void=tuple(void),
     )
-
-
-def record_of(window: Window, *, launch_id: int, block: int, box: str) -> WindowRecord:
-    """The window without its samples."""
-    first, last = window.usage[0], window.usage[-1]
-    loads = [sample.load1 for sample in window.samples]
-    return WindowRecord(
-        launch_id=launch_id,
-        block=block,
-        layout=window.layout,
-        box=box,
-        index=window.index,
-        attempt=window.attempt,
-        started_wall_s=window.started_wall_s,
-        length_s=window.length_s,
-        n_done=window.n_done,
-        n_failed=window.n_failed,
-        load1_mean=fmean(loads),
-        load1_max=max(loads),
-        n_active_mean=mean_or_none([sample.n_active for sample in window.samples]),
-        service_cpu_s=last.service_cpu_s_total - first.service_cpu_s_total,
-        tuner_cpu_s=last.tuner_cpu_s_total - first.tuner_cpu_s_total,
-        backend_cpu_s=last.backend_cpu_s_total - first.backend_cpu_s_total,
-        foreign_cpu_s=last.foreign_cpu_s_total - first.foreign_cpu_s_total,
-        steal_s=last.steal_s_total - first.steal_s_total,
-        pss_bytes=mean_or_none([moment.pss_bytes for moment in window.usage]),
-        void=window.void,
-    )
-
-
-def mean_or_none(values: Sequence[float | None]) -> float | None:
-    """The mean of what was seen; None when nothing was."""
-    seen = [value for value in values if value is not None]
-    return fmean(seen) if seen else None
 
 
 def items_per_s(samples: Sequence[Sample]) -> list[float]:
