@@ -1,0 +1,94 @@
+"""From what was seen to a window, and from a window to the few numbers that ranking needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean
+
+from tuner.core.layout import Layout
+from tuner.core.records import WindowRecord
+from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+
+
+def window_from(
+    layout: Layout,
+    samples: Sequence[Sample],
+    usage: Sequence[Usage],
+    readings: tuple[Reading, Reading],
+    void: Sequence[VoidReason] = (),
+    *,
+    index: int,
+    attempt: int,
+) -> Window:
+    """Make the window of what was seen; its length is the time between the two readings of the probe.
+
+    Counts that fell give 0 items, not fewer: `tuner.core.validity` says that they did.
+
+    Raises:
+        ValueError: the window has no length.
+    """
+    first, last = readings
+    length_s = last.at_s - first.at_s
+    if length_s <= 0:
+        raise ValueError(f"a window has a length; its readings are {length_s} s apart")
+    return Window(
+        layout=layout,
+        index=index,
+        attempt=attempt,
+        started_wall_s=usage[0].wall_s,
+        length_s=length_s,
+        n_done=max(0, last.n_done_total - first.n_done_total),
+        n_failed=max(0, last.n_failed_total - first.n_failed_total),
+        samples=tuple(samples),
+        usage=tuple(usage),
+        readings=readings,
+        void=tuple(void),
+    )
+
+
+def record_of(window: Window, *, launch_id: int, block: int, box: str) -> WindowRecord:
+    """The window without its samples.
+
+    Usage is taken a moment before the first reading and a moment after the last; CPU is scaled to the window.
+    """
+    first, last = window.usage[0], window.usage[-1]
+    scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
+    loads = [sample.load1 for sample in window.samples]
+    return WindowRecord(
+        launch_id=launch_id,
+        block=block,
+        layout=window.layout,
+        box=box,
+        index=window.index,
+        attempt=window.attempt,
+        started_wall_s=window.started_wall_s,
+        length_s=window.length_s,
+        n_done=window.n_done,
+        n_failed=window.n_failed,
+        load1_mean=fmean(loads),
+        load1_max=max(loads),
+        n_active_mean=mean_or_none([sample.n_active for sample in window.samples]),
+        service_cpu_s=scale * (last.service_cpu_s_total - first.service_cpu_s_total),
+        tuner_cpu_s=scale * (last.tuner_cpu_s_total - first.tuner_cpu_s_total),
+        backend_cpu_s=scale * (last.backend_cpu_s_total - first.backend_cpu_s_total),
+        foreign_cpu_s=scale * (last.foreign_cpu_s_total - first.foreign_cpu_s_total),
+        steal_s=scale * (last.steal_s_total - first.steal_s_total),
+        pss_bytes=mean_or_none([moment.pss_bytes for moment in window.usage]),
+        void=window.void,
+    )
+
+
+def mean_or_none(values: Sequence[float | None]) -> float | None:
+    """The mean of what was seen; None when nothing was."""
+    seen = [value for value in values if value is not None]
+    return fmean(seen) if seen else None
+
+
+def items_per_s(samples: Sequence[Sample]) -> list[float]:
+    """Items finished well between one sample and the next, per second; one value fewer than samples."""
+    return [
+        (later.n_done_total - earlier.n_done_total) / (later.at_s - earlier.at_s)
+        for earlier, later in pairwise(samples)
+        if later.at_s > earlier.at_s
+    ]
