@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from tuner.core.layout import Layout
-from tuner.core.window import VoidReason
-
+from tuner.core.validity import MEMORY_PRESSURE_RATIO
+from tuner.core.window import VoidReason, Window
 
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
 
@@ -31,8 +32,10 @@ class StudyRecord:
     config: str  #: the settings as canonical JSON
     max_attempts: int = 3  #: launches of a cell, and tries of a window, before the cell stays void
     warmup_cap_s: float = 300.0  #: a launch that has not settled by then is measured all the same, and marked
-    warms_cache: bool = True  #: begin with one launch that is discarded, so that the page cache is warm for all
-    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, spawn path, git revision ...
+    foreign_limit_cores: float | None = None  #: CPU of strangers that voids a window; None: the usual rule
+    memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO  #: share of a window spent waiting for memory
+    warms_cache: bool = True  #: begin with a launch that is discarded, so that the page cache is warm for all
+    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, git revision ...
     schema_version: int = 1
 
 
@@ -48,7 +51,7 @@ class LaunchRecord:
     started_wall_s: float
     running_after_s: float | None  #: from start until supervisord had every process RUNNING
     warmup_s: float | None  #: from RUNNING until the first window began
-    settled: bool | None  #: False: warm-up was cut at its cap; None: not judged (of fixed length) or not reached
+    settled: bool | None  #: False: warm-up was cut at its cap; None: not judged (fixed length), not reached
     error: str | None = None  #: why the launch failed or was spoilt
     ended_wall_s: float | None = None  #: when it was stopped and gone; None: it runs, or was cut off
 
@@ -77,3 +80,36 @@ class WindowRecord:
     steal_s: float
     pss_bytes: float | None
     void: tuple[VoidReason, ...]
+
+
+def summarised(launch_id: int, launch: LaunchRecord, window: Window) -> WindowRecord:
+    """*window* without its samples, beside what it needs of its launch.
+
+    Usage is taken a moment before the first reading and after the last: CPU is scaled to the window's length.
+    """
+    first, last = window.usage[0], window.usage[-1]
+    scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
+    active = [sample.n_active for sample in window.samples if sample.n_active is not None]
+    pss = [usage.pss_bytes for usage in window.usage if usage.pss_bytes is not None]
+    return WindowRecord(
+        launch_id=launch_id,
+        block=launch.block,
+        layout=launch.layout,
+        box=launch.box,
+        index=window.index,
+        attempt=window.attempt,
+        started_wall_s=window.started_wall_s,
+        length_s=window.length_s,
+        n_done=window.n_done,
+        n_failed=window.n_failed,
+        load1_mean=fmean(sample.load1 for sample in window.samples),
+        load1_max=max(sample.load1 for sample in window.samples),
+        n_active_mean=fmean(active) if active else None,
+        service_cpu_s=scale * (last.service_cpu_s_total - first.service_cpu_s_total),
+        tuner_cpu_s=scale * (last.tuner_cpu_s_total - first.tuner_cpu_s_total),
+        backend_cpu_s=scale * (last.backend_cpu_s_total - first.backend_cpu_s_total),
+        foreign_cpu_s=scale * (last.foreign_cpu_s_total - first.foreign_cpu_s_total),
+        steal_s=scale * (last.steal_s_total - first.steal_s_total),
+        pss_bytes=fmean(pss) if pss else None,
+        void=window.void,
+    )

@@ -1,0 +1,160 @@
+-- A tuner study: one SQLite file, written by one tuner, readable by anybody with sqlite3 while it grows.
+--
+-- PRAGMA application_id = 0x74756e72 ("tunr"), PRAGMA user_version = the schema's version.
+-- Version history:
+--   1  studies, launches, windows with their samples
+--
+-- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
+-- _bytes, _total grows from when the launch (items) or the box (CPU) began. Times named wall are seconds since 1970,
+-- other times are seconds of the box's monotonic clock: good for differences, within one launch. NULL: not known.
+
+-- What was asked for. One row.
+CREATE TABLE study (
+  id                 INTEGER PRIMARY KEY CHECK (id = 1),
+  service            TEXT NOT NULL,     -- name of the service; exports and marks carry it
+  strategy           TEXT NOT NULL,     -- how the next layout is chosen
+  cores              INTEGER NOT NULL,  -- cores the layouts are for
+  box_cores          REAL NOT NULL,     -- cores the box really offered (affinity, cgroup quota)
+  window_s           REAL NOT NULL,     -- length of a window, seconds
+  warmup_s           REAL,              -- warm-up before it, seconds; NULL: found per launch
+  warmup_cap_s       REAL NOT NULL,     -- longest warm-up, seconds
+  warms_cache        INTEGER NOT NULL,  -- 1: the first launch (block -1) only warms the page cache
+  n_blocks           INTEGER NOT NULL,  -- launches asked for, per layout
+  windows_per_launch INTEGER NOT NULL,  -- windows asked for, per launch
+  max_attempts       INTEGER NOT NULL,  -- tries of a cell's launch, and of each of its windows
+  foreign_limit_cores         REAL,          -- CPU of strangers that voids a window, cores; NULL: the default rule
+  memory_pressure_limit_ratio REAL NOT NULL, -- share of a window (0..1) that may be spent waiting for memory
+  seed               INTEGER NOT NULL,  -- of the order
+  budget_s           REAL,              -- most time to spend, seconds; NULL: no limit
+  created_wall_s     REAL NOT NULL,     -- seconds since 1970
+  config             TEXT NOT NULL      -- all settings, JSON
+) STRICT;
+
+-- The layouts asked for.
+CREATE TABLE study_layout (
+  position  INTEGER PRIMARY KEY,  -- 0, 1, ... as they were asked for
+  processes INTEGER NOT NULL,     -- count
+  threads   INTEGER NOT NULL,     -- count, in each process
+  variant   TEXT NOT NULL,        -- of the service; '' as it is
+  UNIQUE (processes, threads, variant)
+) STRICT;
+
+-- Where and with what it ran: host, kernel, python, git revision ...
+CREATE TABLE provenance (
+  key   TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- One start of one layout.
+CREATE TABLE launch (
+  id              INTEGER PRIMARY KEY,  -- in the order of starting
+  block           INTEGER NOT NULL CHECK (block >= -1),  -- 0, 1, ...; -1 is discarded: it warms the page cache
+  position        INTEGER NOT NULL,     -- place in the block, 0, 1, ...
+  attempt         INTEGER NOT NULL,     -- 1, 2, ...: made again when it failed or was spoilt
+  processes       INTEGER NOT NULL,     -- count
+  threads         INTEGER NOT NULL,     -- count, in each process
+  variant         TEXT NOT NULL,        -- of the service; '' as it is
+  box             TEXT NOT NULL,        -- host
+  started_wall_s  REAL NOT NULL,        -- seconds since 1970
+  running_after_s REAL,                 -- start to every process RUNNING, seconds
+  warmup_s        REAL,                 -- RUNNING to the first window, seconds
+  settled         INTEGER,              -- 1 steady state was reached, 0 not within the cap, NULL not judged
+  error           TEXT,                 -- why it failed or was spoilt; NULL: it did not
+  ended_wall_s    REAL                  -- stopped and gone, seconds since 1970; NULL: still running, or cut off
+) STRICT;
+
+-- One stretch of a launch, counted. Sums and means over its samples and usage stand here too, though they follow from
+-- them: ranking reads 100 000 windows at once and must not read sixty million samples for it.
+CREATE TABLE window (
+  id             INTEGER PRIMARY KEY,  -- in the order of finishing
+  launch_id      INTEGER NOT NULL REFERENCES launch,
+  window_index   INTEGER NOT NULL,  -- 0, 1, ... within the block's launch of this layout
+  attempt        INTEGER NOT NULL,  -- 1, 2, ...: a void window is taken again
+  started_wall_s REAL NOT NULL,     -- seconds since 1970
+  began_s        REAL NOT NULL,     -- monotonic seconds at its first sample
+  length_s       REAL NOT NULL,     -- seconds between the two readings
+  n_done         INTEGER NOT NULL,  -- items finished well in it
+  n_failed       INTEGER NOT NULL,  -- items finished badly in it
+  load1_mean     REAL NOT NULL,     -- of the kernel's 1-minute load average, tasks
+  load1_max      REAL NOT NULL,     -- tasks
+  n_active_mean  REAL,              -- tasks running or uninterruptible, tuner's own left out
+  service_cpu_s  REAL NOT NULL,     -- CPU seconds of the workers and their descendants
+  tuner_cpu_s    REAL NOT NULL,     -- CPU seconds of tuner, supervisord, guardian, feeder
+  backend_cpu_s  REAL NOT NULL,     -- CPU seconds of the named backends
+  foreign_cpu_s  REAL NOT NULL,     -- CPU seconds of everybody else
+  steal_s        REAL NOT NULL,     -- CPU seconds the hypervisor gave to others
+  pss_bytes      REAL,              -- mean proportional set size of workers and descendants, bytes
+  UNIQUE (launch_id, window_index, attempt)
+) STRICT;
+
+-- Why a window does not count. No row: it counts.
+CREATE TABLE void_reason (
+  window_id INTEGER NOT NULL REFERENCES window,
+  n         INTEGER NOT NULL,  -- 0, 1, ... as they were found
+  slug      TEXT NOT NULL,     -- worker-died, disturbed, ...: docs/messages.md explains each
+  detail    TEXT NOT NULL,     -- what was seen
+  PRIMARY KEY (window_id, n)
+) STRICT, WITHOUT ROWID;
+
+-- What the probe read at the two edges of a window.
+CREATE TABLE reading (
+  window_id           INTEGER NOT NULL REFERENCES window,
+  edge                INTEGER NOT NULL CHECK (edge IN (0, 1)),  -- 0 begin, 1 end
+  at_s                REAL NOT NULL,     -- monotonic seconds
+  n_done_total        INTEGER NOT NULL,  -- items finished well since the launch
+  n_failed_total      INTEGER NOT NULL,  -- items finished badly since the launch
+  python_cpu_ns_total INTEGER,           -- CPU of the workers' own threads, nanoseconds
+  child_cpu_ns_total  INTEGER,           -- CPU of the children that items spawned, nanoseconds
+  waiting_ns_total    INTEGER,           -- time items waited, nanoseconds
+  n_slots             INTEGER,           -- threads that count items
+  PRIMARY KEY (window_id, edge)
+) STRICT, WITHOUT ROWID;
+
+-- One row a second and window, as small integers in the order they are read: 10 million take about 300 MB, half of
+-- what floating point takes. Read the view `sample` instead.
+CREATE TABLE sample_packed (
+  window_id      INTEGER NOT NULL REFERENCES window,
+  n              INTEGER NOT NULL,  -- 0, 1, ... in time order
+  at_us          INTEGER NOT NULL,  -- microseconds since window.began_s
+  n_done_total   INTEGER NOT NULL,  -- items finished well since the launch
+  n_failed_total INTEGER NOT NULL,  -- items finished badly since the launch
+  load1_x100     INTEGER NOT NULL,  -- hundredths of tasks: the kernel prints two decimals
+  load5_x100     INTEGER NOT NULL,
+  load15_x100    INTEGER NOT NULL,
+  n_active       INTEGER,           -- tasks running or uninterruptible, tuner's own left out
+  PRIMARY KEY (window_id, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW sample AS
+  SELECT
+    window_id,
+    n,
+    at_us / 1e6 AS at_s,         -- seconds since the window began
+    n_done_total,                -- items finished well since the launch
+    n_failed_total,              -- items finished badly since the launch
+    load1_x100 / 100.0 AS load1, -- load averages, tasks
+    load5_x100 / 100.0 AS load5,
+    load15_x100 / 100.0 AS load15,
+    n_active                     -- tasks running or uninterruptible
+  FROM sample_packed;
+
+-- What had been used by then: at the edges of a window and every few seconds.
+CREATE TABLE usage (
+  window_id                INTEGER NOT NULL REFERENCES window,
+  n                        INTEGER NOT NULL,  -- 0, 1, ... in time order
+  at_s                     REAL NOT NULL,     -- monotonic seconds
+  wall_s                   REAL NOT NULL,     -- seconds since 1970
+  service_cpu_s_total      REAL NOT NULL,     -- CPU seconds of the workers and their descendants
+  tuner_cpu_s_total        REAL NOT NULL,     -- CPU seconds of tuner, supervisord, guardian, feeder
+  backend_cpu_s_total      REAL NOT NULL,     -- CPU seconds of the named backends
+  box_cpu_s_total          REAL NOT NULL,     -- CPU seconds of the whole box, steal left out
+  steal_s_total            REAL NOT NULL,     -- CPU seconds the hypervisor gave to others
+  n_context_switches_total INTEGER NOT NULL,  -- of the whole box
+  pss_bytes                INTEGER,           -- proportional set size of workers and descendants, bytes
+  n_processes              INTEGER NOT NULL,  -- worker processes alive
+  n_threads                INTEGER NOT NULL,  -- threads of these
+  cpu_pressure_s_total     REAL,              -- PSI "some": seconds a task waited for a core
+  memory_pressure_s_total  REAL,              -- ... for memory
+  io_pressure_s_total      REAL,              -- ... for I/O
+  PRIMARY KEY (window_id, n)
+) STRICT, WITHOUT ROWID;

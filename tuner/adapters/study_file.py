@@ -1,0 +1,179 @@
+"""The study file as a file: made once, opened with care, held by one writer, its troubles told in a line."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner.core.errors import ConfigError
+
+APPLICATION_ID = 0x74756E72  #: "tunr"
+SCHEMA_VERSION = 1
+_BUSY_S = 20.0  #: how long one program waits for another's commit
+
+
+def make(path: Path, image: bytes) -> None:
+    """Write a new study file; ConfigError when something is there already or it cannot be written.
+
+    *image* is a whole database, so a kill leaves no half-made one behind but, at worst, an empty file.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError as error:
+        raise ConfigError(
+            f"{path} exists already, and a study is never overwritten",
+            hint=f"Go on with it (--resume {path}), or give another name with --study.",
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"cannot create {path}: {error.strerror}", hint="Give another --study.") from error
+    try:
+        with open(handle, "wb") as file:
+            file.write(image)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink()
+        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="Free some space.") from error
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def check(path: Path) -> None:
+    """ConfigError unless *path* is a study file of a version that this tuner knows. Asks the header only."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no study file {path}", hint="Check the name.") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{path} is a folder, not a study file", hint="Name a *.tuner.db file.") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    if not header:
+        raise ConfigError(
+            f"{path} is empty: its study was cut off before it began", hint="Remove it, start anew."
+        )
+    if header[:16] != b"SQLite format 3\0" or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise ConfigError(f"{path} is not a study file of tuner", hint="Name a *.tuner.db file.")
+    version = int.from_bytes(header[60:64], "big")
+    if version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"{path} has schema version {version}, this tuner knows {SCHEMA_VERSION}",
+            hint="Use the tuner that wrote it, or a newer one.",
+        )
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[sqlite3.Connection]:
+    """The one connection that may write to *path*, checked to work; ConfigError when another tuner has it.
+
+    The lock is flock's, on the study file itself: it dies with its process, leaves no file behind, and does
+    not meet SQLite's own (fcntl) locks, so that readers are free.
+    """
+    check(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}", hint="Check who owns it.") from error
+        # Closed last: closing any descriptor of a file drops the fcntl locks that SQLite holds on it.
+        stack.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"another tuner ({_holder(lock)}) is writing {path}", hint="Wait for it, or stop it."
+            ) from error
+        with translated(path):
+            connection = stack.enter_context(contextlib.closing(_connect(path, "rw")))
+            connection.execute("PRAGMA journal_mode = WAL")
+            # FULL: a commit is on the disk when it returns, so that a power cut costs no finished window.
+            # The price is one fsync per window.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute(
+                "BEGIN IMMEDIATE"
+            )  # a folder or file system that cannot be written says so now
+            connection.execute("ROLLBACK")
+        yield connection
+
+
+@contextlib.contextmanager
+def read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that reads *path*, also while it is written, and from a folder that cannot be written."""
+    check(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            connection = stack.enter_context(contextlib.closing(_connect(path, "ro")))
+            connection.execute("SELECT count(*) FROM study").fetchone()
+        except sqlite3.OperationalError:
+            # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
+            # is all there is; with one (its writer was killed) the last windows are in it: both are copied.
+            with translated(path):
+                connection = stack.enter_context(
+                    contextlib.closing(_connect_in_read_only_folder(path, stack))
+                )
+                connection.execute("SELECT count(*) FROM study").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise _told(path, error) from error
+        yield connection
+
+
+def _connect_in_read_only_folder(path: Path, stack: contextlib.ExitStack) -> sqlite3.Connection:
+    wal = path.with_name(path.name + "-wal")
+    if not wal.exists() or wal.stat().st_size == 0:
+        return _connect(path, "ro&immutable=1")
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
+    for source in (path, wal):
+        shutil.copyfile(source, folder / source.name)
+    return _connect(folder / path.name, "rw")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about *path* into ConfigErrors of one line."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _told(path, error) from error
+
+
+def _told(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
+    resume = f"What was finished is kept; go on with --resume {path}."
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return ConfigError(f"the disk of {path} is full", hint=f"Free some space. {resume}")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return ConfigError(f"{path} or its folder cannot be written", hint="Check who owns them.")
+        case sqlite3.SQLITE_IOERR:
+            return ConfigError(f"{path} cannot be read or written: {error}", hint=f"Check its disk. {resume}")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return ConfigError(f"another program holds {path} locked", hint=f"Close it. {resume}")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
+            return ConfigError(f"{path} is damaged: {error}", hint="Take it from a backup.")
+        case _:
+            raise error  # a bug of ours (a broken constraint): keep its traceback
+
+
+def _holder(lock: int) -> str:
+    """Who has the flock that *lock* cannot get, as far as the kernel tells."""
+    status = os.fstat(lock)
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if "FLOCK" in fields and wanted in fields:
+                return f"process {fields[fields.index(wanted) - 1]}"
+    return "on this box or in another container"
