@@ -14,7 +14,8 @@ from typing import Any
 
 from tuner.adapters import study_file
 from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord, summarised
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.summary import record_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 _LAUNCH_COLUMNS = (
@@ -40,7 +41,7 @@ class SqliteStore:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:
-        """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, even while it grows.
+        """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, as it grows too.
 
         Raises:
             ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
@@ -87,7 +88,7 @@ class SqliteStore:
     def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
         with self._committed() as connection:
             launch = self._launch(launch_id)
-            record = summarised(launch_id, launch, window)
+            record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
             window_id = _insert_window(connection, record, window.samples[0].at_s)
             _insert_details(connection, window_id, window)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from tuner.core.layout import Layout
 from tuner.core.validity import MEMORY_PRESSURE_RATIO
-from tuner.core.window import VoidReason, Window
+from tuner.core.window import VoidReason
 
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
 
@@ -80,36 +79,3 @@ class WindowRecord:
     steal_s: float
     pss_bytes: float | None
     void: tuple[VoidReason, ...]
-
-
-def summarised(launch_id: int, launch: LaunchRecord, window: Window) -> WindowRecord:
-    """*window* without its samples, beside what it needs of its launch.
-
-    Usage is taken a moment before the first reading and after the last: CPU is scaled to the window's length.
-    """
-    first, last = window.usage[0], window.usage[-1]
-    scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
-    active = [sample.n_active for sample in window.samples if sample.n_active is not None]
-    pss = [usage.pss_bytes for usage in window.usage if usage.pss_bytes is not None]
-    return WindowRecord(
-        launch_id=launch_id,
-        block=launch.block,
-        layout=launch.layout,
-        box=launch.box,
-        index=window.index,
-        attempt=window.attempt,
-        started_wall_s=window.started_wall_s,
-        length_s=window.length_s,
-        n_done=window.n_done,
-        n_failed=window.n_failed,
-        load1_mean=fmean(sample.load1 for sample in window.samples),
-        load1_max=max(sample.load1 for sample in window.samples),
-        n_active_mean=fmean(active) if active else None,
-        service_cpu_s=scale * (last.service_cpu_s_total - first.service_cpu_s_total),
-        tuner_cpu_s=scale * (last.tuner_cpu_s_total - first.tuner_cpu_s_total),
-        backend_cpu_s=scale * (last.backend_cpu_s_total - first.backend_cpu_s_total),
-        foreign_cpu_s=scale * (last.foreign_cpu_s_total - first.foreign_cpu_s_total),
-        steal_s=scale * (last.steal_s_total - first.steal_s_total),
-        pss_bytes=fmean(pss) if pss else None,
-        void=window.void,
-    )
