@@ -1,7 +1,7 @@
 """Counts finished items inside a worker, where tuner can read them from outside.
 
-Each process has one memory-mapped file, each thread one slot in it. Standard library only, Python 3.8 or newer,
-no import from tuner: this file may be copied into any interpreter. It alone knows the byte layout::
+Each process has one memory-mapped file, each thread one slot in it. Standard library only, Python 3.8 or
+newer, no import from tuner: this file may be copied into any interpreter. It alone knows the byte layout::
 
     header (64 bytes)   0  magic b"tunercnt", written last: while it is 0 the file is being created
                         8  version of this layout
@@ -12,12 +12,12 @@ no import from tuner: this file may be copied into any interpreter. It alone kno
     slot 0, 1, ...      0  items done                    8  items failed
     (64 bytes each)    16  CPU of the Python code, ns   24  CPU of children, ns   32  time waited, ns
 
-All are unsigned 64-bit words of this machine's byte order, aligned, so that each is stored and read in one piece.
-A slot has one writer and its words only grow. The pages belong to the file, not to the process: whatever ends the
-process, what it has stored stays. At most the item that a thread has in hand is missing.
+All are unsigned 64-bit words of this machine's byte order, aligned, so that each is stored and read in one
+piece. A slot has one writer and its words only grow. The pages belong to the file, not to the process:
+whatever ends the process, what it has stored stays. At most the item that a thread has in hand is missing.
 
-A server that forks from C without telling Python (uWSGI without ``--py-call-osafterfork``) must open the counter
-in its workers: no hook runs in the child then, and its parent's slot would have two writers.
+A server that forks from C without telling Python (uWSGI without ``--py-call-osafterfork``) must open the
+counter in its workers: no hook runs in the child then, and its parent's slot would have two writers.
 """
 
 from __future__ import annotations
@@ -98,9 +98,8 @@ class _Lease:
             self.free.append(self.index)  # one atomic step: this may run in any thread, at any moment
 
     def functions(self) -> Any:
-        # Closures over an int and a memoryview: reading the old total back from the view would cost half as much
-        # again, a method a third more on 3.8 to 3.10 (bench/counter.py). The int changes *before* the store,
-        # because the store may be the one that finds a new home after a fork (see _Unborn).
+        # Closures over an int and a memoryview; other ways cost more (bench/counter.py). The int changes
+        # before the store, because the store may be the one that finds a new home after a fork (_Unborn).
         view: Any = None
         n_done = n_failed = python_cpu_ns = child_cpu_ns = waiting_ns = 0
 
@@ -193,7 +192,7 @@ class _Slots:
             try:
                 fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
                 try:
-                    # Blocks, not a hole: storing into a hole of a full disk would end the process with SIGBUS.
+                    # Blocks, not a hole: a store into a hole of a full disk ends the process with SIGBUS.
                     os.posix_fallocate(fd, offset_bytes, _PAGE_BYTES)
                     page = mmap.mmap(fd, _PAGE_BYTES, offset=offset_bytes)
                 finally:
@@ -259,8 +258,8 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 def open_counter(directory: Optional[str] = None) -> Counter:
     """A counter that writes into *directory*, by default the folder that the environment names.
 
-    Where neither is given it counts in anonymous memory: the same code runs with and without tuner. A folder has
-    one counter per process, however often it is opened; its file appears when the first slot is taken.
+    Where neither is given it counts in anonymous memory: the same code runs with and without tuner. A folder
+    has one counter per process, however often it is opened; its file appears when the first slot is taken.
 
     Raises:
         CounterError: there is no such folder.

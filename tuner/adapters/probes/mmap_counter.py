@@ -20,7 +20,7 @@ class CounterProbe:
 
     Args:
         clock: what readings are stamped with.
-        folder_root: where the launch's folder is made, and removed afterwards. On tmpfs nothing is written back.
+        folder_root: where the launch's folder is made, and removed afterwards; on tmpfs no disk is written.
         owner: user and group id the workers run as, when not tuner's own.
     """
 

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from tuner.probe.counter import Counter, CounterError, Reader, read_totals
+
+
+def counted(folder: Path, n_slots: int = 1) -> Path:
+    """A folder with one counter of *n_slots* slots; each has one item done."""
+    leases = []
+    counter = Counter(str(folder))
+    for _ in range(n_slots):
+        slot = counter.slot()
+        slot.done()
+        leases.append(slot)
+        del counter._local.slot  # the next one is another thread's
+    [path] = folder.glob("*.counter")
+    return path
+
+
+def overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def test_the_bytes_are_where_the_documentation_has_them(tmp_path: Path) -> None:
+    path = counted(tmp_path, n_slots=2)
+    data = path.read_bytes()
+    magic, version, pid, start_time, n_slots, slot_bytes = struct.unpack_from("=6Q", data)
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+
+    assert struct.pack("=Q", magic) == b"tunercnt"
+    assert (version, pid, start_time, n_slots, slot_bytes) == (1, os.getpid(), started, 2, 64)
+    assert [struct.unpack_from("=5Q", data, 64 + slot * 64) for slot in range(2)] == [(1, 0, 0, 0, 0)] * 2
+    assert not any(data[64 + 2 * 64 :])
+
+
+def test_a_file_that_is_being_created_counts_from_the_next_look_on(tmp_path: Path) -> None:
+    path = counted(tmp_path)
+    whole = path.read_bytes()
+    with Reader(str(tmp_path)) as reader:
+        for half in (b"", whole[:32], bytes(len(whole)), bytes(8) + whole[8:]):
+            path.write_bytes(half)
+            assert reader.totals().n_processes == 0
+        path.write_bytes(whole)
+
+        assert reader.totals().n_done == 1
+
+
+def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
+    counted(tmp_path)
+    (tmp_path / "notes.txt").write_text("not a counter")
+    (tmp_path / "worker.counter.swp").write_bytes(b"\xff" * 4096)
+
+    assert read_totals(str(tmp_path)).n_processes == 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "data", "problem"),
+    [
+        (0, b"SQLite f", "is not a counter of tuner"),
+        (8, struct.pack("=Q", 2), "layout version 2, this reader knows 1"),
+        (40, struct.pack("=Q", 72), "is damaged"),
+        (32, struct.pack("=Q", 64), "is damaged: it is too short for its 520 words"),
+        (32, b"\xff" * 8, "is damaged: it is too short"),
+    ],
+)
+def test_a_wrong_or_damaged_counter_is_named(tmp_path: Path, offset: int, data: bytes, problem: str) -> None:
+    path = counted(tmp_path)
+    overwrite(path, offset, data)
+
+    with pytest.raises(CounterError, match=f"{path}.*{problem}|{path.name}.*{problem}"):
+        read_totals(str(tmp_path))
+
+
+def test_a_counter_that_shrinks_under_the_reader_is_an_error_not_a_bus_error(tmp_path: Path) -> None:
+    path = counted(tmp_path)
+    with Reader(str(tmp_path)) as reader:
+        reader.totals()
+        os.truncate(path, 0)
+
+        with pytest.raises(CounterError, match="has shrunk"):
+            reader.totals()
+
+
+def test_a_reader_follows_a_file_that_grows_and_one_that_comes_later(tmp_path: Path) -> None:
+    first, second = Counter(str(tmp_path)), Counter(str(tmp_path))
+    held = []
+    with Reader(str(tmp_path)) as reader:
+        assert reader.totals().n_processes == 0
+        for n_slots in range(1, 201):
+            slot = first.slot()
+            slot.done()
+            held.append(slot)
+            del first._local.slot
+            assert reader.totals()[0] == reader.totals().n_slots == n_slots
+        second.slot().done()
+
+        assert (reader.totals().n_done, reader.totals().n_processes) == (201, 2)
+
+
+def test_a_deleted_file_stays_in_the_totals(tmp_path: Path) -> None:
+    counter = Counter(str(tmp_path))
+    slot = counter.slot()
+    slot.done()
+    with Reader(str(tmp_path)) as reader:
+        assert reader.totals().n_done == 1
+        next(tmp_path.iterdir()).unlink()
+        slot.done()
+
+        assert reader.totals().n_done == 2
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CounterError, match=r"cannot read the counters in .*/gone: No such file"):
+        read_totals(str(tmp_path / "gone"))
+
+
+def test_a_counter_file_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd.counter").mkdir()
+
+    with pytest.raises(CounterError, match=r"cannot read the counter .*odd\.counter"):
+        read_totals(str(tmp_path))
