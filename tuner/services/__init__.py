@@ -1,0 +1,1 @@
+"""One file per kind of worker service: how it is started and fed."""

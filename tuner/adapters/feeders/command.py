@@ -1,0 +1,101 @@
+"""A command of the user's that supplies items as long as a launch runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tuner.adapters.job import Job, shim_command
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+
+_STOP_WAIT_S = 5.0
+_N_LINES = 3  #: of its output, told when it fails
+
+
+class CommandFeeder:
+    """Runs one command beside each launch; the layout reaches it as TUNER_LAYOUT, TUNER_PROCESSES ...
+
+    It ends with the launch: TERM to its process group, KILL after 5 s. Should tuner itself be killed, the
+    kernel sends it TERM. While it does not run, the source counts as dry.
+    """
+
+    def __init__(self, command: Sequence[str], directory: Path | None = None) -> None:
+        self._command = tuple(command)
+        self._directory = directory or Path.cwd()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:
+        """Start the command for *layout*; MeasurementError when it has failed by the end of the launch."""
+        program = shutil.which(self._command[0])
+        if program is None:
+            raise ConfigError(
+                f"the feeder's command {self._command[0]} is missing or not executable",
+                hint="Name a program on the PATH, or its full path.",
+            )
+        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
+            log = Path(folder) / "feeder.log"
+            job = Path(folder) / "feeder.json"
+            Job(
+                process=-1,
+                program=str(Path(program).absolute()),
+                argv=self._command,
+                directory=str(self._directory),
+                output=str(log),
+                environment=_facts(layout),
+                own_session=True,
+            ).write(job)
+            self._process = subprocess.Popen(
+                shim_command(str(job)), env={**os.environ, "TUNER_PARENT_PID": str(os.getpid())}
+            )
+            try:
+                yield
+                failed = self._process.poll()
+                if failed:
+                    raise MeasurementError(f"the feeder failed with exit code {failed}: {_last_lines(log)}")
+            finally:
+                self._stop()
+
+    def is_dry(self) -> bool:
+        """Whether the command has ended: nobody supplies items any more."""
+        return self._process is None or self._process.poll() is not None
+
+    def pids(self) -> frozenset[int]:
+        """The command, while it runs."""
+        return frozenset() if self._process is None or self.is_dry() else frozenset({self._process.pid})
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            try:
+                process.wait(_STOP_WAIT_S)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        with suppress(ProcessLookupError):  # what its leader left behind
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _facts(layout: Layout) -> dict[str, str]:
+    return {
+        "TUNER_LAYOUT": str(layout),
+        "TUNER_PROCESSES": str(layout.processes),
+        "TUNER_THREADS": str(layout.threads),
+        "TUNER_VARIANT": layout.variant,
+    }
+
+
+def _last_lines(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
+    return " | ".join([line for line in lines if line.strip()][-_N_LINES:]) or "it printed nothing"

@@ -1,0 +1,25 @@
+"""For services that find their items by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tuner.core.layout import Layout
+
+
+class NoFeeder:
+    """Supplies nothing, and cannot tell whether the source is dry."""
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # every layout is the same to it
+        """Nothing to set up, nothing to clear away."""
+        yield
+
+    def is_dry(self) -> bool:
+        """Never known to be."""
+        return False
+
+    def pids(self) -> frozenset[int]:
+        """No process."""
+        return frozenset()

@@ -1,0 +1,78 @@
+"""The spool of the built-in crash processor: filled once by its own command, offered again and again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+
+_READY = "new"  #: the folder of a spool that holds the items nobody has taken
+
+
+class SpoolFeeder:
+    """Keeps a spool of items that the workers put back when they have finished them (``--endless``).
+
+    A spool that holds items already is the user's own: nothing is added to it.
+    """
+
+    def __init__(self, spool: Path, fill_command: Sequence[str], user: str | None = None) -> None:
+        self._ready = spool / _READY
+        self._spool = spool
+        self._fill_command = fill_command
+        self._user = user
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # one spool holds enough for the largest
+        """Fill the spool when it is empty. Afterwards it stays: the next layout takes from the same items."""
+        self._check()
+        if self.is_dry():
+            self._fill()
+        yield
+
+    def is_dry(self) -> bool:
+        """Whether no item waits: one look at the first entry, however many there are."""
+        try:
+            with os.scandir(self._ready) as entries:
+                return next(entries, None) is None
+        except FileNotFoundError:
+            return True
+
+    def pids(self) -> frozenset[int]:
+        """No process: the workers feed one another."""
+        return frozenset()
+
+    def _check(self) -> None:
+        if not self._spool.is_dir():
+            raise ConfigError(
+                f"the spool {self._spool} does not exist", hint="Make the folder, or leave --spool out."
+            )
+        if self._user is None and not os.access(self._spool, os.R_OK | os.W_OK | os.X_OK):
+            raise ConfigError(
+                f"the spool {self._spool} cannot be written", hint="Check who owns it, or name another."
+            )
+
+    def _fill(self) -> None:
+        try:
+            done = subprocess.run(
+                self._fill_command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                user=self._user,
+                extra_groups=[] if self._user is not None else None,
+                check=False,
+                process_group=0,
+            )
+        except OSError as error:
+            raise ConfigError(f"cannot run {self._fill_command[0]}: {error.strerror}") from error
+        if done.returncode:
+            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+            raise ConfigError(f"the spool {self._spool} cannot be filled: {said[0].removeprefix('Error: ')}")
+        if self.is_dry():
+            raise ConfigError(f"the spool {self._spool} is still empty after {self._fill_command[0]}")

@@ -1,0 +1,88 @@
+"""The user's own commands, run at certain moments of a study."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from tuner.core.durations import render_duration
+from tuner.core.errors import MeasurementError
+
+FINISHED = "finished"
+_MOST_OUTPUT_BYTES = 16 * 1024  #: of each command, the end of it
+
+
+class CommandHooks:
+    """Argument lists by event; no shell. Facts are TUNER_... variables, output goes to stderr."""
+
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[Sequence[str]]],
+        timeout_s: float,
+        warn: Callable[[str, str], None],
+        output: IO[str] | None = None,
+    ) -> None:
+        self._commands = commands
+        self._timeout_s = timeout_s
+        self._warn = warn
+        self._output = output
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        """Run the commands of *event* one after the other; the first that fails ends it."""
+        told = {"TUNER_EVENT": event, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
+        for command in self._commands.get(event, ()):
+            problem = self._problem(event, list(command), {**os.environ, **told})
+            if problem is None:
+                continue
+            if event != FINISHED:
+                raise MeasurementError(f"the {event} hook {problem}")
+            self._warn("hook-failed", f"the {event} hook {problem}")
+
+    def _problem(self, event: str, command: list[str], environment: dict[str, str]) -> str | None:
+        """Run one command; what went wrong, or None.
+
+        Its output goes through a file: a child that it leaves in the background may hold it open for ever.
+        """
+        with tempfile.TemporaryFile() as log:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
+                )
+            except OSError as error:
+                return f"{command[0]} cannot be run: {error.strerror}"
+            try:
+                code = process.wait(self._timeout_s)
+            except BaseException as error:
+                _end(process)
+                self._show(event, log)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    return f"{command[0]} took longer than {render_duration(self._timeout_s)} and was killed"
+                raise
+            self._show(event, log)
+        if code < 0:
+            return f"{command[0]} was killed by signal {-code}"
+        return f"{command[0]} failed with exit code {code}" if code else None
+
+    def _show(self, event: str, log: IO[bytes]) -> None:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size - _MOST_OUTPUT_BYTES))
+        for line in log.read().decode("utf-8", "replace").splitlines():
+            (self._output or sys.stderr).write(f"[{event}] {line}\n")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a command with the group it leads, and reap it."""
+    with suppress(ProcessLookupError):  # it may end meanwhile
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

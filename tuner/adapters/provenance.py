@@ -1,0 +1,101 @@
+"""Where and with what a study was measured, as text facts. No secrets: no environment, no command lines."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tuner import __version__
+
+_ASK_WAIT_S = 20.0
+
+
+def provenance(spawn_path_command: Sequence[str] | None) -> dict[str, str]:
+    """What can be found out; what cannot is left out.
+
+    Args:
+        spawn_path_command: prints as JSON how the worker starts its children, where the worker knows.
+    """
+    facts = {
+        "tuner": __version__,
+        "host": platform.node(),
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(Path("/proc/cpuinfo")),
+        "cpus_online": str(os.cpu_count() or ""),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "supervisor": _version_of("supervisor"),
+        "user": _user(),
+        "git_revision": _git_revision(),
+    }
+    facts.update(_spawn_path(spawn_path_command) if spawn_path_command else {})
+    return {name: value for name, value in facts.items() if value}
+
+
+def _os_name() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    return ""
+
+
+def _cpu_model(cpuinfo: Path) -> str:
+    with suppress(OSError):
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return ""
+
+
+def _version_of(package: str) -> str:
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return ""
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
+
+
+def _git_revision() -> str:
+    """The commit of the current folder, ``+`` behind it when files differ from it."""
+    revision = _answer(["git", "rev-parse", "HEAD"])
+    if not revision:
+        return ""
+    changed = _answer(["git", "status", "--porcelain", "--untracked-files=no"])
+    return f"{revision}+" if changed else revision
+
+
+def _spawn_path(command: Sequence[str]) -> Mapping[str, str]:
+    with suppress(ValueError):
+        found = json.loads(_answer(command) or "{}")
+        if isinstance(found, dict):
+            return {f"worker_{name}": str(value) for name, value in found.items()}
+    return {}
+
+
+def _answer(command: Sequence[str]) -> str:
+    """What a command prints; nothing when it fails, is not there or takes too long."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ASK_WAIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

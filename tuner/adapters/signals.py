@@ -1,0 +1,55 @@
+"""Ctrl-C and its relatives, as the study's ``Stop``."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_FINISHING = b"\nFinishing this window, then ranking. Ctrl-C again stops now.\n"
+_AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalStop:
+    """The first Ctrl-C asks for the end of this window; the second one, SIGTERM and SIGHUP end it now.
+
+    "Now" is a KeyboardInterrupt in the main thread: it ends a sleep, and ``with`` blocks stop what they
+    started. It comes once: what follows is not heard, or the stopping itself would be stopped.
+    """
+
+    def __init__(self) -> None:
+        self._n_interrupts = 0
+        self._raised = False
+
+    def requested(self) -> bool:
+        """True after the first Ctrl-C, and after everything stronger."""
+        return self._n_interrupts > 0 or self._raised
+
+    def interrupted(self, number: int, _frame: FrameType | None) -> None:
+        """What the signal handlers call."""
+        if self._raised:
+            return
+        if number == signal.SIGINT:
+            self._n_interrupts += 1
+            if self._n_interrupts == 1:
+                os.write(2, _FINISHING)  # not print: we may be within one
+                return
+        self._raised = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def stopping_by_signal() -> Iterator[SignalStop]:
+    """Handle the signals inside the block only; one that is ignored stays so (nohup)."""
+    stop = SignalStop()
+    numbers = [
+        number for number in (signal.SIGINT, *_AT_ONCE) if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    before = {number: signal.signal(number, stop.interrupted) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

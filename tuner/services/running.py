@@ -1,0 +1,45 @@
+"""What every kind of service has in common: where, as whom and with what it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.core.service import ServiceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How a service runs, whichever kind it is; the fields are those of ``ServiceSpec``."""
+
+    user: str | None = None
+    directory: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop_signal: str = "TERM"
+    stop_wait_s: float = 60.0
+    stop_as_group: bool = False
+    max_extra_threads: int | None = None  #: None: what the kind says
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def spec(
+        self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
+    ) -> ServiceSpec:
+        """The service *name*; the user's *max_extra_threads* goes before the kind's."""
+        own = self.max_extra_threads
+        return ServiceSpec(
+            name=name,
+            command=command,
+            environment=self.environment,
+            directory=self.directory,
+            user=self.user,
+            stop_signal=self.stop_signal,
+            stop_wait_s=self.stop_wait_s,
+            stop_as_group=self.stop_as_group,
+            max_extra_threads=max_extra_threads if own is None else own,
+            limits=self.limits,
+        )
+
+
+def escaped(text: str) -> str:
+    """*text* so that filling in a command's fields leaves it as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
