@@ -1,0 +1,109 @@
+"""Becomes another program, exactly as a job file says: what supervisord starts in place of every command.
+
+Run as ``python -I -S exec_shim.py JOB.json``; only the standard library, because it starts once per process
+of a layout. A job is what ``tuner.adapters.job.Job`` writes: never a shell, never a quoting rule.
+
+The order matters: output first (so that every later failure can be read), limits and groups while still root,
+PR_SET_PDEATHSIG after setuid (which clears it), and then a look whether the parent died before it was set.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+PARENT = "TUNER_PARENT_PID"  #: who must still be our parent; set by whoever starts a shim
+_PR_SET_PDEATHSIG = 1
+_CANNOT_PREPARE, _CANNOT_RUN, _ORPHANED = 125, 126, 124  #: exit codes, as env(1) and timeout(1) have them
+
+
+def main(job_path: str) -> None:
+    """Become the program of the job in *job_path*, or say on its status pipe and on stderr why not."""
+    with open(job_path, encoding="utf-8") as file:
+        job: dict[str, Any] = json.load(file)
+    doing, status, code = "open its log", None, _CANNOT_PREPARE
+    try:
+        _take_streams(job["output"], job["user"])
+        if job["status"] is not None:
+            status = os.open(job["status"], os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        doing = "set its limits"
+        _limit(job)
+        doing = "change to its user"
+        _change_user(job["user"])
+        doing = f"change to the folder {job['directory']}"
+        os.chdir(job["directory"])
+        environment = _environment(job)
+        _follow_parent(job["death_signal"])
+        _restore_signals()
+        doing, code = f"run {job['program']}", _CANNOT_RUN
+        _report(status, {"process": job["process"], "pid": os.getpid()})
+        os.execve(job["program"], job["argv"], environment)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        _report(status, {"process": job["process"], "pid": os.getpid(), "error": f"cannot {doing}: {why}"})
+        os.write(2, f"cannot {doing}: {why}\n".encode("utf-8", "replace"))
+        os._exit(code)
+
+
+def _take_streams(output: str, user: dict[str, Any] | None) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    if user is not None:
+        os.fchown(log, user["uid"], user["gid"])  # or the worker could not open /dev/stdout
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def _limit(job: dict[str, Any]) -> None:
+    if job["own_session"]:
+        os.setsid()
+    os.umask(job["umask"])
+    for which, soft, hard in job["limits"]:
+        resource.setrlimit(which, (soft, hard))
+    if job["cpus"] is not None:
+        os.sched_setaffinity(0, job["cpus"])
+
+
+def _change_user(user: dict[str, Any] | None) -> None:
+    if user is not None:
+        os.setgroups(user["groups"])
+        os.setgid(user["gid"])
+        os.setuid(user["uid"])
+
+
+def _environment(job: dict[str, Any]) -> dict[str, str]:
+    environment = {**os.environ, **job["environment"]}
+    for name in job["without"]:
+        environment.pop(name, None)
+    if job["starts_shims"]:
+        environment[PARENT] = str(os.getpid())  # it stays our pid over the exec
+    return environment
+
+
+def _follow_parent(death_signal: int) -> None:
+    """Get *death_signal* when the parent dies; end at once when it already has."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(death_signal), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    if os.getppid() != int(os.environ[PARENT]):
+        os._exit(_ORPHANED)
+
+
+def _restore_signals() -> None:
+    """Leave no signal ignored or blocked: supervisord and the guardian ignore some, and exec keeps that."""
+    for number in range(1, signal.NSIG):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _report(status: int | None, words: dict[str, Any]) -> None:
+    if status is not None:
+        os.write(status, json.dumps(words).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,114 @@
+"""tuner's end of its guardian, the process that outlives it: start it, ask it, notice when it is gone.
+
+A guardian that was killed takes supervisord along (PR_SET_PDEATHSIG); the launch then reports it, tuner
+itself ends what is left, by marker, and the next launch starts another guardian.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tuner
+from tuner.adapters.guardian_process import GRACE_S, remove_tree
+from tuner.adapters.job import shim_command
+from tuner.adapters.sweep import Swept, sweep
+from tuner.core.errors import MeasurementError
+
+_ANSWER_TIMEOUT_S = 30.0  #: a sweep takes 9 s at worst
+_BOOT = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from tuner.adapters.guardian_process import main; main()"
+)
+
+
+class Guardian:
+    """One guardian process. Launches are told to it before anything of theirs exists."""
+
+    def __init__(self, marker: str, held: Sequence[int] = ()) -> None:
+        """Start the process; *held* are descriptors it keeps open as long as it lives (the box lock)."""
+        self._marker = marker
+        self._folder: Path | None = None
+        self._n_asked = 0
+        self._heard = b""
+        self._words = open(os.memfd_create("guardian"), "w+b", buffering=0)  # noqa: SIM115 - closed in close()
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(_ANSWER_TIMEOUT_S)
+        argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(tuner.__file__).parent.parent), marker]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*argv, str(theirs.fileno()), str(os.getpid()), *map(str, held)],
+                pass_fds=(theirs.fileno(), *held),
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._words,
+            )
+        self.pid = self._process.pid
+
+    def alive(self) -> bool:
+        """Whether it still guards."""
+        return self._process.poll() is None
+
+    def expect(self, folder: Path, stop_signal: int) -> Swept:
+        """Announce a launch that will live in *folder* (not there yet); end what is left of earlier ones."""
+        self._folder = folder
+        request = {"do": "expect", "folder": str(folder), "stop_signal": stop_signal, "grace_s": GRACE_S}
+        return _swept(self._ask(request))
+
+    def start(self, job: Path) -> int:
+        """Start the program of *job* as the guardian's child; gives its pid."""
+        argv = shim_command(str(job))
+        return int(self._ask({"do": "start", "argv": argv, "environment": dict(os.environ)})["pid"])
+
+    def end(self, *, grace_s: float = GRACE_S) -> Swept:
+        """End whatever is left of the launch and remove its folder; done here when the guardian is gone."""
+        with contextlib.suppress(MeasurementError):
+            return _swept(self._ask({"do": "end", "grace_s": grace_s}))
+        swept = sweep(self._marker, None, grace_s=grace_s)
+        if self._folder is not None:
+            remove_tree(str(self._folder))
+        return swept
+
+    def close(self) -> None:
+        """Let it clean up and go."""
+        self._control.close()
+        self._process.wait()
+        self._words.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._n_asked += 1
+        answer: dict[str, Any] = {}
+        try:
+            self._control.sendall(json.dumps({**request, "n": self._n_asked}).encode() + b"\n")
+            while answer.get("n") != self._n_asked:  # an earlier one was interrupted before it was heard
+                answer = json.loads(self._hear())
+        except OSError as error:
+            raise MeasurementError(f"the guardian process {self.pid} is gone{self._last_words()}") from error
+        if "error" in answer:
+            raise MeasurementError(f"the guardian process cannot {request['do']} a launch: {answer['error']}")
+        return answer
+
+    def _hear(self) -> bytes:
+        while b"\n" not in self._heard:
+            part = self._control.recv(1 << 16)
+            if not part:
+                raise ConnectionResetError
+            self._heard += part
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
+
+    def _last_words(self) -> str:
+        self._words.seek(0)
+        lines = self._words.read().decode("utf-8", "replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
+
+
+def _swept(answer: dict[str, Any]) -> Swept:
+    return Swept(tuple(answer["met"]), tuple(answer["killed"]), tuple(answer["left"]))

@@ -1,0 +1,136 @@
+"""One layout that runs under supervisord, seen by tuner without asking supervisord more than it must."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tuner.adapters import supervisord_config as config
+from tuner.adapters.guardian import Guardian
+from tuner.adapters.log_tail import last_lines
+from tuner.adapters.supervisord_rpc import SupervisordRpc
+from tuner.adapters.worker_watch import WorkerWatch
+from tuner.core.layout import Layout
+from tuner.core.window import VoidReason
+
+_ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
+_KILLED = re.compile(rf"killing '{config.GROUP}_(\d+)' \(\d+\) with SIGKILL")
+_LOG_BYTES = 1 << 20
+_REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
+
+
+class SupervisedLaunch:
+    """A layout that runs. Keeps the promise of ``tuner.ports.Launch``."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        max_extra_threads: int | None,
+        folder: Path,
+        logs: Path,
+        guardian: Guardian,
+        pid: int,
+    ) -> None:
+        self.layout = layout
+        self.rpc = SupervisordRpc(folder / config.SOCKET)
+        self.watch = WorkerWatch()
+        self.running_after_s = 0.0
+        self._max_extra_threads = max_extra_threads
+        self._folder = folder
+        self._logs = logs
+        self._guardian = guardian
+        self._supervisord_pid = pid
+        self._supervisord = os.pidfd_open(pid)
+        self._problems: dict[object, VoidReason] = {}
+
+    def worker_pids(self) -> frozenset[int]:
+        """The living worker processes."""
+        self._note_deaths()
+        return frozenset(self.watch.alive().values())
+
+    def overhead_pids(self) -> frozenset[int]:
+        """supervisord and the guardian, as far as they live."""
+        alive = {self._guardian.pid: self._guardian.alive(), self._supervisord_pid: self.supervised()}
+        return frozenset(pid for pid, is_alive in alive.items() if is_alive)
+
+    def problems(self) -> Sequence[VoidReason]:
+        """What is or was not as the layout asks. Threads take a moment to appear: meant for after warm-up."""
+        if not (self.supervised() and self._guardian.alive()):
+            who = "supervisord" if not self.supervised() else "the guardian process"
+            self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
+        self._note_deaths()
+        if self._max_extra_threads is not None:
+            self._note_threads(self.layout.threads, self.layout.threads + self._max_extra_threads)
+        return tuple(self._problems.values())
+
+    def supervised(self, wait_s: float = 0.0) -> bool:
+        """Whether supervisord lives; waits up to *wait_s* for its end."""
+        poll = select.poll()
+        poll.register(self._supervisord, select.POLLIN)
+        return not poll.poll(wait_s * 1000)
+
+    def end_of(self, process: int) -> str:
+        """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
+        how = self._how_ended(process)
+        said = last_lines(self._logs / f"{config.GROUP}_{process}.log")
+        if not said:
+            return f"{how}; it logged nothing"
+        return f"{how}; its log ends: {' | '.join(said)}"
+
+    def ended_processes(self) -> dict[int, str]:
+        """Process number -> how it ended, of those supervisord has collected."""
+        return {int(process): how for process, how in _ENDED.findall(self._supervisord_log())}
+
+    def n_killed(self) -> int:
+        """How many processes supervisord had to stop by SIGKILL."""
+        return len(set(_KILLED.findall(self._supervisord_log())))
+
+    def words_of_supervisord(self) -> str:
+        """The last lines of what supervisord said, on stderr or in its log."""
+        lines = last_lines(self._folder / config.OUTPUT) or last_lines(self._folder / config.LOG)
+        return " | ".join(lines)
+
+    def close(self) -> None:
+        """Let go of every descriptor."""
+        self.watch.close()
+        os.close(self._supervisord)
+
+    def _note(self, key: object, slug: str, detail: str) -> None:
+        self._problems.setdefault(key, VoidReason(slug, detail))
+
+    def _note_deaths(self) -> None:
+        for process in self.watch.newly_dead():
+            self._note(
+                ("died", process), "worker-died", f"{self._name(process)} ended: {self.end_of(process)}"
+            )
+
+    def _note_threads(self, least: int, most: int) -> None:
+        for process in self.watch.alive():
+            n_threads = self.watch.threads(process)
+            if n_threads is not None and not least <= n_threads <= most:
+                wanted = f"{least}" if least == most else f"{least} to {most}"
+                seen = f"has {n_threads} threads, not {wanted}"
+                self._note(("threads", process), "wrong-layout", f"{self._name(process)} {seen}")
+
+    def _name(self, process: int) -> str:
+        return f"process {process + 1} of {self.layout.processes} (pid {self.watch.pid_of(process)})"
+
+    def _how_ended(self, process: int) -> str:
+        deadline = time.monotonic() + _REAP_PATIENCE_S
+        while process not in (ended := self.ended_processes()):
+            if time.monotonic() > deadline or not self.supervised():
+                return "how is not known, supervisord did not see it"
+            with suppress(OSError):
+                self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()
+            time.sleep(0.01)
+        return ended[process]
+
+    def _supervisord_log(self) -> str:
+        with suppress(OSError), (self._folder / config.LOG).open("rb") as file:
+            return file.read(_LOG_BYTES).decode("utf-8", "replace")
+        return ""

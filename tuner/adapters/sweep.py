@@ -1,0 +1,147 @@
+"""Finds every process of a launch, however it hides, and ends it. Standard library only, for the guardian.
+
+A process belongs to the launch when its environment carries the marker, or when it descends from the
+guardian, which is the subreaper of the launch: who daemonises becomes its child, and who overwrites its
+environment (setproctitle) is still found that way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_PAUSE_S = 0.05
+_KILL_PATIENCE_S = 4.0  #: a killed process may need a moment, in uninterruptible sleep for one
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process of the launch that still lives."""
+
+    pid: int
+    parent: int
+    started: int  #: clock ticks since boot: with the pid, unique
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep met."""
+
+    met: tuple[str, ...]  #: "PID COMMAND" of each process it found
+    killed: tuple[str, ...]  #: those of them that needed SIGKILL
+    left: tuple[str, ...]  #: those it could not end
+
+
+def find(marker: str, ancestor: int | None) -> dict[int, Found]:
+    """Every living process that carries *marker* or descends from *ancestor*; never us or our ancestors."""
+    everyone = {found.pid: found for found in map(_look, _pids()) if found is not None}
+    spared = _ancestors(os.getpid(), everyone)
+    wanted = f"TUNER_RUN_ID={marker}".encode()
+    children: dict[int, list[int]] = {}
+    for found in everyone.values():
+        children.setdefault(found.parent, []).append(found.pid)
+    ours: set[int] = set()
+    todo = list(children.get(ancestor, ())) if ancestor is not None else []
+    todo += [pid for pid in everyone if wanted in _environment(pid)]
+    while todo:
+        pid = todo.pop()
+        if pid not in ours and pid not in spared:
+            ours.add(pid)
+            todo += children.get(pid, ())
+    return {pid: everyone[pid] for pid in ours}
+
+
+def sweep(
+    marker: str,
+    ancestor: int | None,
+    *,
+    first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
+    grace_s: float = 5.0,
+    reap: Callable[[], None] = lambda: None,
+) -> Swept:
+    """End every process of the launch: *first_signal*, after *grace_s* SIGKILL, until none is found.
+
+    The first signal goes only to those whose parent does not belong to the launch: a master stops its own
+    children, and some lose work when those are signalled, too.
+
+    Args:
+        reap: called often; collects the caller's dead children.
+    """
+    met: dict[tuple[int, int], str] = {}
+    deadline = time.monotonic() + grace_s
+    signalled: set[tuple[int, int]] = set()
+    while True:
+        reap()
+        found = find(marker, ancestor)
+        met.update({(one.pid, one.started): f"{one.pid} {one.command}" for one in found.values()})
+        if not found or time.monotonic() >= deadline:
+            break
+        for one in found.values():
+            if one.parent not in found and (one.pid, one.started) not in signalled:
+                signalled.add((one.pid, one.started))
+                _send(one, first_signal(one))
+        time.sleep(_PAUSE_S)
+    killed: dict[tuple[int, int], str] = {}
+    deadline = time.monotonic() + _KILL_PATIENCE_S
+    while found and time.monotonic() < deadline:
+        for one in found.values():
+            killed[one.pid, one.started] = f"{one.pid} {one.command}"
+            _send(one, signal.SIGKILL)
+        reap()
+        found = find(marker, ancestor)
+        if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
+            time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
+    met.update(killed)
+    left = tuple(f"{one.pid} {one.command}" for one in found.values())
+    return Swept(tuple(met.values()), tuple(killed.values()), left)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _look(pid: int) -> Found | None:
+    """Process *pid* as it is now; None when it has ended or is a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            head, _, tail = file.read().rpartition(b")")
+    except OSError:
+        return None
+    fields = tail.split()
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # with more threads only its first one has ended
+        return None
+    return Found(pid, int(fields[1]), int(fields[19]), head.partition(b"(")[2].decode("utf-8", "replace"))
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []  # ended meanwhile, or of another user and so not ours
+
+
+def _ancestors(pid: int, everyone: dict[int, Found]) -> set[int]:
+    spared = set()
+    while pid in everyone and pid not in spared:
+        spared.add(pid)
+        pid = everyone[pid].parent
+    return spared
+
+
+def _send(one: Found, number: int) -> None:
+    """Signal exactly that process: a pidfd is taken, then looked at again, so a reused pid is never hit."""
+    try:
+        descriptor = os.pidfd_open(one.pid)
+    except OSError:
+        return
+    again = _look(one.pid)
+    if again is not None and again.started == one.started:
+        with contextlib.suppress(OSError):  # it has ended meanwhile: what we wanted
+            signal.pidfd_send_signal(descriptor, number)
+    os.close(descriptor)
