@@ -1,0 +1,232 @@
+"""The wiring: which adapters serve which settings. The one place that knows them all.
+
+Adapters are imported where they are wired, so that a command pays for its own only.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.records import StudyRecord
+from tuner.ports import Box, Feeder
+
+if TYPE_CHECKING:
+    from tuner.adapters.sqlite import SqliteStore
+    from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.core.ranking import Ranking
+    from tuner.core.service import ServiceSpec
+    from tuner.services.running import Running
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+
+QUICK_LAYOUTS = 5
+
+
+def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
+    """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all."""
+    from tuner.adapters.cores import usable_cores
+    from tuner.adapters.provenance import provenance
+    from tuner.config.load import canonical_json
+    from tuner.core.spread import well_spread
+
+    asked = settings.study
+    box_cores = usable_cores()
+    cores = asked.cores or max(1, int(box_cores))
+    layouts = asked.layouts_for(cores)
+    return StudyRecord(
+        service=settings.service.name,
+        strategy=asked.strategy,
+        layouts=tuple(well_spread(layouts, QUICK_LAYOUTS)) if quick else layouts,
+        cores=cores,
+        box_cores=box_cores,
+        window_s=asked.window,
+        warmup_s=None if asked.warmup == "auto" else asked.warmup,
+        n_blocks=asked.repeats,
+        windows_per_launch=asked.windows_per_launch,
+        seed=asked.seed,
+        budget_s=asked.budget,
+        created_wall_s=time.time(),
+        config=canonical_json(settings),
+        max_attempts=asked.max_attempts,
+        warmup_cap_s=asked.warmup_cap,
+        foreign_limit_cores=asked.foreign_limit,
+        warms_cache=asked.warm_cache,
+        provenance=provenance(_spawn_path_command(settings)),
+    )
+
+
+def open_store(file: Path, *, read_only: bool = False) -> SqliteStore:
+    """The study kept in *file*."""
+    from tuner.adapters.sqlite import SqliteStore
+
+    return SqliteStore.open(file, read_only=read_only)
+
+
+def new_store(file: Path, record: StudyRecord) -> SqliteStore:
+    """A new study in *file*, which must not exist."""
+    from tuner.adapters.sqlite import SqliteStore
+
+    return SqliteStore.create(file, record)
+
+
+@contextmanager
+def this_box(settings: Settings, record: StudyRecord, warn: Warn) -> Iterator[Box]:
+    """The box we run on, wired for *record*, held against other tuners, with everything checked.
+
+    Raises:
+        ConfigError: another tuner measures here, or the service could never run.
+    """
+    from tuner.adapters.box_lock import box_lock
+    from tuner.adapters.clock import SystemClock
+    from tuner.adapters.cores import first_cores
+    from tuner.adapters.hooks import CommandHooks
+    from tuner.adapters.probes.mmap_counter import CounterProbe
+    from tuner.adapters.procfs import ProcSampler
+    from tuner.adapters.supervisord import SupervisordLauncher
+
+    clock = SystemClock()
+    hooks = settings.hooks
+    with ExitStack() as stack:
+        held = stack.enter_context(box_lock())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
+        spec, feeder = _service(settings, record.layouts, folder)
+        launcher = SupervisordLauncher(
+            spec,
+            cores=record.cores,
+            cpus=first_cores(record.cores) if record.cores < record.box_cores else None,
+            run_root=None,
+            clock=clock,
+            marker=uuid.uuid4().hex,
+            keep_logs=None,
+            warn=warn,
+            held=[held],
+        )
+        launcher.check()
+        yield Box(
+            name=platform.node(),
+            clock=clock,
+            launcher=stack.enter_context(launcher),
+            probe=CounterProbe(clock, _counter_root(), _owner(settings)),
+            feeder=feeder,
+            sampler=ProcSampler(clock, backends=settings.backends, warn=warn),
+            hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
+        )
+
+
+def ranked(
+    file: Path, *, current: str | None = None, confidence: float = 0.95
+) -> tuple[StudyRecord, Ranking]:
+    """The study in *file* and its ranking; *current* is the layout that every row is compared with."""
+    from tuner.core.ranking import rank
+
+    with open_store(file, read_only=True) as store:
+        record = store.study()
+        layout = _measured_layout(current, record, file) if current is not None else None
+        return record, rank(record, store.windows(), current=layout, confidence=confidence)
+
+
+def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
+    layout = parse_layout(text)
+    if layout not in record.layouts:
+        raise ConfigError(
+            f"{layout} is not among the layouts of {file}",
+            hint=f"Those are {', '.join(map(str, record.layouts))}.",
+        )
+    return layout
+
+
+def _service(settings: Settings, layouts: Sequence[Layout], folder: Path) -> tuple[ServiceSpec, Feeder]:
+    """The service and what feeds it; *folder* is theirs for as long as the study runs."""
+    if settings.service.kind == "crash-processor":
+        return _crash_processor(settings.service, layouts, folder)
+    return _script(settings.service)
+
+
+def _crash_processor(
+    asked: CrashProcessorSettings, layouts: Sequence[Layout], folder: Path
+) -> tuple[ServiceSpec, Feeder]:
+    from tuner.adapters.feeders.spool import SpoolFeeder
+    from tuner.services import crash_processor as service
+
+    spool = asked.spool or folder / "spool"
+    if asked.spool is None:
+        spool.mkdir()
+        if asked.user is not None:
+            folder.chmod(0o711)
+            os.chown(spool, *_ids(asked.user))
+    content = service.CrashInput(
+        items=asked.items or service.items_for(layouts, asked.options),
+        seed=asked.seed,
+        symbols_bytes=asked.symbols_bytes,
+        dumps=asked.dumps,
+        symbols=asked.symbols,
+    )
+    spec = _running(asked).spec(
+        asked.name,
+        service.run_command(spool, asked.options),
+        max_extra_threads=service.MAX_EXTRA_THREADS,
+    )
+    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+
+
+def _script(asked: ScriptSettings) -> tuple[ServiceSpec, Feeder]:
+    from tuner.adapters.feeders.command import CommandFeeder
+    from tuner.adapters.feeders.none import NoFeeder
+    from tuner.services.script import script
+
+    spec = script(asked.name, asked.command, _running(asked))
+    if asked.feeder.kind == "command":
+        return spec, CommandFeeder(asked.feeder.command, asked.directory)
+    return spec, NoFeeder()
+
+
+def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
+    """How it runs; the environment file's values go before the config's, and are not filled in."""
+    from tuner.config.environment_file import read_environment_file
+    from tuner.services.running import Running, escaped
+
+    file = read_environment_file(asked.environment_file) if asked.environment_file is not None else {}
+    return Running(
+        user=asked.user,
+        directory=None if asked.directory is None else str(asked.directory),
+        environment={**asked.environment, **{name: escaped(value) for name, value in file.items()}},
+        stop_signal=asked.stop.signal,
+        stop_wait_s=asked.stop.wait,
+        stop_as_group=asked.stop.as_group,
+        max_extra_threads=asked.max_extra_threads,
+        limits=asked.limits,
+    )
+
+
+def _spawn_path_command(settings: Settings) -> Sequence[str] | None:
+    if settings.service.kind != "crash-processor":
+        return None
+    from tuner.services.crash_processor import program
+
+    return [program(), "spawn-path", "--json"]
+
+
+def _owner(settings: Settings) -> tuple[int, int] | None:
+    return None if settings.service.user is None else _ids(settings.service.user)
+
+
+def _ids(user: str) -> tuple[int, int]:
+    entry = pwd.getpwnam(user)
+    return entry.pw_uid, entry.pw_gid
+
+
+def _counter_root() -> Path:
+    """Memory where there is some to write to: a page written back to a disk would cost the workers time."""
+    shared_memory = Path("/dev/shm")
+    return shared_memory if os.access(shared_memory, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())

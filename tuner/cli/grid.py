@@ -1,0 +1,232 @@
+"""tuner grid: measure layouts of a service, and rank them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import EXIT_INTERRUPTED
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.adapters.sqlite import SqliteStore
+    from tuner.config.load import Given
+    from tuner.config.settings import Settings
+    from tuner.core.records import StudyRecord
+
+    Options = dict[tuple[str | int, ...], Given]
+
+#: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
+_QUICK = {
+    ("study", "window"): "6s",
+    ("study", "warmup"): "3s",
+    ("study", "repeats"): "3",
+    ("study", "max_attempts"): "2",
+}
+
+_LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "How it decides", "Where it is kept"
+
+
+def grid(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="[CONFIG]", help="YAML; without it the built-in crash processor.")
+    ] = None,
+    cores: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", rich_help_panel=_LAYOUTS, help="Cores the layouts are for; default: what we may use."
+        ),
+    ] = None,
+    layouts: Annotated[
+        str | None, typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Just these, as 24x1,4x6.")
+    ] = None,
+    grid_name: Annotated[
+        str | None,
+        typer.Option(
+            "--grid",
+            metavar="NAME",
+            rich_help_panel=_LAYOUTS,
+            help="small: totals of N threads; divisors (default): N/2, N, 2N; full: every PxT up to 2N.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", rich_help_panel=_LAYOUTS, help="A first look: 5 layouts at most, about 3 minutes."
+        ),
+    ] = False,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Length of a window; default 10m."),
+    ] = None,
+    warmup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", rich_help_panel=_TIME, help="auto (default): until it has settled; or 30s."
+        ),
+    ] = None,
+    repeats: Annotated[
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_TIME, help="Launches of each layout; default 3."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Stop at a whole block within it: 8h."),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", rich_help_panel=_ORDER, help="all: each layout once per block."),
+    ] = None,
+    seed: Annotated[
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the order within blocks; default 1."),
+    ] = None,
+    max_attempts: Annotated[
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Tries of a void window; default 3."),
+    ] = None,
+    foreign_limit: Annotated[
+        str | None,
+        typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.tuner.db; never overwritten."
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with a study that was cut off."),
+    ] = None,
+    spool: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service; default: temporary."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=_FILE, help="Print JSON for programs.")
+    ] = False,
+) -> int:
+    """Measure layouts of a service in random order, and rank them.
+
+    Each layout runs under a supervisord of its own, warms up, and is watched for a window; blocks of all layouts
+    are repeated, so that drift of the box hits all alike. Ctrl-C once finishes the window, saves and ranks.
+
+    Examples:
+      tuner grid --quick
+      tuner grid configs/script.yaml --cores 24 --layouts 24x1,12x2,4x6 --budget 8h
+    """
+    from tuner.config.load import Given
+
+    texts: dict[tuple[str | int, ...], tuple[str, str | None]] = {
+        ("study", "cores"): ("--cores", cores),
+        ("study", "layouts"): ("--layouts", layouts),
+        ("study", "grid"): ("--grid", grid_name),
+        ("study", "window"): ("--window", window),
+        ("study", "warmup"): ("--warmup", warmup),
+        ("study", "repeats"): ("--repeats", repeats),
+        ("study", "budget"): ("--budget", budget),
+        ("study", "strategy"): ("--strategy", strategy),
+        ("study", "seed"): ("--seed", seed),
+        ("study", "max_attempts"): ("--max-attempts", max_attempts),
+        ("study", "foreign_limit"): ("--foreign-limit", foreign_limit),
+        ("service", "spool"): ("--spool", spool),
+    }
+    options = {place: Given(option, text) for place, (option, text) in texts.items() if text is not None}
+    if resume is not None:
+        if study is not None or quick:
+            raise ConfigError(
+                f"--resume goes on with a study as it is; --{'quick' if quick else 'study'} is for a new one",
+                hint="Leave one of them out.",
+            )
+        return _resume(resume, config, options, as_json=as_json)
+    return _begin(config, options, study, quick=quick, as_json=as_json)
+
+
+def _begin(config: Path | None, options: Options, study: Path | None, *, quick: bool, as_json: bool) -> int:
+    from tuner import bootstrap
+    from tuner.config.load import Given, load_settings
+
+    if quick:
+        options = {**{place: Given("--quick", text) for place, text in _QUICK.items()}, **options}
+    settings = load_settings(config, options)
+    record = bootstrap.planned(settings, quick=quick)
+    file = study if study is not None else Path(f"{record.service}.tuner.db")
+    if file.exists() or file.is_symlink():
+        raise ConfigError(
+            f"{file} exists already, and a study is never overwritten",
+            hint=f"Go on with it (--resume {file}), or give another name with --study.",
+        )
+    if quick:
+        _say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
+    return _measured(settings, record, file, lambda: bootstrap.new_store(file, record), as_json=as_json)
+
+
+def _resume(file: Path, config: Path | None, options: Options, *, as_json: bool) -> int:
+    from tuner import bootstrap
+    from tuner.config.load import canonical_json, load_settings, settings_of_study
+
+    with bootstrap.open_store(file, read_only=True) as store:
+        record = store.study()
+    if options:
+        named = ", ".join(given.option for given in options.values())
+        raise ConfigError(
+            f"--resume goes on with what {file} asks for; {named} cannot change that",
+            hint="Leave it out, or begin another study with --study.",
+        )
+    if config is None:
+        settings = settings_of_study(record.config, str(file))
+    else:
+        settings = load_settings(config, {})
+        if canonical_json(settings) != record.config:
+            raise ConfigError(
+                f"{config} is not the config that {file} was begun with",
+                hint=f"Leave it out (--resume {file} knows its own), or begin another study with --study.",
+            )
+    return _measured(settings, record, file, lambda: bootstrap.open_store(file), as_json=as_json)
+
+
+def _measured(
+    settings: Settings, record: StudyRecord, file: Path, opened: Callable[[], SqliteStore], *, as_json: bool
+) -> int:
+    """Measure, then print what is known by then; the exit code says how good it is."""
+    from tuner import bootstrap
+    from tuner.adapters.signals import stopping_by_signal
+    from tuner.adapters.terminal import showing_progress
+    from tuner.study import run_study
+
+    if record.cores > record.box_cores:
+        _say(f"Layouts for {record.cores} cores measured on {record.box_cores:g}.")
+    with stopping_by_signal() as stop:
+        try:
+            with (
+                showing_progress() as progress,
+                bootstrap.this_box(settings, record, progress.warning) as box,
+                opened() as store,
+            ):
+                code = run_study(box, store, progress, stop).exit_code
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+    if file.exists():
+        _print_ranking(file, as_json=as_json)
+        _say(f"Kept in {file}; see it again with: tuner rank {file}")
+        if code == EXIT_INTERRUPTED:
+            _say(f"Go on with: tuner grid --resume {file}")
+    return code
+
+
+def _print_ranking(file: Path, *, as_json: bool) -> None:
+    from tuner import bootstrap
+    from tuner.reports.ranking import render_ranking
+
+    record, ranking = bootstrap.ranked(file)
+    typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,11 @@
+"""A worker of the user's own: one command per process, run as it is."""
+
+from __future__ import annotations
+
+from tuner.core.service import ServiceSpec
+from tuner.services.running import Running
+
+
+def script(name: str, command: tuple[str, ...], running: Running) -> ServiceSpec:
+    """The service; OS threads are checked only when the user says how many more there may be."""
+    return running.spec(name, command)
