@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from functools import cache
 from importlib.resources import files
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -288,12 +289,15 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
             for n, sample in enumerate(window.samples)
         ),
     )
-    details: Mapping[str, Sequence[Reading | Usage | VoidReason]] = {
-        "reading": window.readings,
-        "usage": window.usage,
-        "void_reason": window.void,
+    details: Mapping[type, tuple[str, Sequence[object]]] = {
+        Reading: ("reading", window.readings),
+        Usage: ("usage", window.usage),
+        VoidReason: ("void_reason", window.void),
     }
-    for table, rows in details.items():
-        for n, row in enumerate(rows):
-            values = (window_id, n, *astuple(row))
-            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+    for kind, (table, rows) in details.items():
+        names = [field.name for field in fields(kind)]  # as the columns are called, see schema.sql
+        values = attrgetter(*names)  # astuple copies deeply: twenty times slower
+        connection.executemany(
+            f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",
+            ((window_id, n, *values(row)) for n, row in enumerate(rows)),
+        )

@@ -1,6 +1,6 @@
 """The controlled study: next layout, launch, warm up, window, store, decide. Speaks to ports only.
 
-``run_study`` is what a command calls, for a new study and for one that was cut off alike: what the store already
+``run_study`` is what a command calls, for a new study and for one that was cut off alike: what the store
 holds is not measured again.
 """
 

@@ -1,0 +1,127 @@
+"""One launch of one cell: started, warmed up, its windows taken and kept, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.window import Window
+from tuner.ports import Box, Progress, Stop, Store
+from tuner.study.history import Cell, spoils_launch
+from tuner.study.watching import RunningLayout, Warmup
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where a study's launches are made, and who is told."""
+
+    study: StudyRecord
+    box: Box
+    store: Store
+    progress: Progress
+    stop: Stop
+
+    def discard(self, launch: LaunchRecord) -> LaunchRecord:
+        """Make a launch that only warms up."""
+        return self._made(launch, lambda _running, _launch_id: None)
+
+    def measure(
+        self, launch: LaunchRecord, cell: Cell, window_taken: Callable[[Window], None]
+    ) -> LaunchRecord:
+        """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
+
+        Returns with the cell done, the launch failed or spoilt (its ``error`` says so), or a stop requested.
+        """
+
+        def take_windows(running: RunningLayout, launch_id: int) -> None:
+            while (index := cell.next_index) is not None and not self.stop.requested():
+                attempt = cell.tries[index] + 1
+                facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
+                with self.between("window", facts):
+                    window = running.take_window(index, attempt, self._sampled(launch.layout))
+                self.store.add_window(launch_id, window)
+                window_taken(window)
+                if spoils_launch(window):
+                    seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+                    raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
+                if any(reason.slug == "source-dry" for reason in window.void):
+                    self._warm_up(running)  # the steady state is gone; the source may fill meanwhile
+
+        return self._made(launch, take_windows)
+
+    @contextmanager
+    def between(self, what: str, facts: Mapping[str, str]) -> Iterator[None]:
+        """Run the hooks before and after *what*; the latter in any case, and their failure only warns."""
+        self.box.hooks.run(f"before_{what}", facts)
+        try:
+            yield
+        finally:
+            try:
+                self.box.hooks.run(f"after_{what}", facts)
+            except MeasurementError as error:
+                self.progress.warning("hook-failed", error.problem)
+
+    def _made(self, launch: LaunchRecord, used: Callable[[RunningLayout, int], None]) -> LaunchRecord:
+        """Make *launch*, warm it up and use it; what became of it is in the store and returned.
+
+        Only a MeasurementError is the launch's own trouble; with any other error it stays without an end in
+        the store, as one that was cut off.
+        """
+        clock = self.box.clock
+        launch_id = self.store.add_launch(launch)
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self.between("launch", _facts(self.study, launch)))
+                counting = stack.enter_context(self.box.probe.counting(launch.layout))
+                stack.enter_context(self.box.feeder.feeding(launch.layout))
+                running = self.box.launcher.running(launch.layout, counting.environment)
+                live = stack.enter_context(running)
+                launch = replace(launch, running_after_s=live.running_after_s)
+                watch = stack.enter_context(self.box.sampler.watching(live, self.box.feeder.pids()))
+                layout = RunningLayout(
+                    launch.layout, self.study, clock, live, counting, watch, self.box.feeder
+                )
+                warmup = self._warm_up(layout)
+                launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
+                used(layout, launch_id)
+        except MeasurementError as error:
+            launch = replace(launch, error=error.problem)
+            self.progress.warning("launch-failed", f"attempt {launch.attempt} of {error.problem}")
+        launch = replace(launch, ended_wall_s=clock.wall_s())
+        self.store.finish_launch(launch_id, launch)
+        return launch
+
+    def _warm_up(self, running: RunningLayout) -> Warmup:
+        layout = running.layout
+        warmup = running.warm_up(
+            lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s),
+            self.stop.requested,
+        )
+        if warmup.settled is False:
+            text = f"{layout} had not settled after {warmup.lasted_s:.0f} s; it is measured all the same"
+            self.progress.warning("never-settled", text)
+        return warmup
+
+    def _sampled(self, layout: Layout) -> Callable[..., None]:
+        window_s = self.study.window_s
+        sampled = self.progress.sampled
+        return lambda elapsed_s, sample, rate: sampled(layout, elapsed_s, window_s, sample, rate)
+
+
+def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
+    layout = launch.layout
+    return {
+        "service": study.service,
+        "box": launch.box,
+        "layout": str(layout),
+        "processes": str(layout.processes),
+        "threads": str(layout.threads),
+        "variant": layout.variant,
+        "block": str(launch.block),
+        "position": str(launch.position),
+        "attempt": str(launch.attempt),
+    }
