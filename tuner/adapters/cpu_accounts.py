@@ -1,0 +1,149 @@
+"""Whose CPU it was: the service's, tuner's, or a named backend's. What remains of the box is foreign."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, read_once
+from tuner.ports import Clock, Launch
+
+BACKENDS_EVERY_S = 30.0  #: how often new processes of the named backends are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUse:
+    """The service at one moment."""
+
+    cpu_s_total: float
+    members: tuple[ProcessStat, ...]  #: workers and their descendants
+    n_processes: int  #: workers alive
+    n_threads: int  #: threads of these
+
+
+class ServiceAccount:
+    """Workers and all their descendants, ended ones included.
+
+    A worker that ends lands in supervisord's reaped CPU, which therefore belongs here and not to tuner. A
+    descendant that left its worker (double fork) is followed once it was seen within the tree.
+    """
+
+    def __init__(self, proc: Path, launch: Launch) -> None:
+        self._table = ProcessTable(proc)
+        self._launch = launch
+        self._seen: dict[int, ProcessStat] = {}
+        self._strays: dict[int, ProcessStat] = {}
+        self._lost_ticks = 0
+        self._highest_ticks = 0
+
+    def use(self) -> ServiceUse:
+        """Add it up."""
+        overhead, workers = self._launch.overhead_pids(), self._launch.worker_pids()
+        started = {child for pid in overhead for child in self._table.children(pid)}
+        tree = self._table.trees(sorted((workers | started) - overhead))
+        strays = self._table.trees(self._left(tree.members))
+        reaped = sum(stat.reaped_ticks for stat in map(self._table.stat, overhead) if stat)
+        self._remember(tree.members, strays.members)
+        ticks = tree.ticks + strays.ticks + self._lost_ticks + reaped
+        self._highest_ticks = max(self._highest_ticks, ticks)
+        alive = [
+            tree.members[pid] for pid in workers if pid in tree.members and tree.members[pid].state != "Z"
+        ]
+        return ServiceUse(
+            cpu_s_total=self._highest_ticks / TICKS_PER_S,
+            members=(*tree.members.values(), *strays.members.values()),
+            n_processes=len(alive),
+            n_threads=sum(stat.n_threads for stat in alive),
+        )
+
+    def _left(self, members: Container[int]) -> list[int]:
+        """Those seen before that are still alive, and no longer in the tree."""
+        found = []
+        for pid, before in self._seen.items():
+            if pid not in members:
+                now = self._table.stat(pid)
+                if now is not None and now.started_ticks == before.started_ticks:
+                    found.append(pid)
+        return found
+
+    def _remember(self, tree: dict[int, ProcessStat], strays: dict[int, ProcessStat]) -> None:
+        for pid, stray in self._strays.items():
+            if pid not in strays and pid not in tree:  # its end is in nobody's account but ours
+                self._lost_ticks += stray.own_ticks + stray.reaped_ticks
+        self._seen = {**tree, **strays}
+        self._strays = {pid: stray for pid, stray in strays.items() if stray.parent not in self._seen}
+
+
+class TunerAccount:
+    """This process, supervisord and the guardian, and the feeder with all it started.
+
+    What supervisord reaped is the service's; what this process reaped (hooks) is tuner's.
+    """
+
+    def __init__(self, proc: Path, launch: Launch, own_pid: int, feeder_pids: frozenset[int]) -> None:
+        self._table = ProcessTable(proc)
+        self._launch = launch
+        self._own_pid = own_pid
+        self._feeder_pids = feeder_pids
+        self._highest_ticks = 0
+
+    def cpu_s_total(self) -> float:
+        """Add it up."""
+        own = self._table.stat(self._own_pid)
+        overhead = self._launch.overhead_pids() - {self._own_pid}
+        ticks = self._table.trees(sorted(self._feeder_pids - overhead - {self._own_pid})).ticks
+        ticks += sum(stat.own_ticks for stat in map(self._table.stat, overhead) if stat)
+        ticks += own.own_ticks + own.reaped_ticks if own else 0
+        self._highest_ticks = max(self._highest_ticks, ticks)
+        return self._highest_ticks / TICKS_PER_S
+
+
+class BackendAccount:
+    """Servers that the service leans on (Redis, a database), by pid or by the name of their program."""
+
+    def __init__(self, proc: Path, names: Sequence[str], clock: Clock) -> None:
+        self._proc = proc
+        self._table = ProcessTable(proc)
+        self._names = frozenset(names)
+        self._clock = clock
+        self._ticks: dict[int, int] = {}  # the uppermost process of each backend -> its tree's ticks
+        self._ended_ticks = 0
+        self._looked_s: float | None = None
+        self._missing: frozenset[str] = frozenset()
+
+    def cpu_s_total(self, service: Iterable[ProcessStat]) -> float:
+        """Add it up; processes of the *service* are never a backend's."""
+        if not self._names:
+            return 0.0
+        now_s = self._clock.monotonic_s()
+        if self._looked_s is None or now_s - self._looked_s >= BACKENDS_EVERY_S:
+            self._looked_s = now_s
+            self._ticks = {**dict.fromkeys(self._find({stat.pid for stat in service}), 0), **self._ticks}
+        for pid, before in list(self._ticks.items()):
+            tree = self._table.trees([pid])
+            if tree.members:
+                self._ticks[pid] = max(before, tree.ticks)
+            else:
+                self._ended_ticks += self._ticks.pop(pid)
+        return (sum(self._ticks.values()) + self._ended_ticks) / TICKS_PER_S
+
+    def missing(self) -> frozenset[str]:
+        """Names that stood for no process at the last look."""
+        return self._missing
+
+    def _find(self, service: Container[int]) -> list[int]:
+        named: dict[int, ProcessStat] = {}
+        missing = set(self._names)
+        for pid in self._table.pids():
+            stat = self._table.stat(pid) if pid not in service else None
+            names = self._names & self._names_of(stat) if stat else None
+            if stat and names:
+                named[pid] = stat
+                missing -= names
+        self._missing = frozenset(missing)
+        return [pid for pid, stat in named.items() if stat.parent not in named]
+
+    def _names_of(self, stat: ProcessStat) -> set[str]:
+        words = (read_once(f"{self._proc}/{stat.pid}/cmdline") or b"").split(b"\0")
+        return {str(stat.pid), stat.name, Path(words[0].decode("utf-8", "replace")).name}

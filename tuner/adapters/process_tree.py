@@ -1,0 +1,159 @@
+"""Processes and their children, as /proc shows them: who belongs to whom, and what CPU they used.
+
+The CPU of a tree is that of its living members and, through each one's cutime and cstime, of every child
+that was reaped. The kernel scales utime + stime to the scheduler's nanoseconds, so sums are exact however
+short the children live; only their print is coarse (10 ms, cut off, the same at both edges of a window).
+Not seen: a child whose parent ignores SIGCHLD (the kernel then adds its CPU to nobody), and what a process
+that left the tree (double fork) used after it was last looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_FORKED_NO_EXEC = 0x40  # PF_FORKNOEXEC in the kernel's include/linux/sched.h
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """One line of /proc/PID/stat; ticks are `TICKS_PER_S` to a second."""
+
+    pid: int
+    name: str  #: at most 15 characters
+    state: str  #: R, S, D, Z ...
+    parent: int
+    flags: int
+    own_ticks: int  #: utime + stime of all its threads, ended ones included
+    reaped_ticks: int  #: cutime + cstime: of children that it waited for, and theirs
+    n_threads: int
+    started_ticks: int  #: since boot; with the pid, it names a process for good
+
+    @property
+    def is_copy(self) -> bool:
+        """Forked, and has not yet become another program."""
+        return bool(self.flags & _FORKED_NO_EXEC)
+
+
+def parse_stat(line: bytes) -> ProcessStat:
+    """Read a line of /proc/PID/stat; the name may hold spaces and brackets, so the last bracket ends it."""
+    opening, closing = line.index(b"("), line.rindex(b")")
+    fields = line[closing + 2 :].split()
+    return ProcessStat(
+        pid=int(line[:opening]),
+        name=line[opening + 1 : closing].decode("utf-8", "replace"),
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        flags=int(fields[6]),
+        own_ticks=int(fields[11]) + int(fields[12]),
+        reaped_ticks=int(fields[13]) + int(fields[14]),
+        n_threads=int(fields[17]),
+        started_ticks=int(fields[19]),
+    )
+
+
+def read_once(path: str) -> bytes | None:
+    """The content of a file of /proc; None when its process has ended."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    try:
+        parts = []
+        while part := os.read(file, 65536):  # /proc hands out long files in pieces
+            parts.append(part)
+        return b"".join(parts)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(file)
+
+
+@dataclass(slots=True)
+class Tree:
+    """Processes that were found together, parents before children."""
+
+    members: dict[int, ProcessStat]
+    ticks: int  #: own and reaped of all of them, nothing twice
+
+
+class ProcessTable:
+    """Reads processes below *proc*."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = str(proc)
+        self._by_parent: dict[int, list[int]] | None = None
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        """The process, or None when it is gone."""
+        line = read_once(f"{self._proc}/{pid}/stat")
+        return parse_stat(line) if line else None
+
+    def pids(self) -> list[int]:
+        """Every process of the box that we may see."""
+        return [int(name) for name in os.listdir(self._proc) if name.isdigit()]
+
+    def thread_ids(self, pid: int) -> list[int]:
+        """The threads of a process; none when it is gone."""
+        try:
+            return [int(name) for name in os.listdir(f"{self._proc}/{pid}/task")]
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+
+    def children(self, pid: int) -> list[int]:
+        """The children of a process, dead ones that it has not waited for included."""
+        found: list[int] = []
+        for thread in self.thread_ids(pid):
+            line = read_once(f"{self._proc}/{pid}/task/{thread}/children")
+            if line is None:  # the thread ended, or the kernel has no such file
+                if os.path.exists(f"{self._proc}/{pid}/task/{thread}/stat"):
+                    return self._children_by_parent(pid)
+                continue
+            found.extend(map(int, line.split()))
+        return found
+
+    def trees(self, roots: Iterable[int]) -> Tree:
+        """*roots* and everything below them."""
+        self._by_parent = None
+        whole = Tree({}, 0)
+        for root in roots:
+            if root not in whole.members:
+                tree = self._tree(root, whole.members)
+                whole.members.update(tree.members)
+                whole.ticks += tree.ticks
+        return whole
+
+    def _tree(self, root: int, known: Container[int]) -> Tree:
+        """Read again when somebody was reaped meanwhile: else he would count twice, or not at all."""
+        tree = Tree({}, 0)
+        for _ in range(_TRIES):
+            before = self.stat(root)
+            if before is None:
+                return Tree({}, 0)
+            tree = Tree({root: before}, 0)
+            complete = True
+            for child in self.children(root):
+                if child not in known:
+                    below = self._tree(child, known)
+                    complete = complete and bool(below.members)
+                    tree.members.update(below.members)
+                    tree.ticks += below.ticks
+            after = self.stat(root)
+            if after is None:
+                return Tree({}, 0)
+            tree.ticks += after.own_ticks + after.reaped_ticks
+            if complete and before.reaped_ticks == after.reaped_ticks:
+                break
+        return tree
+
+    def _children_by_parent(self, pid: int) -> list[int]:
+        """Without CONFIG_PROC_CHILDREN every process is asked for its parent, once per call of `trees`."""
+        if self._by_parent is None:
+            self._by_parent = {}
+            for stat in filter(None, map(self.stat, self.pids())):
+                self._by_parent.setdefault(stat.parent, []).append(stat.pid)
+        return self._by_parent.get(pid, [])

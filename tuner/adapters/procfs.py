@@ -1,0 +1,171 @@
+"""Sees the box through /proc while a launch runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tuner.adapters.box_times import BoxTimes, read_box_times, read_pressure_s
+from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
+from tuner.adapters.memory import read_pss_bytes
+from tuner.adapters.task_states import ActiveTasks
+from tuner.core.errors import ConfigError
+from tuner.core.window import Reading, Sample, Usage
+from tuner.ports import Clock, Launch
+
+PSS_SHARE_RATIO = 0.0002  #: of one core: what reading PSS may cost within a window
+FOLLOW_EVERY_S = 5.0  #: how often new threads of the workers are looked for
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md, and what is the matter
+
+
+def _warn_on_stderr(slug: str, text: str) -> None:
+    print(f"warning [{slug}]: {text}", file=sys.stderr)  # noqa: T201
+
+
+class ProcSampler:
+    """The sampler of a Linux box. *backends* are names of programs (``redis-server``) or pids."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        proc: Path = Path("/proc"),
+        backends: Sequence[str] = (),
+        own_pid: int | None = None,
+        warn: Warn = _warn_on_stderr,
+    ) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._backends = tuple(backends)
+        self._own_pid = os.getpid() if own_pid is None else own_pid
+        self._warn = warn
+        self._warned: set[str] = set()
+
+    @contextmanager
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[ProcWatch]:
+        """Watch *launch*; some files of /proc stay open within the block."""
+        watch = ProcWatch(
+            self._clock,
+            self._proc,
+            launch,
+            ServiceAccount(self._proc, launch),
+            TunerAccount(self._proc, launch, self._own_pid, extra_pids),
+            BackendAccount(self._proc, self._backends, self._clock),
+            self._warn_once,
+        )
+        try:
+            yield watch
+        finally:
+            watch.close()
+
+    def _warn_once(self, slug: str, text: str) -> None:
+        if slug not in self._warned:
+            self._warned.add(slug)
+            self._warn(slug, text)
+
+
+class ProcWatch:
+    """The box while one launch runs."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        proc: Path,
+        launch: Launch,
+        service: ServiceAccount,
+        tuner: TunerAccount,
+        backends: BackendAccount,
+        warn: Warn,
+    ) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._launch = launch
+        self._service = service
+        self._tuner = tuner
+        self._backends = backends
+        self._warn = warn
+        try:
+            self._load = os.open(proc / "loadavg", os.O_RDONLY | os.O_CLOEXEC)
+            self._tasks = ActiveTasks(proc)
+        except OSError as error:
+            hint = "tuner measures on Linux, with /proc mounted."
+            raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
+        self._followed_s = float("-inf")
+        self._before: tuple[float, BoxTimes] | None = None
+        self._box_cpu_s = 0.0
+        self._next_pss_s = float("-inf")
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        os.close(self._load)
+        self._tasks.close()
+
+    def sample(self, reading: Reading) -> Sample:
+        """Load and active count now, beside what the probe just read; `ActiveTasks` says what is counted."""
+        if reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
+            self._followed_s = reading.at_s
+            self._tasks.follow(self._launch.worker_pids())
+        load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
+        return Sample(
+            at_s=reading.at_s,
+            n_done_total=reading.n_done_total,
+            n_failed_total=reading.n_failed_total,
+            load1=float(load1),
+            load5=float(load5),
+            load15=float(load15),
+            n_active=self._tasks.n_active(int(tasks.partition(b"/")[0])),
+        )
+
+    def usage(self, *, closing: bool = False) -> Usage:
+        """CPU, memory and pressure now; PSS when *closing*, and else only as often as it is cheap."""
+        at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+        box = self._look_at_box(at_s)
+        service = self._service.use()
+        return Usage(
+            at_s=at_s,
+            wall_s=wall_s,
+            service_cpu_s_total=service.cpu_s_total,
+            tuner_cpu_s_total=self._tuner.cpu_s_total(),
+            backend_cpu_s_total=self._look_at_backends(service),
+            box_cpu_s_total=self._box_cpu_s,
+            steal_s_total=box.steal_s,
+            n_context_switches_total=box.n_context_switches,
+            n_processes=service.n_processes,
+            n_threads=service.n_threads,
+            cpu_pressure_s_total=read_pressure_s(self._proc, "cpu"),
+            memory_pressure_s_total=read_pressure_s(self._proc, "memory"),
+            io_pressure_s_total=read_pressure_s(self._proc, "io"),
+            pss_bytes=self._pss_bytes(service) if closing or at_s >= self._next_pss_s else None,
+        )
+
+    def _look_at_box(self, at_s: float) -> BoxTimes:
+        """What was neither idle nor stolen since the last look was used."""
+        box = read_box_times(self._proc)
+        if self._before is not None:
+            before_s, before = self._before
+            unused_s = (box.idle_s - before.idle_s) + (box.steal_s - before.steal_s)
+            self._box_cpu_s += max(0.0, (at_s - before_s) * box.n_cpus - unused_s)
+        self._before = at_s, box
+        return box
+
+    def _look_at_backends(self, service: ServiceUse) -> float:
+        total_s = self._backends.cpu_s_total(service.members)
+        for name in self._backends.missing():
+            self._warn("no-backend", f"no process is called {name}; its CPU counts as foreign once it runs")
+        return total_s
+
+    def _pss_bytes(self, service: ServiceUse) -> int | None:
+        """Taken last: at the end of a window its cost then falls outside."""
+        began_s = time.thread_time()
+        pss_bytes = read_pss_bytes(self._proc, service.members)
+        cost_s = time.thread_time() - began_s
+        self._next_pss_s = self._clock.monotonic_s() + cost_s / PSS_SHARE_RATIO
+        if pss_bytes is None:
+            text = "the workers' memory cannot be seen: they are another user's, or the kernel does not tell"
+            self._warn("no-memory-figures", text)
+        return pss_bytes

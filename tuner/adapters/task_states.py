@@ -1,0 +1,111 @@
+"""How many tasks are active just now: running or uninterruptible, as the load average counts them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tuner.adapters.process_tree import ProcessTable
+
+MOST_KEPT_OPEN = 256  #: files; threads beyond are opened each time, at twice the cost
+
+
+class ActiveTasks:
+    """Counts the active tasks of the box, and those of some processes with care.
+
+    Counted is what the kernel's load average counts:
+
+    - **running**: tasks running or waiting for a core, anywhere on the box (fourth field of /proc/loadavg),
+      but for the one that reads it;
+    - **uninterruptible**: whichever is larger of two views. (a) /proc/stat's procs_blocked: tasks anywhere
+      on the box that wait for I/O. (b) Tasks in state D among the threads of the followed processes (the
+      workers) and, when (a) sees any, among the processes these started. (b) is there for what (a) cannot
+      see: a thread in vfork until its child runs its program, one that waits for a lock of the kernel.
+
+    Too few are counted when followed tasks are in D without I/O while strangers wait for I/O (the smaller
+    of the two numbers is lost); threads that started after `follow` and strangers in D without I/O are not
+    seen. In a container the running tasks and procs_blocked are still the host's, as its load average is.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = str(proc)
+        self._table = ProcessTable(proc)
+        self._files: dict[
+            tuple[int, int], int | None
+        ] = {}  # (pid, thread) -> its stat file; None: not kept open
+        self._box = os.open(f"{proc}/stat", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close every file."""
+        self.follow(())
+        os.close(self._box)
+
+    def follow(self, pids: Iterable[int]) -> None:
+        """From now on look at the threads that *pids* have now, and at no others."""
+        wanted = {(pid, thread) for pid in pids for thread in self._table.thread_ids(pid)}
+        for gone in self._files.keys() - wanted:
+            self._forget(gone)
+        n_kept = sum(file is not None for file in self._files.values())
+        for new in sorted(wanted - self._files.keys()):
+            self._files[new] = self._open(new) if n_kept < MOST_KEPT_OPEN else None
+            n_kept += 1
+
+    def n_active(self, n_running: int) -> int:
+        """Active tasks now, *n_running* of them (this one included) runnable."""
+        n_waiting = self._n_waiting_for_io()
+        n_uninterruptible = self._n_threads_in_d()
+        if n_waiting and n_uninterruptible:
+            n_uninterruptible += self._n_children_in_d()
+        return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
+
+    def _n_waiting_for_io(self) -> int:
+        """procs_blocked is the first line after the long ones, near the end."""
+        text = os.pread(self._box, 1 << 20, 0)
+        at = text.find(b"procs_blocked ")
+        return int(text[at + 14 : text.index(b"\n", at)]) if at >= 0 else 0
+
+    def _n_threads_in_d(self) -> int:
+        return sum(self._state(task) == b"D" for task in list(self._files))
+
+    def _n_children_in_d(self) -> int:
+        found = 0
+        waiting = [child for pid in {pid for pid, _ in self._files} for child in self._table.children(pid)]
+        while waiting:
+            child = waiting.pop()
+            stat = self._table.stat(child)
+            found += stat is not None and stat.state == "D"
+            waiting.extend(self._table.children(child))
+        return found
+
+    def _state(self, task: tuple[int, int]) -> bytes:
+        """The letter after the name, which may hold brackets; empty when the task is gone."""
+        file = self._files[task]
+        try:
+            line = self._read_once(task) if file is None else os.pread(file, 512, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            self._forget(task)
+            return b""
+        at = line.rfind(b")") + 2
+        return line[at : at + 1]
+
+    def _path(self, task: tuple[int, int]) -> str:
+        return f"{self._proc}/{task[0]}/task/{task[1]}/stat"
+
+    def _read_once(self, task: tuple[int, int]) -> bytes:
+        file = os.open(self._path(task), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(file, 512)
+        finally:
+            os.close(file)
+
+    def _open(self, task: tuple[int, int]) -> int | None:
+        try:
+            return os.open(self._path(task), os.O_RDONLY | os.O_CLOEXEC)
+        except (ProcessLookupError, FileNotFoundError):
+            return None
+
+    def _forget(self, task: tuple[int, int]) -> None:
+        file = self._files.pop(task)
+        if file is not None:
+            os.close(file)
