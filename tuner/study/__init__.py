@@ -6,5 +6,6 @@ holds is not measured again.
 
 from tuner.study.outcome import StudyOutcome
 from tuner.study.run import run_study
+from tuner.study.timetable import check_budget
 
-__all__ = ["StudyOutcome", "run_study"]
+__all__ = ["StudyOutcome", "check_budget", "run_study"]

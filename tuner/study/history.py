@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.layout import Layout
@@ -106,11 +106,14 @@ class History:
         """Layouts that could not be run at all in the first block, and are not tried again."""
         return tuple(sorted(cell.layout for cell in self.blocks[0] if cell.is_hopeless))
 
-    def open_cells(self) -> Iterator[Cell]:
-        """What is left to do, in run order."""
+    def open_cells(self, block: int) -> list[Cell]:
+        """What is left to do of *block*, in run order."""
         hopeless = self.left_out()
-        for cells in self.blocks:
-            yield from (cell for cell in cells if not cell.is_done and cell.layout not in hopeless)
+        return [cell for cell in self.blocks[block] if not cell.is_done and cell.layout not in hopeless]
+
+    def is_begun(self, block: int) -> bool:
+        """Whether something of *block* is in the store."""
+        return any(cell.tries or cell.n_spoilt for cell in self.blocks[block])
 
     def void_cells(self) -> tuple[tuple[int, Layout], ...]:
         """Block and layout of what was tried in vain, left-out layouts apart."""
@@ -122,8 +125,7 @@ class History:
 
     def n_blocks_done(self) -> int:
         """Blocks of which every cell was tried to its end."""
-        left = {cell.block for cell in self.open_cells()}
-        return sum(block not in left for block in range(len(self.blocks)))
+        return sum(not self.open_cells(block) for block in range(len(self.blocks)))
 
     def _cell(self, record: LaunchRecord | WindowRecord) -> Cell:
         return self._cells[record.block, record.layout]

@@ -16,7 +16,7 @@ from tuner.study.watching import RunningLayout, Warmup
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Workbench:
     """Where a study's launches are made, and who is told."""
 
     study: StudyRecord
@@ -90,7 +90,9 @@ class Bench:
                 used(layout, launch_id)
         except MeasurementError as error:
             launch = replace(launch, error=error.problem)
-            self.progress.warning("launch-failed", f"attempt {launch.attempt} of {error.problem}")
+            self.progress.warning(
+                "launch-failed", f"{error.problem} (attempt {launch.attempt} of {self.study.max_attempts})"
+            )
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
         return launch

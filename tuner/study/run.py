@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from math import inf
 
 from tuner.core.errors import TunerError
 from tuner.core.layout import Layout
@@ -10,9 +11,11 @@ from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.history import Cell, History
-from tuner.study.launching import Bench
+from tuner.study.launching import Workbench
 from tuner.study.outcome import INTERRUPTED, StudyOutcome
-from tuner.study.timetable import Timetable
+from tuner.study.timetable import Timetable, check_budget
+
+CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
 
 
 def run_study(box: Box, store: Store, progress: Progress, stop: Stop) -> StudyOutcome:
@@ -41,7 +44,7 @@ class _Study:
     def __init__(self, box: Box, store: Store, progress: Progress, stop: Stop) -> None:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
         self._asked = store.study()
-        self._bench = Bench(self._asked, box, store, progress, stop)
+        self._bench = Workbench(self._asked, box, store, progress, stop)
         from tuner.core.plan import blocks
 
         order = blocks(self._asked.layouts, self._asked.n_blocks, self._asked.seed)
@@ -49,10 +52,13 @@ class _Study:
         self._history = History(self._asked, order, launches, windows)
         self._timetable = Timetable(self._asked, launches, windows)
         self._out_of_budget = False
+        self._seen_wall_s = max(
+            (launch.ended_wall_s or launch.started_wall_s for _, launch in launches), default=-inf
+        )
 
     def run(self) -> StudyOutcome:
         if self._history.n_blocks_done() == 0:
-            self._timetable.check_budget(self._history.blocks[0])
+            check_budget(self._asked)
         facts = {"service": self._asked.service, "box": self._box.name}
         exit_code = 1
         try:
@@ -72,14 +78,13 @@ class _Study:
         return outcome
 
     def _measure(self) -> None:
-        open_cells = list(self._history.open_cells())
-        if open_cells and self._asked.warms_cache:
-            self._warm_cache(open_cells[0].layout)
-        for block, group in groupby(open_cells, key=lambda cell: cell.block):
-            hopeless = self._history.left_out()
-            cells = [cell for cell in group if cell.layout not in hopeless]
-            if not self._may_begin(cells):
+        for block in range(self._asked.n_blocks):
+            cells = self._history.open_cells(block)
+            if not cells:
+                continue
+            if self._stop.requested() or not self._may_begin(block, cells):
                 return
+            self._warm_cache(cells[0].layout)
             for cell in cells:
                 self._measure_cell(cell)
                 if self._stop.requested():
@@ -87,61 +92,63 @@ class _Study:
             if block == 0:
                 self._name_left_out()
 
-    def _may_begin(self, cells: list[Cell]) -> bool:
-        """Whether the rest of a block is to be measured; one that was begun is, and so is the first."""
-        begun = any(cell.is_done for cell in self._history.blocks[cells[0].block]) if cells else True
-        if begun or self._history.n_blocks_done() == 0:
-            if not self._timetable.fits(cells):
-                text = "this block will end after the budget; it is finished all the same, to be of use"
-                self._progress.warning("budget-short", text)
-            return True
+    def _may_begin(self, block: int, cells: Sequence[Cell]) -> bool:
+        """Whether the rest of a block is to be measured: within the budget, or begun, or the first."""
         if self._timetable.fits(cells):
             return True
+        done, planned = self._history.n_blocks_done(), self._asked.n_blocks
+        if done == 0 or self._history.is_begun(block):
+            text = f"block {block + 1} will end after the budget; half of it would be of no use"
+            self._progress.warning("budget-short", text)
+            return True
         self._out_of_budget = True
-        done, planned = self._history.n_blocks_done(), len(self._history.blocks)
         self._progress.warning("budget-over", f"the budget ends after {done} of {planned} blocks")
         return False
 
     def _measure_cell(self, cell: Cell) -> None:
         while not cell.is_done and not self._stop.requested():
-            self._progress.launch_started(cell.layout, cell.block, cell.position, self._remaining_s())
-            began_s = self._box.clock.monotonic_s()
-            launch = LaunchRecord(
-                block=cell.block,
-                position=cell.position,
-                attempt=cell.n_spoilt + 1,
-                layout=cell.layout,
+            attempt = cell.n_spoilt + 1
+            launch = self._launched(
+                cell.layout,
+                (cell.block, cell.position, attempt),
+                lambda launch: self._bench.measure(
+                    launch, cell, lambda window: self._window_taken(cell, window)
+                ),
+            )
+            self._history.end_launch(cell, spoilt=launch.error is not None)
+        if cell.is_void:
+            self._progress.warning(
+                "cell-void", f"{cell.layout} lacks a valid window in block {cell.block + 1}"
+            )
+
+    def _warm_cache(self, layout: Layout) -> None:
+        """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
+        if not self._asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
+            return
+        self._launched(layout, (WARMING_BLOCK, 0, 1), self._bench.discard)
+
+    def _launched(
+        self, layout: Layout, which: tuple[int, int, int], made: Callable[[LaunchRecord], LaunchRecord]
+    ) -> LaunchRecord:
+        block, position, attempt = which
+        self._progress.launch_started(layout, block, position, self._remaining_s())
+        began_s = self._box.clock.monotonic_s()
+        launch = made(
+            LaunchRecord(
+                block=block,
+                position=position,
+                attempt=attempt,
+                layout=layout,
                 box=self._box.name,
                 started_wall_s=self._box.clock.wall_s(),
                 running_after_s=None,
                 warmup_s=None,
                 settled=None,
             )
-            launch = self._bench.measure(launch, cell, lambda window: self._window_taken(cell, window))
-            self._history.end_launch(cell, spoilt=launch.error is not None)
-            self._timetable.add(launch, self._box.clock.monotonic_s() - began_s)
-        if cell.is_void and not cell.is_hopeless:
-            self._progress.warning(
-                "cell-void", f"{cell.layout} gave no valid window in block {cell.block + 1}"
-            )
-
-    def _warm_cache(self, layout: Layout) -> None:
-        """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
-        self._progress.launch_started(layout, WARMING_BLOCK, 0, self._remaining_s())
-        began_s = self._box.clock.monotonic_s()
-        launch = LaunchRecord(
-            block=WARMING_BLOCK,
-            position=0,
-            attempt=1,
-            layout=layout,
-            box=self._box.name,
-            started_wall_s=self._box.clock.wall_s(),
-            running_after_s=None,
-            warmup_s=None,
-            settled=None,
         )
-        launch = self._bench.discard(launch)
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s)
+        self._seen_wall_s = self._box.clock.wall_s()
+        return launch
 
     def _window_taken(self, cell: Cell, window: Window) -> None:
         self._history.add_window(cell, window)
@@ -149,13 +156,15 @@ class _Study:
         n_planned = n_layouts * self._asked.n_blocks * self._asked.windows_per_launch
         self._progress.window_taken(window, self._history.n_windows, n_planned, self._remaining_s())
 
-    def _remaining_s(self) -> float | None:
+    def _remaining_s(self) -> float:
         """Until the last whole block within the budget is done, or all of them."""
-        remaining_s = 0.0
-        for _, group in groupby(self._history.open_cells(), key=lambda cell: cell.block):
-            cells = list(group)
-            remaining_s += self._timetable.expected_s(cells)
-        return remaining_s
+        cells: list[Cell] = []
+        for block in range(self._asked.n_blocks):
+            with_this = cells + self._history.open_cells(block)
+            if cells and not self._timetable.fits(with_this):
+                break
+            cells = with_this
+        return self._timetable.expected_s(cells)
 
     def _name_left_out(self) -> None:
         for layout in self._history.left_out():
@@ -173,5 +182,5 @@ class _Study:
             left_out=history.left_out(),
             void_cells=history.void_cells(),
             out_of_budget=self._out_of_budget,
-            interrupted=self._stop.requested() and any(history.open_cells()),
+            interrupted=self._stop.requested() and history.n_blocks_done() < len(history.blocks),
         )

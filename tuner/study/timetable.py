@@ -48,17 +48,6 @@ class Timetable:
             for cell in cells
         )
 
-    def check_budget(self, cells: Sequence[Cell]) -> None:
-        """ConfigError when *cells*, a whole block, cannot fit into the budget however well all goes."""
-        study = self._study
-        least_s = len(cells) * (study.windows_per_launch * study.window_s + (study.warmup_s or 0.0))
-        if study.budget_s is not None and least_s > study.budget_s:
-            raise ConfigError(
-                f"one block of {len(cells)} layouts takes {render_duration(self.expected_s(cells))} or so,"
-                f" the budget is {render_duration(study.budget_s)}",
-                hint="Give it a longer --budget, a shorter --window or fewer --layouts.",
-            )
-
     def fits(self, cells: Iterable[Cell]) -> bool:
         """Whether *cells* can be expected to end within the budget."""
         budget_s = self._study.budget_s
@@ -66,8 +55,20 @@ class Timetable:
 
     def _usual_s(self) -> float:
         known = [spent_s for blocks in self._spent_s.values() for spent_s in blocks.values()]
-        if known:
-            return fmean(known)
-        study = self._study
-        warmup_s = SETTLING_GUESS_S if study.warmup_s is None else study.warmup_s
-        return START_AND_STOP_GUESS_S + warmup_s + study.windows_per_launch * study.window_s
+        return fmean(known) if known else START_AND_STOP_GUESS_S + _least_s(self._study, SETTLING_GUESS_S)
+
+
+def check_budget(study: StudyRecord) -> None:
+    """ConfigError when not even one block can fit into the budget; to be asked before a study is begun."""
+    least_s = len(study.layouts) * _least_s(study, 0.0)
+    if study.budget_s is not None and least_s > study.budget_s:
+        raise ConfigError(
+            f"one window of each of the {len(study.layouts)} layouts takes {render_duration(least_s)} at least,"
+            f" the budget is {render_duration(study.budget_s)}",
+            hint="Give it a longer --budget, a shorter --window or fewer --layouts.",
+        )
+
+
+def _least_s(study: StudyRecord, found_warmup_s: float) -> float:
+    warmup_s = found_warmup_s if study.warmup_s is None else study.warmup_s
+    return warmup_s + study.windows_per_launch * study.window_s
