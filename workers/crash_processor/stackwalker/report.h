@@ -1,0 +1,15 @@
+// The two ways to print an analysis.
+#ifndef REPORT_H
+#define REPORT_H
+
+#include "analysis.h"
+#include "output.h"
+
+// One JSON object on one line, with rust-minidump's field names; what is not known here is null.
+void report_json(struct output *output, const struct analysis *analysis);
+
+// Breakpad's machine-readable text: OS|, CPU|, Crash|, Module| lines, an empty line, then one line a frame:
+// thread|frame|module|function|file|line|offset
+void report_pipe(struct output *output, const struct analysis *analysis);
+
+#endif
