@@ -34,6 +34,7 @@ class ActiveTasks:
         self._files: dict[
             tuple[int, int], int | None
         ] = {}  # (pid, thread) -> its stat file; None: not kept open
+        self._buffer = bytearray(1 << 16)  # kept: a new one each second costs more than reading
         self._box = os.open(f"{proc}/stat", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -60,10 +61,11 @@ class ActiveTasks:
         return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
 
     def _n_waiting_for_io(self) -> int:
-        """procs_blocked is the first line after the long ones, near the end."""
-        text = os.pread(self._box, 1 << 20, 0)
-        at = text.find(b"procs_blocked ")
-        return int(text[at + 14 : text.index(b"\n", at)]) if at >= 0 else 0
+        """procs_blocked, which comes after lines that grow with cores and devices; 0 where it is not told."""
+        while (length := os.preadv(self._box, [self._buffer], 0)) == len(self._buffer):
+            self._buffer = bytearray(2 * len(self._buffer))
+        at = self._buffer.find(b"procs_blocked ", 0, length)
+        return int(self._buffer[at + 14 : self._buffer.find(b"\n", at)]) if at >= 0 else 0
 
     def _n_threads_in_d(self) -> int:
         return sum(self._state(task) == b"D" for task in list(self._files))
