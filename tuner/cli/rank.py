@@ -1,0 +1,34 @@
+"""tuner rank: the layouts of a study, best first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def rank(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")],
+    current: Annotated[
+        str | None,
+        typer.Option(metavar="LAYOUT", help="The layout in use now: each row shows its ratio to it."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Level of the intervals and of the differences.")
+    ] = 0.95,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> int:
+    """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
+
+    A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by block, their
+    noise is pooled over all layouts, and all pairs are judged at once. Works while the study still runs.
+
+    Example: tuner rank crash_processor.tuner.db --current 1x24
+    """
+    from tuner import bootstrap
+    from tuner.reports.ranking import render_ranking
+
+    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence)
+    typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
+    return 0 if any(row.rank is not None for row in ranking.rows) else 3

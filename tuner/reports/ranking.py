@@ -1,0 +1,210 @@
+"""A ranking as people read it, and as programs do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from tuner.core.durations import render_duration
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.reports.formats import Table, render_paragraph, render_table
+
+SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+_DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
+
+
+def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
+    """The ranking with what a reader must know beside it, in a format of `tuner.reports.formats` or ``json``."""
+    if fmt == "json":
+        return render_ranking_json(study, ranking)
+    if fmt in _DATA_FORMATS:
+        return render_table(_data_table(study, ranking), fmt)
+    parts = [
+        render_paragraph(headline(study), fmt),
+        render_table(_reading_table(ranking), fmt),
+        *(render_paragraph(sentence, fmt) for sentence in [verdict(ranking), *notes(study, ranking)]),
+    ]
+    return "\n".join(parts)
+
+
+def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
+    """The ranking as JSON, its fields are in docs/json.md; ends in a newline."""
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "study": _study_facts(study, ranking),
+        "answer": None,
+        "layouts": [_row_facts(row) for row in ranking.rows],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def headline(study: StudyRecord) -> str:
+    """What was measured, where and when, in one sentence."""
+    day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
+    host = study.provenance.get("host", "")
+    blocks = "1 block" if study.n_blocks == 1 else f"{study.n_blocks} blocks"
+    return (
+        f"{study.service}{f' on {host}' if host else ''}, {day}: {len(study.layouts)} layouts for"
+        f" {_cores(study.cores)}, {blocks} of {render_duration(study.window_s)} windows."
+    )
+
+
+def verdict(ranking: Ranking) -> str:
+    """What the ranking says about the best layout, in one sentence."""
+    best = [row for row in ranking.rows if row.rank == 1]
+    if not best:
+        return "Nothing could be measured, so nothing is ranked."
+    level = f"{ranking.confidence:.0%}".replace("%", " %")
+    if len(best) == 1:
+        return f"{best[0].layout} is best: every other layout is significantly slower ({level}, all pairs at once)."
+    others = ", ".join(str(row.layout) for row in best[1:])
+    return f"{best[0].layout} measured best; it cannot be told from {others} ({level}, all pairs at once)."
+
+
+def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What limits the ranking, a sentence each; every export carries them."""
+    found = []
+    if study.cores > study.box_cores:
+        found.append(
+            f"Layouts for {_cores(study.cores)} measured on {study.box_cores:g}:"
+            " what is best there need not be best on the larger box."
+        )
+    if study.provenance.get("quick") == "true":
+        found.append("A first look with short windows, not an answer to act on.")
+    if any(row.rank is not None and row.throughput_per_10min.low is None for row in ranking.rows):
+        found.append(
+            "One launch of a layout says nothing about its noise: no intervals, and all ranks are shared."
+        )
+    found += [f"{row.layout} is not ranked: {row.reason}." for row in ranking.rows if row.rank is None]
+    return found
+
+
+def _reading_table(ranking: Ranking) -> Table:
+    headers = [
+        "rank", "layout", "items/10 min", f"{ranking.confidence:.0%} interval".replace("%", " %"),
+        "load mean", "load max", "active", "CPU", "memory", "windows", "void",
+    ]  # fmt: skip
+    with_current = ranking.current is not None
+    if with_current:
+        headers.append(f"against {ranking.current}")
+    rows = []
+    for row in ranking.rows:
+        cells = [
+            _text(row.rank, "d"),
+            str(row.layout),
+            _items(row.throughput_per_10min.mean),
+            _interval(row.throughput_per_10min, _items),
+            _text(row.load1_mean, ".2f"),
+            _text(row.load1_max, ".2f"),
+            _text(row.n_active_mean, ".2f"),
+            _percent(row.cpu_ratio),
+            _text(None if row.pss_bytes is None else row.pss_bytes / 1e6, ".0f", " MB"),
+            str(row.n_windows),
+            str(row.n_void),
+        ]
+        if with_current:
+            cells.append(_ratio(row, ranking.current))
+        rows.append(tuple(cells))
+    numeric = frozenset(range(len(headers))) - {1}
+    return Table(tuple(headers), tuple(rows), numeric)
+
+
+def _data_table(study: StudyRecord, ranking: Ranking) -> Table:
+    headers = (
+        "service", "cores", "box_cores", "rank", "layout", "processes", "threads", "variant",
+        "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
+        "load1_mean", "load1_max", "active_mean", "cpu_ratio", "pss_bytes", "n_windows", "n_void", "note",
+    )  # fmt: skip
+    note = " ".join(notes(study, ranking))
+    rows = tuple(
+        (
+            study.service, str(study.cores), f"{study.box_cores:g}",
+            *(_data(value) for value in (
+                row.rank, str(row.layout), row.layout.processes, row.layout.threads, row.layout.variant,
+                row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
+                row.load1_mean, row.load1_max, row.n_active_mean, row.cpu_ratio, row.pss_bytes,
+                row.n_windows, row.n_void,
+            )),
+            note,
+        )
+        for row in ranking.rows
+    )  # fmt: skip
+    text = {headers.index(name) for name in ("service", "layout", "variant", "note")}
+    return Table(headers, rows, frozenset(range(len(headers))) - text)
+
+
+def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
+    facts = dataclasses.asdict(study)
+    facts["layouts"] = [str(layout) for layout in study.layouts]
+    facts["config"] = json.loads(study.config) if study.config else None
+    facts["provenance"] = dict(study.provenance)
+    facts["confidence"] = ranking.confidence
+    facts["current"] = None if ranking.current is None else str(ranking.current)
+    facts["notes"] = notes(study, ranking)
+    return facts
+
+
+def _row_facts(row: RankedLayout) -> dict[str, Any]:
+    return {
+        "layout": str(row.layout),
+        "processes": row.layout.processes,
+        "threads": row.layout.threads,
+        "variant": row.layout.variant,
+        "rank": row.rank,
+        "throughput_per_10min": dataclasses.asdict(row.throughput_per_10min),
+        "load1": {"mean": row.load1_mean, "max": row.load1_max},
+        "active": {"mean": row.n_active_mean},
+        "cpu_ratio": row.cpu_ratio,
+        "pss_bytes": row.pss_bytes,
+        "n_windows": row.n_windows,
+        "n_void": row.n_void,
+        "ratio_to_current": None
+        if row.ratio_to_current is None
+        else dataclasses.asdict(row.ratio_to_current),
+        "note": row.reason,
+    }
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
+
+
+def _items(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _interval(estimate: Estimate, show: Any) -> str:
+    if estimate.low is None or estimate.high is None:
+        return "-"
+    return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def _ratio(row: RankedLayout, current: Layout | None) -> str:
+    if row.layout == current:
+        return "current"
+    if row.ratio_to_current is None:
+        return "-"
+    return (
+        f"{row.ratio_to_current.mean:.2f} ({_interval(row.ratio_to_current, lambda value: f'{value:.2f}')})"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def _text(value: float | None, spec: str, unit: str = "") -> str:
+    return "-" if value is None else f"{value:{spec}}{unit}"
+
+
+def _data(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
