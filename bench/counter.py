@@ -2,8 +2,8 @@
 
     python bench/counter.py [--rounds 41] [--items 20000]
 
-Each way of counting lives in a process of its own (prometheus_client chooses its mode when it is imported); they
-take turns, so that what disturbs the box disturbs all of them. Figures are medians over the turns.
+Each way of counting lives in a process of its own, because prometheus_client chooses its mode when imported.
+They take turns, so that what disturbs the box disturbs all of them. Figures are medians over the turns.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,8 @@ pytestmark = [
 def in_a_fork(body: Callable[[], None]) -> None:
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(60)  # a child that hangs fails the test
         status = 1
         try:
             body()

@@ -91,7 +91,7 @@ class _Lease:
     def __init__(self) -> None:
         self.bind: Callable[[Any], None]  # make the functions write to this view, going on from its totals
         self.index = -1
-        self.free: Optional[Deque[int]] = None  # where to give the slot back; None while it has none
+        self.free: Optional[Deque[int]] = None  # where to give the slot back; None before it has one
 
     def __del__(self) -> None:
         if self.free is not None:
@@ -239,7 +239,6 @@ class Counter:
         for reference in list(self._leases):
             lease = reference()
             if lease is not None:
-                lease.free = None
                 lease.bind(_Unborn(self, lease))
 
 
