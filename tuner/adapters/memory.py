@@ -1,37 +1,109 @@
-"""Memory of a process tree, shared pages counted once."""
+"""Adapters that keep all in memory: the store of a test or a replay, and what stands beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, read_once
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.summary import record_of
+from tuner.core.window import Sample, Window
 
-_YOUNG_S = 2.0
 
+class MemoryStore:
+    """A Store that is gone with its process."""
 
-def read_pss_bytes(proc: Path, processes: Iterable[ProcessStat]) -> int | None:
-    """The proportional set sizes of *processes* together: each shared page counts once among its users.
+    def __init__(self, study: StudyRecord) -> None:
+        self._study = study
+        self._launches: list[LaunchRecord] = []
+        self._windows: dict[tuple[int, int, int], Window] = {}
 
-    A child of vfork shows its parent's memory as its own until it becomes another program; so a copy
-    younger than 2 s is left out. None when a process belongs to somebody whose memory we may not see, or
-    the kernel keeps no such account.
-    """
-    uptime = read_once(f"{proc}/uptime")
-    if uptime is None:
-        return None
-    now_ticks = float(uptime.split()[0]) * TICKS_PER_S
-    total_kb, any_seen = 0, False
-    for process in processes:
-        age_ticks = now_ticks - process.started_ticks
-        if process.state == "Z" or (process.is_copy and age_ticks < _YOUNG_S * TICKS_PER_S):
-            continue
+    def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
+        return self._study
+
+    def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
+        self._launches.append(launch)
+        return len(self._launches)
+
+    def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
+        self._launches[launch_id - 1] = launch
+
+    def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
+        key = (launch_id, window.index, window.attempt)
+        if key in self._windows:
+            raise ValueError(f"window {key} is kept already")
+        self._windows[key] = window
+
+    def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
+        return list(enumerate(self._launches, start=1))
+
+    def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
+        records = []
+        for (launch_id, _, _), window in self._windows.items():
+            launch = self._launches[launch_id - 1]
+            records.append(record_of(window, launch_id=launch_id, block=launch.block, box=launch.box))
+        return records
+
+    def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
+        return self.window(launch_id, index, attempt).samples
+
+    def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
         try:
-            text = read_once(f"{proc}/{process.pid}/smaps_rollup")
-        except PermissionError:
-            return None
-        for line in (text or b"").splitlines():
-            if line.startswith(b"Pss:"):
-                total_kb += int(line.split()[1])
-                any_seen = True
-    return total_kb * 1024 if any_seen else None
+            return self._windows[launch_id, index, attempt]
+        except KeyError:
+            raise ValueError(f"no window {index}, attempt {attempt}, of launch {launch_id}") from None
+
+
+class MemoryProgress:
+    """A Progress that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.launches: list[
+            tuple[Layout, int, int, float | None]
+        ] = []  #: layout, block, position, remaining_s
+        self.windows: list[Window] = []
+        self.counts: list[
+            tuple[int, int, float | None]
+        ] = []  #: taken, planned, remaining_s after each window
+        self.warnings: list[tuple[str, str]] = []
+        self.n_warmup_ticks = 0
+        self.n_samples = 0
+
+    def launch_started(  # noqa: D102
+        self, layout: Layout, block: int, position: int, remaining_s: float | None
+    ) -> None:
+        self.launches.append((layout, block, position, remaining_s))
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
+        self.n_warmup_ticks += 1
+
+    def sampled(  # noqa: D102
+        self,
+        layout: Layout,  # noqa: ARG002
+        elapsed_s: float,  # noqa: ARG002
+        window_s: float,  # noqa: ARG002
+        sample: Sample,  # noqa: ARG002
+        items_per_s: float,  # noqa: ARG002
+    ) -> None:
+        self.n_samples += 1
+
+    def window_taken(  # noqa: D102
+        self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None
+    ) -> None:
+        self.windows.append(window)
+        self.counts.append((n_taken, n_planned, remaining_s))
+
+    def warning(self, slug: str, text: str) -> None:  # noqa: D102
+        self.warnings.append((slug, text))
+
+
+class PlannedStop:
+    """A Stop that comes when a condition holds, and stays."""
+
+    def __init__(self, when: Callable[[], bool] = lambda: False) -> None:
+        self._when = when
+        self._requested = False
+
+    def requested(self) -> bool:  # noqa: D102
+        self._requested = self._requested or self._when()
+        return self._requested

@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import exp, sqrt
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
 from tuner.core.window import Reading, Sample, Usage, VoidReason
-from tuner.ports import Box, Launch
+from tuner.ports import Box, Launch, Store
 
 _LOAD_EVERY_S = 5.0  #: the kernel's LOAD_FREQ
 _LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 15))
@@ -38,9 +39,9 @@ class VirtualService:
     n_active: Mapping[Layout, float] = field(default_factory=dict)  #: default: as many threads as find a core
     cpu_s_per_item: float = 0.1
     pss_bytes_per_process: int = 60_000_000
-    start_s: float = 0.6  #: until RUNNING
+    start_s: float = 0.5  #: until RUNNING
     settle_s: float = 8.0  #: throughput rises for so long after RUNNING
-    stop_s: float = 0.4
+    stop_s: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,26 @@ class Trouble:
     size: float = 1.0  #: foreign CPU in times the box's cores; clock jump in hours
 
 
+def virtual_study(service: VirtualService, **asked: Any) -> StudyRecord:
+    """A study of all layouts of *service*; *asked* are the fields of StudyRecord that shall differ."""
+    usual: dict[str, Any] = {
+        "service": "virtual",
+        "strategy": "all",
+        "layouts": tuple(service.items_per_s),
+        "cores": 24,
+        "box_cores": 24.0,
+        "window_s": 600.0,
+        "warmup_s": None,
+        "n_blocks": 3,
+        "windows_per_launch": 1,
+        "seed": 1,
+        "budget_s": None,
+        "created_wall_s": 1_000_000_000.0,
+        "config": "{}",
+    }
+    return StudyRecord(**{**usual, **asked})
+
+
 class VirtualClock:
     """Time that passes only by sleeping."""
 
@@ -87,6 +108,18 @@ class VirtualClock:
     def sleep_until(self, at_s: float) -> None:
         """Let time pass, at once."""
         self._now_s = max(self._now_s, at_s)
+
+    @classmethod
+    def resumed(cls, store: Store) -> VirtualClock:
+        """The time at which the study in *store* was cut off or ended; of a new one, when it was created."""
+        launches = store.launches()
+        if not launches:
+            return cls(store.study().created_wall_s)
+        launch_id, last = launches[-1]
+        windows = [window for window in store.windows() if window.launch_id == launch_id]
+        if last.ended_wall_s is not None:
+            return cls(last.ended_wall_s)
+        return cls(windows[-1].started_wall_s + windows[-1].length_s if windows else last.started_wall_s)
 
     def jump_wall(self, by_s: float) -> None:
         """Somebody sets the clock."""

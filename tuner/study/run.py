@@ -52,9 +52,7 @@ class _Study:
         self._history = History(self._asked, order, launches, windows)
         self._timetable = Timetable(self._asked, launches, windows)
         self._out_of_budget = False
-        self._seen_wall_s = max(
-            (launch.ended_wall_s or launch.started_wall_s for _, launch in launches), default=-inf
-        )
+        self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def run(self) -> StudyOutcome:
         if self._history.n_blocks_done() == 0:
@@ -184,3 +182,10 @@ class _Study:
             out_of_budget=self._out_of_budget,
             interrupted=self._stop.requested() and history.n_blocks_done() < len(history.blocks),
         )
+
+
+def _last_seen_s(launch: LaunchRecord) -> float:
+    """When *launch* surely had the service's files in the page cache."""
+    if launch.ended_wall_s is not None:
+        return launch.ended_wall_s
+    return -inf if launch.block == WARMING_BLOCK else launch.started_wall_s

@@ -63,7 +63,7 @@ def check_budget(study: StudyRecord) -> None:
     least_s = len(study.layouts) * _least_s(study, 0.0)
     if study.budget_s is not None and least_s > study.budget_s:
         raise ConfigError(
-            f"one window of each of the {len(study.layouts)} layouts takes {render_duration(least_s)} at least,"
+            f"one block of the {len(study.layouts)} layouts takes {render_duration(least_s)} at least,"
             f" the budget is {render_duration(study.budget_s)}",
             hint="Give it a longer --budget, a shorter --window or fewer --layouts.",
         )

@@ -1,0 +1,302 @@
+"""Whole studies on the virtual box."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout, divisors_grid
+from tuner.core.plan import blocks
+from tuner.core.records import WARMING_BLOCK
+from tuner.study import StudyOutcome, check_budget, run_study
+
+A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
+SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
+SHORT: dict[str, Any] = {"window_s": 10.0, "warmup_s": 5.0, "n_blocks": 2}
+
+
+class Ran:
+    """A study that has run, and all that it left."""
+
+    def __init__(
+        self, troubles: tuple[Trouble, ...] = (), stop_after: int | None = None, **asked: Any
+    ) -> None:
+        self.store = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
+        self.progress = MemoryProgress()
+        self.clock = VirtualClock.resumed(self.store)
+        virtual = VirtualBox(SERVICE, seed=5, cores=4, clock=self.clock, troubles=troubles)
+        stop = PlannedStop(lambda: stop_after is not None and len(self.progress.windows) >= stop_after)
+        self.outcome: StudyOutcome = run_study(virtual.box(), self.store, self.progress, stop)
+
+    @property
+    def slugs(self) -> list[str]:
+        return [slug for slug, _ in self.progress.warnings]
+
+
+def test_every_layout_gets_one_launch_and_window_per_block_in_the_planned_order() -> None:
+    ran = Ran(seed=9, n_blocks=4)
+
+    taken = [(window.block, window.layout) for window in ran.store.windows()]
+    assert taken == [
+        (block, layout) for block, layouts in enumerate(blocks((A, B, C), 4, 9)) for layout in layouts
+    ]
+    assert len({window.launch_id for window in ran.store.windows()}) == 12
+    assert ran.outcome.exit_code == 0
+    assert ran.outcome.n_blocks_done == 4
+
+
+def test_windows_are_as_long_as_asked_and_sampled_every_second_and_at_both_edges() -> None:
+    ran = Ran(window_s=7.5)
+
+    for record in ran.store.windows():
+        window = ran.store.window(record.launch_id, record.index, record.attempt)
+        at_s = [sample.at_s - window.samples[0].at_s for sample in window.samples]
+        assert at_s == [0, 1, 2, 3, 4, 5, 6, 7, 7.5]
+        assert window.length_s == 7.5
+        assert window.n_done == window.samples[-1].n_done_total - window.samples[0].n_done_total
+        assert [usage.at_s - window.samples[0].at_s for usage in window.usage] == [0, 5, 7.5]
+
+
+def test_windows_give_what_is_true_of_the_service() -> None:
+    store = MemoryStore(virtual_study(SERVICE, n_blocks=1))
+    run_study(
+        VirtualBox(SERVICE, Noise(0, 0, 0, 0, 0), cores=4).box(), store, MemoryProgress(), PlannedStop()
+    )
+
+    throughput = {window.layout: window.n_done / window.length_s for window in store.windows()}
+    assert throughput == pytest.approx(SERVICE.items_per_s, rel=1e-3)
+    assert all(window.load1_max == pytest.approx(4, abs=0.05) for window in store.windows())
+
+
+def test_the_first_launch_only_warms_the_page_cache() -> None:
+    ran = Ran()
+
+    (_, first), *others = ran.store.launches()
+    assert first.block == WARMING_BLOCK
+    assert first.warmup_s == 5.0
+    assert first.ended_wall_s is not None
+    assert all(launch.block >= 0 for _, launch in others)
+    assert 1 not in {window.launch_id for window in ran.store.windows()}
+
+
+def test_no_launch_is_discarded_when_none_is_wanted() -> None:
+    ran = Ran(warms_cache=False)
+
+    assert [launch.block for _, launch in ran.store.launches()] == [0, 0, 0, 1, 1, 1]
+
+
+def test_several_windows_of_one_launch_share_its_processes() -> None:
+    ran = Ran(windows_per_launch=3)
+
+    per_launch = Counter(window.launch_id for window in ran.store.windows())
+    assert set(per_launch.values()) == {3}
+    assert [window.index for window in ran.store.windows()][:3] == [0, 1, 2]
+    assert ran.outcome.n_windows == 18
+
+
+def test_warm_up_ends_once_the_launch_has_settled() -> None:
+    ran = Ran(warmup_s=None, warmup_cap_s=120.0)
+
+    for _, launch in ran.store.launches():
+        assert launch.settled is True
+        assert 10 <= launch.warmup_s <= 60
+
+
+def test_a_launch_that_never_settles_is_measured_after_the_cap_and_said_so() -> None:
+    service = VirtualService({A: 10.0}, settle_s=10_000.0)
+    store, progress = MemoryStore(virtual_study(service, n_blocks=1, warmup_cap_s=40.0)), MemoryProgress()
+    run_study(VirtualBox(service, Noise(0, 0, 0, 0, 0)).box(), store, progress, PlannedStop())
+
+    launches = [launch for _, launch in store.launches()]
+    assert [launch.settled for launch in launches] == [False, False]
+    assert launches[1].warmup_s == pytest.approx(40.0)
+    assert "never-settled" in [slug for slug, _ in progress.warnings]
+    assert len(store.windows()) == 1
+
+
+def test_a_warm_up_of_fixed_length_is_not_judged() -> None:
+    ran = Ran(warmup_s=5.0)
+
+    assert {launch.settled for _, launch in ran.store.launches()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "slug"),
+    [
+        (Trouble("foreign-cpu", B, block=0, window_attempt=1), "disturbed"),
+        (Trouble("dry", B, block=0, window_attempt=1), "source-dry"),
+        (Trouble("clock-jump", B, block=0, window_attempt=1), "clock-jumped"),
+        (Trouble("wrong-threads", B, block=0, window_attempt=1), "wrong-layout"),
+        (Trouble("dies", B, block=0, window_attempt=1), "worker-died"),
+    ],
+)
+def test_a_void_window_is_kept_shown_and_taken_again(trouble: Trouble, slug: str) -> None:
+    ran = Ran((trouble,))
+
+    tries = [window for window in ran.store.windows() if (window.block, window.layout) == (0, B)]
+    assert [[reason.slug for reason in window.void] for window in tries] == [[slug], []]
+    assert [window.attempt for window in tries] == [1, 2]
+    assert [window.void for window in ran.progress.windows if window.void] == [tries[0].void]
+    assert (ran.outcome.n_windows, ran.outcome.n_void, ran.outcome.exit_code) == (6, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_launches"),
+    [("foreign-cpu", 1), ("dry", 1), ("clock-jump", 1), ("wrong-threads", 2), ("dies", 2)],
+)
+def test_only_what_spoils_the_launch_costs_another_launch(kind: Any, n_launches: int) -> None:
+    ran = Ran((Trouble(kind, B, block=0, window_attempt=1),))
+
+    made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (0, B)]
+    assert [launch.attempt for launch in made] == list(range(1, n_launches + 1))
+    assert [launch.error is not None for launch in made] == [True] * (n_launches - 1) + [False]
+
+
+def test_a_dead_worker_ends_its_window_at_once() -> None:
+    ran = Ran((Trouble("dies", B, block=0, window_attempt=1, after_s=3.0),), window_s=600.0)
+
+    spoilt = next(window for window in ran.store.windows() if window.void)
+    assert spoilt.length_s == 3.0
+
+
+def test_a_window_that_stays_void_is_given_up_and_the_study_goes_on() -> None:
+    ran = Ran((Trouble("foreign-cpu", B, block=0),))
+
+    tries = [window for window in ran.store.windows() if (window.block, window.layout) == (0, B)]
+    assert [window.attempt for window in tries] == [1, 2, 3]
+    assert ran.outcome.void_cells == ((0, B),)
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.n_windows == 5
+    assert ran.outcome.exit_code == 5
+    assert "cell-void" in ran.slugs
+
+
+def test_a_launch_that_dies_at_start_is_recorded_and_made_again() -> None:
+    ran = Ran((Trouble("dies-at-start", B, block=0, attempt=1),))
+
+    made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (0, B)]
+    assert [(launch.attempt, launch.error) for launch in made] == [
+        (1, "2x2 died at start: exit code 1"),
+        (2, None),
+    ]
+    assert made[0].running_after_s is None
+    assert ran.outcome.exit_code == 0
+    assert ran.outcome.n_launches_failed == 1
+
+
+def test_a_worker_that_dies_while_warming_up_fails_the_launch() -> None:
+    ran = Ran((Trouble("dies-warming", B, block=1, attempt=1),))
+
+    made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (1, B)]
+    assert made[0].error is not None
+    assert "while it warmed up: worker-died" in made[0].error
+    assert len(made) == 2
+    assert ran.outcome.n_void == 0
+
+
+def test_a_layout_that_fails_at_every_attempt_of_the_first_block_is_named_and_left_out() -> None:
+    ran = Ran((Trouble("dies-at-start", B),), n_blocks=3)
+
+    made = Counter(launch.block for _, launch in ran.store.launches() if launch.layout == B)
+    assert made[0] == 3
+    assert not made[1]
+    assert not made[2]
+    assert ran.outcome.left_out == (B,)
+    assert ran.outcome.exit_code == 5
+    assert [text for slug, text in ran.progress.warnings if slug == "left-out"] == [
+        "2x2 failed at every attempt of the first block and is left out of the others"
+    ]
+
+
+def test_a_layout_that_fails_in_a_later_block_only_is_not_left_out() -> None:
+    ran = Ran((Trouble("dies-at-start", B, block=1),), n_blocks=3)
+
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.void_cells == ((1, B),)
+    assert {window.block for window in ran.store.windows() if window.layout == B} == {0, 2}
+
+
+def test_a_study_in_which_nothing_could_be_measured_exits_3() -> None:
+    ran = Ran((Trouble("dies-at-start"),))
+
+    assert ran.outcome.exit_code == 3
+    assert ran.store.windows() == []
+    assert len(ran.store.launches()) == 1 + 3 * 3
+
+
+def test_the_budget_ends_the_study_at_a_whole_block() -> None:
+    cell_s = 0.5 + 5.0 + 10.0 + 0.25
+    ran = Ran(n_blocks=10, budget_s=cell_s * (1 + 3 * 4))
+
+    assert ran.outcome.n_blocks_done in (3, 4)
+    assert ran.outcome.n_windows == 3 * ran.outcome.n_blocks_done
+    assert ran.clock.wall_s() - ran.store.study().created_wall_s <= cell_s * (1 + 3 * 4)
+    assert ran.outcome.exit_code == 5
+    assert "budget-over" in ran.slugs
+
+
+def test_a_budget_that_holds_everything_changes_nothing() -> None:
+    ran = Ran(budget_s=3600.0)
+
+    assert ran.outcome.exit_code == 0
+    assert ran.slugs == []
+
+
+def test_a_first_block_that_lasts_longer_than_the_budget_is_finished_with_a_warning() -> None:
+    ran = Ran(n_blocks=3, warmup_s=None, budget_s=3 * 10.0)
+
+    assert ran.outcome.n_blocks_done == 1
+    assert ran.slugs == ["budget-short", "budget-over"]
+
+
+def test_a_budget_too_short_for_one_block_is_refused_before_anything_starts() -> None:
+    study = virtual_study(SERVICE, **{**SHORT, "budget_s": 44.9})
+    store = MemoryStore(study)
+
+    with pytest.raises(
+        ConfigError, match="one block of the 3 layouts takes 45s at least, the budget is 44s900ms"
+    ):
+        check_budget(study)
+    with pytest.raises(ConfigError):
+        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+    assert store.launches() == []
+
+
+def test_a_requested_stop_finishes_the_window_and_no_more() -> None:
+    ran = Ran(stop_after=2)
+
+    assert len(ran.store.windows()) == 2
+    assert all(window.length_s == 10.0 for window in ran.store.windows())
+    assert all(launch.ended_wall_s is not None for _, launch in ran.store.launches())
+    assert ran.outcome.interrupted
+    assert ran.outcome.exit_code == 130
+
+
+def test_a_stop_after_the_last_window_interrupts_nothing() -> None:
+    ran = Ran(stop_after=6)
+
+    assert ran.outcome.exit_code == 0
+
+
+def test_the_time_that_is_left_shrinks_to_nothing() -> None:
+    ran = Ran(n_blocks=3)
+
+    remaining_s = [remaining for _, _, remaining in ran.progress.counts]
+    assert remaining_s == sorted(remaining_s, reverse=True)
+    assert remaining_s[-1] == 0
+    assert [taken for taken, _, _ in ran.progress.counts] == list(range(1, 10))
+    assert {planned for _, planned, _ in ran.progress.counts} == {9}
+
+
+def test_a_whole_grid_for_24_cores_runs_in_virtual_time() -> None:
+    service = VirtualService({layout: 5.0 + layout.total_threads for layout in divisors_grid(24)})
+    store = MemoryStore(virtual_study(service))
+    outcome = run_study(VirtualBox(service).box(), store, MemoryProgress(), PlannedStop())
+
+    assert outcome.n_windows == 66
+    assert {window.length_s for window in store.windows()} == {600.0}
