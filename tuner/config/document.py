@@ -86,7 +86,7 @@ def parse_document(text: str, name: str) -> Document:
         raise ConfigError(f"{name}:{line}:{column}: not YAML: {shown} is not allowed") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {error}") from error
-    if root is None:
+    if root is None or root.tag == _NULL:
         raise ConfigError(f"{name} is empty", hint="configs/crash_processor.yaml is a commented example.")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(

@@ -134,15 +134,14 @@ def check_fields(text: str) -> str:
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError as error:
-        raise ValueError(f"{text!r}: {error}; write {{{{ and }}}} for braces") from error
+        raise ValueError(f"a brace stands alone in {text!r}; write {{{{ and }}}} for braces") from error
     for _, name, spec, conversion in parts:
         if name is None:
             continue
         if name not in FILLED_IN:
-            raise ValueError(
-                f"{{{name}}} is no field{nearest(name, FILLED_IN)} Known: {', '.join(FILLED_IN)};"
-                " {{ and }} stand for braces"
-            )
+            known = ", ".join(f"{{{field}}}" for field in FILLED_IN)
+            near = nearest(name, FILLED_IN)
+            raise ValueError(f"{{{name}}} is none of {known}; write {{{{ and }}}} for braces{near}")
         if spec or conversion:
             raise ValueError(f"{{{name}}} takes no format")
     return text
@@ -220,7 +219,7 @@ SignalName = Annotated[str, BeforeValidator(_signal)]
 def _limit(name: str) -> str:
     known = [limit[7:].lower() for limit in dir(resource) if limit.startswith("RLIMIT_")]
     if name not in known:
-        raise ValueError(f"{name} is no resource limit{nearest(name, known)} Known: {', '.join(known)}")
+        raise ValueError(f"{name} is none of {', '.join(known)}{nearest(name, known)}")
     return name
 
 

@@ -136,14 +136,20 @@ def _message(entry: Mapping[str, Any]) -> str:
 def _got(entry: Mapping[str, Any]) -> str:
     """What was found there, unless the message says it already or it may be secret."""
     value = entry["input"]
-    if entry["type"] in ("missing", "value_error", "assertion_error", "union_tag_not_found"):
+    if entry["type"] in (
+        "missing",
+        "extra_forbidden",
+        "value_error",
+        "assertion_error",
+        "union_tag_not_found",
+    ):
         return ""
     if entry["type"] == "union_tag_invalid":
         value = entry["ctx"]["tag"]
     if any(step in ("environment", "options") for step in entry["loc"]):
         return ""
     if isinstance(value, Mapping):
-        return "" if entry["type"] == "extra_forbidden" else " (got a mapping)"
+        return " (got a mapping)"
     shown = "nothing" if value is None else repr(value)
     return f" (got {shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + '...'})"
 
@@ -152,12 +158,12 @@ def _loc_in(values: Any, loc: Sequence[str | int]) -> Place:
     """*loc* without the steps that pydantic adds for the alternatives of a union."""
     place: list[str | int] = []
     here = values
-    for index, step in enumerate(loc):
+    for step in loc:
         inside = isinstance(here, Mapping) and step in here
         inside = inside or (isinstance(here, list) and isinstance(step, int) and step < len(here))
         if inside:
             here = here[step]
-        elif isinstance(here, Mapping) and step == here.get("kind") and index < len(loc) - 1:
+        elif isinstance(here, Mapping) and step == here.get("kind"):
             continue
         place.append(step)
     return tuple(place)

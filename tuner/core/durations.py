@@ -10,8 +10,8 @@ from tuner.core.errors import ConfigError
 _EXAMPLE = "Write a number with its unit, as 30s, 10m, 1h30m or 8h."
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS = "|".join(_SECONDS)
-_PART = re.compile(rf"(\d+(?:\.\d+)?)({_UNITS})")
-_WHOLE = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_UNITS}))+")
+_PART = re.compile(rf"(\d+(?:\.\d+)?)({_UNITS})", re.ASCII)
+_WHOLE = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_UNITS}))+", re.ASCII)
 _ORDER = list(_SECONDS)
 _LONGEST_S = 366 * 86400.0
 

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.config.environment_file import parse_line, read_environment_file
+from tuner.core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("A=1", "A", "1"),
+        ("A=", "A", ""),
+        ("export A=1", "A", "1"),
+        ("A = 1", "A", "1"),
+        ("A=b=c", "A", "b=c"),
+        ("A=b c", "A", "b c"),
+        ("A=b # said aside", "A", "b"),
+        ("A=b#c", "A", "b#c"),
+        ("A='b # c'", "A", "b # c"),
+        ("A='$HOME \\n'", "A", "$HOME \\n"),
+        (r'A="b \"c\"\n\\"', "A", 'b "c"\n\\'),
+        ('A="b" # said aside', "A", "b"),
+        ("A={threads}", "A", "{threads}"),
+    ],
+)
+def test_a_line_is_a_name_and_a_value(line: str, name: str, value: str) -> None:
+    assert parse_line(line) == (name, value)
+
+
+def test_every_wrong_line_is_told_with_its_number_and_without_its_value(tmp_path: Path) -> None:
+    file = tmp_path / "worker.env"
+    file.write_text("# ok\nA=1\nhunter2\n1B=hunter2\n\nC='hunter2\nTUNER_X=hunter2\nD='a' hunter2\n")
+
+    with pytest.raises(ConfigError) as caught:
+        read_environment_file(file)
+
+    assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
+        ":3: no = in the line",
+        ":4: '1B' is no name for an environment variable",
+        ":6: C: the quote is not closed",
+        ":7: TUNER_X is tuner's own to set",
+        ":8: D: something follows the closing quote",
+    ]
+
+
+def test_the_last_of_a_name_wins_and_line_ends_do_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "worker.env"
+    file.write_bytes(b"\xef\xbb\xbfA=1\r\nB='2'\r\nA=3\r\n")
+
+    assert read_environment_file(file) == {"A": "3", "B": "2"}
+
+
+def test_a_file_that_is_not_there_or_no_text_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read the environment file"):
+        read_environment_file(tmp_path / "none.env")
+    (tmp_path / "bytes.env").write_bytes(b"A=\xff\n")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_environment_file(tmp_path / "bytes.env")

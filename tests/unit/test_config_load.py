@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.config.load import Given, canonical_json, load_settings, settings_of_study
+from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(folder: Path, text: str, **options: str) -> Settings:
+    path = folder / "s.yaml"
+    path.write_text(text, encoding="utf-8")
+    given = {("study", name): Given(f"--{name}", value) for name, value in options.items()}
+    return load_settings(path, given)
+
+
+def problems_of(folder: Path, text: str, **options: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, **options)
+    return caught.value.problem.replace(f"{folder}/", "").splitlines()
+
+
+def test_every_error_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = """\
+service:
+  kind: script
+  name: my worker
+  command: [run, "{thread}", "{threads}"]
+  enviroment: {A: b}
+study:
+  layouts: [0x4, 4x, 1x1, 1x1]
+  window: 1:30
+  repeats: four
+  seed: 010
+  warmup: 30
+"""
+
+    assert problems_of(tmp_path, text) == [
+        "s.yaml:3:9: service.name: should be letters, digits and . _ - only, 64 at most:"
+        " it names files and marks",
+        "s.yaml:4:18: service.command.1: {thread} is none of {processes}, {threads}, {process}, {variant},"
+        " {cores}; write {{ and }} for braces; did you mean threads?",
+        "s.yaml:5:3: service.enviroment: unknown key, did you mean environment?",
+        "s.yaml:7:13: study.layouts.0: layout 0x4 has nothing to run. Use counts of 1 or more.",
+        "s.yaml:7:18: study.layouts.1: '4x' is not a layout."
+        " Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT.",
+        "s.yaml:8:11: study.window: '1:30' is a time of day, not a duration. Write 1h30m or 1m30s.",
+        "s.yaml:9:12: study.repeats: should be a whole number (got 'four')",
+        "s.yaml:10:9: study.seed: YAML reads 010 as an octal number; write 10",
+        "s.yaml:11:11: study.warmup: should be auto or a duration: '30' has no unit."
+        " Write 30s for seconds, 30m for minutes.",
+    ]
+
+
+def golden_cases() -> list[list[str]]:
+    text = (ROOT / "tests" / "golden" / "config_errors.txt").read_text(encoding="utf-8")
+    return [case.strip().splitlines() for case in text.split("\n\n")[1:]]
+
+
+@pytest.mark.parametrize(("text", "said"), golden_cases())
+def test_a_wrong_value_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    assert problems_of(tmp_path, text) == [said]
+
+
+def test_a_value_that_may_be_a_secret_is_not_shown(tmp_path: Path) -> None:
+    text = "service: {kind: script, name: a, command: a, environment: {PASSWORD: [hunter2]}}"
+
+    (problem,) = problems_of(tmp_path, text)
+
+    assert "service.environment.PASSWORD" in problem
+    assert "hunter2" not in problem
+
+
+def test_an_option_goes_before_the_config_and_is_blamed_for_its_own_value(tmp_path: Path) -> None:
+    text = "study: {window: 10m, grid: full, cores: 8}"
+
+    assert load(tmp_path, text, window="5s").study.window == 5
+    assert load(tmp_path, text, layouts="1x1,4x6@threads").study.layouts == (
+        Layout(1, 1),
+        Layout(4, 6, "threads"),
+    )
+    assert load(tmp_path, text, layouts="1x1").study.grid is None
+    assert load(tmp_path, "study: {layouts: [1x1]}", grid="small").study.layouts is None
+    assert problems_of(tmp_path, text, window="0s") == ["--window: should be longer than 0"]
+    assert problems_of(tmp_path, text, layouts="0x4") == [
+        "--layouts: layout 0x4 has nothing to run. Use counts of 1 or more."
+    ]
+
+
+def test_options_alone_make_settings_and_errors() -> None:
+    settings = load_settings(None, {("study", "cores"): Given("--cores", "24")})
+
+    assert len(settings.study.layouts_for(24)) == 22
+    with pytest.raises(ConfigError, match=r"^--cores: should be a whole number"):
+        load_settings(None, {("study", "cores"): Given("--cores", "many")})
+
+
+def test_paths_are_read_from_the_config_s_folder(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+
+    settings = load(tmp_path, "service: {directory: work, environment_file: a.env, spool: /abs}")
+
+    assert settings.service.directory == tmp_path / "work"
+    assert settings.service.environment_file == tmp_path / "a.env"
+    assert settings.service.kind == "crash-processor"
+    assert settings.service.spool == Path("/abs")
+
+
+def test_a_command_may_be_one_text_and_no_shell_reads_it(tmp_path: Path) -> None:
+    service = load(
+        tmp_path,
+        "service: {kind: script, name: a, command: \"python -c 'print(1); x' $HOME {threads} > out\"}",
+    ).service
+
+    assert isinstance(service, ScriptSettings)
+    assert service.command == ("python", "-c", "print(1); x", "$HOME", "{threads}", ">", "out")
+
+
+def test_environment_values_stay_what_was_written(tmp_path: Path) -> None:
+    settings = load(tmp_path, "service: {environment: {A: no, B: 010, C: 1:30, D: }}")
+
+    assert settings.service.environment == {"A": "no", "B": "010", "C": "1:30", "D": ""}
+
+
+def test_hooks_are_commands_or_lists_of_commands(tmp_path: Path) -> None:
+    hooks = load(
+        tmp_path, "hooks: {finished: mail -s 'all done' ops, before_launch: [sync, [echo, a b]]}"
+    ).hooks
+
+    assert hooks.finished == (("mail", "-s", "all done", "ops"),)
+    assert hooks.before_launch == (("sync",), ("echo", "a b"))
+
+
+def test_the_record_of_a_study_gives_its_settings_back(tmp_path: Path) -> None:
+    settings = load(
+        tmp_path,
+        "service: {kind: script, name: a, command: 'run {threads}', stop: {wait: 1.5s}}\n"
+        "study: {layouts: [4x6, 1x24@t], window: 90s, warmup: 30s, budget: 8h}\n"
+        "hooks: {finished: done}\nbackends: [redis-server]\n",
+    )
+
+    assert settings_of_study(canonical_json(settings), "a.tuner.db") == settings
+    assert canonical_json(settings) == canonical_json(
+        settings_of_study(canonical_json(settings), "a.tuner.db")
+    )
+
+
+def test_secrets_are_not_kept_and_have_to_be_named_again(tmp_path: Path) -> None:
+    kept = canonical_json(load(tmp_path, "service: {environment: {DB_PASSWORD: hunter2}}"))
+
+    assert "hunter2" not in kept
+    assert "DB_PASSWORD" in kept
+    with pytest.raises(ConfigError, match="does not hold the secrets") as caught:
+        settings_of_study(kept, "a.tuner.db")
+    assert caught.value.hint == "Name the config again: tuner grid CONFIG --resume a.tuner.db"
+
+
+def test_a_config_that_is_not_there_not_text_or_a_folder_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"study:\n  # caf\xe9\n")
+    (tmp_path / "huge.yaml").write_bytes(b"#" * 300_000)
+    for path, said in (
+        (tmp_path / "none.yaml", "No such file"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "latin.yaml", "latin.yaml:2:8: byte 0xe9 is not UTF-8"),
+        (tmp_path / "huge.yaml", "larger than 256 KiB"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load_settings(path, {})
+
+        assert said in caught.value.problem
+        assert "\n" not in caught.value.problem
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.name)
+def test_every_config_of_the_project_loads(path: Path) -> None:
+    assert load_settings(path, {}).service.name
+
+
+def test_the_commented_example_names_every_key() -> None:
+    text = (ROOT / "configs" / "crash_processor.yaml").read_text(encoding="utf-8")
+    settings = Settings.model_json_schema(mode="serialization")
+    sections = ("Settings", "StudySettings", "CrashProcessorSettings", "StopSettings", "HookSettings")
+    known = {"Settings": settings, **settings["$defs"]}
+    keys = {key for section in sections for key in known[section]["properties"]}
+
+    assert {key for key in keys if f"{key}:" not in text} == set()

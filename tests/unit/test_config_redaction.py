@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from tuner.config.redaction import HIDDEN, looks_secret, redacted
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PASSWORD",
+        "DB_PASSWORD",
+        "api_key",
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "SENTRY_DSN",
+        "--password",
+    ],
+)
+def test_names_of_secrets_are_known(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "KEYBOARD", "AUTHOR", "THREADS", "MONKEY", "PASSENGERS", "--number-of-threads"]
+)
+def test_other_names_are_left_alone(name: str) -> None:
+    assert not looks_secret(name)
+
+
+def test_values_go_and_names_stay_wherever_a_secret_may_stand() -> None:
+    shown = redacted(
+        {
+            "environment": {"DB_PASSWORD": "hunter2", "THREADS": "4"},
+            "command": [
+                "run",
+                "--password",
+                "hunter2",
+                "--token=hunter2",
+                "--threads=4",
+                "redis://me:hunter2@host/0",
+            ],
+        }
+    )
+
+    assert "hunter2" not in str(shown)
+    assert shown["environment"] == {"DB_PASSWORD": HIDDEN, "THREADS": "4"}
+    assert shown["command"] == [
+        "run", "--password", HIDDEN, f"--token={HIDDEN}", "--threads=4", f"redis://{HIDDEN}@host/0"
+    ]  # fmt: skip

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.core.durations import parse_duration, render_duration, render_rest
+from tuner.core.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10m", 600), ("30s", 30), ("1h30m", 5400), ("8h", 28800), ("0s", 0), ("1.5s", 1.5), ("250ms", 0.25),
+     (" 1H 30M ", 5400), ("1d", 86400)],
+)  # fmt: skip
+def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("600", "has no unit"),
+        ("0", "has no unit"),
+        ("1:30", "time of day"),
+        ("", "not a duration"),
+        ("m", "not a duration"),
+        ("-5s", "not a duration"),
+        ("10 minutes", "not a duration"),
+        ("1e3s", "not a duration"),
+        ("30s1h", "longer units come first"),
+        ("1m1m", "longer units come first"),
+        ("500d", "longer than a year"),
+        ("٣s", "not a duration"),
+    ],
+)
+def test_what_is_no_duration_is_refused_with_the_reason(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        parse_duration(text)
+
+    assert caught.value.hint
+
+
+def test_a_time_of_day_is_answered_with_both_things_it_may_have_meant() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_duration("1:30")
+
+    assert caught.value.hint == "Write 1h30m or 1m30s."
+
+
+@given(st.integers(min_value=0, max_value=366 * 86_400_000))
+def test_a_rendered_duration_reads_back_as_the_same_milliseconds(milliseconds: int) -> None:
+    assert round(parse_duration(render_duration(milliseconds / 1000)) * 1000) == milliseconds
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_either_seconds_or_a_config_error(text: str) -> None:
+    try:
+        seconds = parse_duration(text)
+    except ConfigError:
+        return
+    assert 0 <= seconds <= 366 * 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0 s"), (40.4, "40 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7500, "2 h 05 min")],
+)
+def test_the_rest_of_a_study_is_told_in_two_units_at_most(seconds: float, text: str) -> None:
+    assert render_rest(seconds) == text
