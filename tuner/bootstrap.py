@@ -81,13 +81,13 @@ def new_store(file: Path, record: StudyRecord) -> SqliteStore:
 
 
 @contextmanager
-def this_box(settings: Settings, record: StudyRecord, warn: Warn) -> Iterator[Box]:
-    """The box we run on, wired for *record*, held against other tuners, with everything checked.
+def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) -> Iterator[Box]:
+    """The box we run on, wired for *record*, held for *study* against other tuners, all checked.
 
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
     """
-    from tuner.adapters.box_lock import box_lock
+    from tuner.adapters.box_lock import box_held
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.cores import first_cores
     from tuner.adapters.hooks import CommandHooks
@@ -98,7 +98,7 @@ def this_box(settings: Settings, record: StudyRecord, warn: Warn) -> Iterator[Bo
     clock = SystemClock()
     hooks = settings.hooks
     with ExitStack() as stack:
-        held = stack.enter_context(box_lock())
+        held = stack.enter_context(box_held(study))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
         spec, feeder = _service(settings, record.layouts, folder)
         launcher = SupervisordLauncher(

@@ -139,29 +139,27 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     usage_error: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on
     runner = get_command(command.load())
     try:
-        with runner.make_context(f"tuner {command.name}", arguments) as context:
+        with runner.make_context(f"tuner {command.name}", list(arguments)) as context:
             code = runner.invoke(context)
     except usage_error as error:
-        _complain(*_usage_problem(error, command, arguments))
+        _complain(*_usage_problem(error, command))
         return EXIT_INPUT
     except typer.Exit as end:
         return end.exit_code
     return code if isinstance(code, int) else 0
 
 
-def _usage_problem(error: Any, command: Command, arguments: list[str]) -> tuple[str, str]:
-    problem = " ".join(str(error.format_message()).split()).rstrip(".")
-    problem = problem.split(" Did you mean ")[0].split(" (Possible options")[0]
-    context = error.ctx
-    unknown = getattr(error, "option_name", None)
-    if unknown is not None and context is not None and unknown in " ".join(arguments):
-        options = [
-            name for parameter in context.command.params for name in parameter.opts if name.startswith("-")
-        ]
-        near = get_close_matches(unknown, [*options, "--help"], n=1)
-        if near and near[0] != unknown:
+def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
+    problem = " ".join(str(error.message).split()).rstrip(".")
+    unknown, context = getattr(error, "option_name", None), error.ctx
+    if "No such option" in problem and unknown is not None and context is not None:
+        names = [name for parameter in context.command.params for name in parameter.opts]
+        near = get_close_matches(unknown, [name for name in [*names, "--help"] if name.startswith("-")], n=1)
+        if near:
             return problem, f"Did you mean {near[0]}?"
-    return problem, f"tuner {command.name} --help lists the options."
+    if not problem:  # a missing argument says its name elsewhere
+        problem = " ".join(str(error.format_message()).split()).rstrip(".")
+    return problem[0].lower() + problem[1:], f"tuner {command.name} --help lists the options."
 
 
 def _complain(problem: str, hint: str | None) -> None:

@@ -32,7 +32,7 @@ _LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "How it decides", 
 
 def grid(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[CONFIG]", help="YAML; without it the built-in crash processor.")
+        Path | None, typer.Argument(metavar="CONFIG", help="YAML; without it the built-in crash processor.")
     ] = None,
     cores: Annotated[
         str | None,
@@ -114,12 +114,11 @@ def grid(
 ) -> int:
     """Measure layouts of a service in random order, and rank them.
 
-    Each layout runs under a supervisord of its own, warms up, and is watched for a window; blocks of all layouts
-    are repeated, so that drift of the box hits all alike. Ctrl-C once finishes the window, saves and ranks.
+    Each layout is launched under supervisord, warms up and is watched for a window; all of that is repeated.
 
-    Examples:
-      tuner grid --quick
-      tuner grid configs/script.yaml --cores 24 --layouts 24x1,12x2,4x6 --budget 8h
+    Ctrl-C once finishes the window, saves and ranks; twice stops now. --resume goes on.
+
+    Example: tuner grid study.yaml --cores 24 --layouts 24x1,12x2,4x6 --budget 8h
     """
     from tuner.config.load import Given
 
@@ -206,7 +205,7 @@ def _measured(
         try:
             with (
                 showing_progress() as progress,
-                bootstrap.this_box(settings, record, progress.warning) as box,
+                bootstrap.this_box(settings, record, str(file), progress.warning) as box,
                 opened() as store,
             ):
                 code = run_study(box, store, progress, stop).exit_code
