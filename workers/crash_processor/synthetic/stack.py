@@ -34,10 +34,10 @@ class _Step(Enum):
     CFI = "cfi"
     FRAME_POINTER = "frame_pointer"
     SCAN = "scan"
-    ZERO_BY_CFI = auto()  # the rest end the stack
-    ZERO_BY_FRAME_POINTER = auto()
-    CUT = auto()
-    SILENCE = auto()
+    ZERO_BY_CFI = "a return address of zero, by CFI"  # this and the rest end the stack
+    ZERO_BY_FRAME_POINTER = "a return address of zero, by frame pointer"
+    CUT = "its return address was not captured"
+    SILENCE = "nothing that looks like a return address"
 
 
 class _Need(Enum):
