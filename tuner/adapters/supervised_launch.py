@@ -20,6 +20,7 @@ from tuner.core.window import VoidReason
 
 _ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
 _KILLED = re.compile(rf"killing '{config.GROUP}_(\d+)' \(\d+\) with SIGKILL")
+_CLOSED = -1
 _LOG_BYTES = 1 << 20
 _REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
 
@@ -70,6 +71,8 @@ class SupervisedLaunch:
 
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""
+        if self._supervisord == _CLOSED:
+            return False
         poll = select.poll()
         poll.register(self._supervisord, select.POLLIN)
         return not poll.poll(wait_s * 1000)
@@ -96,9 +99,10 @@ class SupervisedLaunch:
         return " | ".join(lines)
 
     def close(self) -> None:
-        """Let go of every descriptor."""
+        """Let go of every descriptor; from now on all is dead."""
         self.watch.close()
         os.close(self._supervisord)
+        self._supervisord = _CLOSED
 
     def _note(self, key: object, slug: str, detail: str) -> None:
         self._problems.setdefault(key, VoidReason(slug, detail))

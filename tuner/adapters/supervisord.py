@@ -88,6 +88,11 @@ class SupervisordLauncher:
             self._guardian.close()
             self._guardian = None
 
+    @property
+    def guardian_pid(self) -> int | None:
+        """The guardian process; None before the first launch."""
+        return None if self._guardian is None else self._guardian.pid
+
     def check(self) -> None:
         """Find what would make every launch fail.
 

@@ -185,7 +185,7 @@ class WorkerJobs:
         missing = sorted(self.cpus - os.sched_getaffinity(0))
         if missing or not self.cpus:
             raise ConfigError(
-                f"workers cannot be held to cores {sorted(self.cpus)}: not available: {missing or 'none named'}",
+                f"workers cannot be held to cores {sorted(self.cpus)}: not there: {missing or 'none named'}",
                 hint=f"This process may use {sorted(os.sched_getaffinity(0))}.",
             )
 

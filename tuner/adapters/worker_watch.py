@@ -55,7 +55,8 @@ class WorkerWatch:
             return None
 
     def close(self) -> None:
-        """Let go of the pidfds."""
+        """Let go of the pidfds; nothing is alive for it any more."""
         for descriptor in self._descriptors:
+            self._poll.unregister(descriptor)
             os.close(descriptor)
         self._descriptors.clear()

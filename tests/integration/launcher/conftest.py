@@ -1,0 +1,46 @@
+"""Launchers of the test worker."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.core.service import ServiceSpec
+
+WORKER = Path(__file__).with_name("worker.py")
+LaunchersOf = Callable[..., SupervisordLauncher]
+
+
+@pytest.fixture
+def warnings_told() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def launcher_of(warnings_told: list[tuple[str, str]]) -> Iterator[LaunchersOf]:
+    """Makes launchers of the test worker: ``launcher_of("die", "3", spec=..., settings=...)``."""
+    made = []
+
+    def make(*arguments: str, spec: dict[str, Any] | None = None, **settings: Any) -> SupervisordLauncher:
+        command = {"command": (sys.executable, str(WORKER), *arguments), **(spec or {})}
+        how: dict[str, Any] = {"cores": 2, "cpus": None, "run_root": None, "keep_logs": None, **settings}
+        launcher = SupervisordLauncher(
+            ServiceSpec("tested", **command),
+            clock=SystemClock(),
+            marker=f"test-{uuid.uuid4().hex}",
+            warn=lambda slug, text: warnings_told.append((slug, text)),
+            **how,
+        )
+        made.append(launcher)
+        return launcher
+
+    yield make
+    for launcher in made:
+        launcher.close()

@@ -1,0 +1,45 @@
+"""A tuner to be killed: runs one launch, says its pids on stdout, and waits inside the ``with`` block.
+
+Arguments: how it ends by itself ("sleep" or "raise"), the layout, the command of the worker.
+"""
+
+import json
+import sys
+import time
+
+from tuner.adapters.box_lock import box_held
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.core.layout import parse_layout
+from tuner.core.service import ServiceSpec
+
+
+def main(how: str, layout: str, *command: str) -> None:
+    spec = ServiceSpec("driven", command, stop_wait_s=1.0)
+    with (
+        box_held("driven") as lock,
+        SupervisordLauncher(
+            spec,
+            cores=2,
+            cpus=None,
+            run_root=None,
+            clock=SystemClock(),
+            marker=f"driver-{time.monotonic_ns()}",
+            keep_logs=None,
+            warn=lambda slug, text: sys.stderr.write(f"{slug} {text}\n"),
+            held=[lock],
+        ) as launcher,
+        launcher.running(parse_layout(layout), {}) as launch,
+    ):
+        guardian = launcher.guardian_pid
+        supervisord = next(iter(launch.overhead_pids() - {guardian}))
+        words = {"workers": sorted(launch.worker_pids()), "guardian": guardian, "supervisord": supervisord}
+        sys.stdout.write(json.dumps(words) + "\n")
+        sys.stdout.flush()
+        if how == "raise":
+            raise RuntimeError("as asked")
+        time.sleep(120)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,116 @@
+"""A worker that does what its first argument names; every behaviour a launcher has to cope with."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+MARK = "TUNER_DRIVEN"  #: what the tests find a driver and all its descendants by
+
+
+def wait(threads="1"):
+    """A worker as it should be: so many threads, ends at TERM."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    for _ in range(int(threads) - 1):
+        threading.Thread(target=ended.wait).start()
+    ended.wait()
+
+
+def die(code, *words):
+    sys.stdout.write("\n".join(words) + "\n")
+    sys.exit(int(code))
+
+
+def signalled(number):
+    os.kill(os.getpid(), int(number))
+
+
+def late(seconds, code):
+    time.sleep(float(seconds))
+    sys.stdout.write("too late\n")
+    sys.exit(int(code))
+
+
+def stubborn():
+    """Ignores everything that can be ignored."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        time.sleep(60)
+
+
+def family(pid_folder):
+    """A stubborn worker with three relatives: in a group of its own, in a session of its own, a daemon
+    without environment. Each writes its pid to the folder."""
+    _note(pid_folder, "worker")
+    _spawn(pid_folder, "group", process_group=0)
+    _spawn(pid_folder, "session", start_new_session=True)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            kept = {MARK: os.environ[MARK]}  # the marker of the tests only: not the launcher's
+            os.execve(sys.executable, [sys.executable, __file__, "note", pid_folder, "daemon"], kept)
+        os._exit(0)
+    stubborn()
+
+
+def note(pid_folder, name):
+    _note(pid_folder, name)
+    stubborn()
+
+
+def forks(pid_folder):
+    """A chain of short-lived processes, each the orphan of the one before. Ends by itself."""
+    _note(pid_folder, "first")
+    for _ in range(3000):
+        if os.fork():
+            os._exit(0)
+        time.sleep(0.001)
+
+
+def report(path):
+    """Say how it was started."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open("/proc/self/status") as file:
+        status = dict(line.rstrip().split(":\t", 1) for line in file)
+    words = {
+        "argv": sys.argv[3:],
+        "environment": dict(os.environ),
+        "directory": os.getcwd(),
+        "umask": os.umask(0),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "nofile": limit,
+        "uid": os.getuid(),
+        "groups": os.getgroups(),
+        "files": {
+            name: os.readlink(f"/proc/self/fd/{name}")
+            for name in os.listdir("/proc/self/fd")
+            if int(name) < 3
+        },
+        "n_files": len(os.listdir("/proc/self/fd")) - 1,
+        "ignored": int(status["SigIgn"], 16),
+        "group_is_own": os.getpgrp() == os.getpid(),
+    }
+    with open(path + ".part", "w") as file:
+        json.dump(words, file)
+    os.rename(path + ".part", path)
+    wait()
+
+
+def _note(folder, name):
+    path = os.path.join(folder, f"{name}.{os.getpid()}")
+    with open(path, "w"):
+        pass
+
+
+def _spawn(folder, name, **how):
+    subprocess.Popen([sys.executable, __file__, "note", folder, name], **how)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

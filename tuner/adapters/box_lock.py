@@ -1,0 +1,156 @@
+"""One tuner per box: two studies at once would measure each other.
+
+The lock is flock(2) on a file that every user of the box can open. The guardian holds the same open file, so
+the box stays taken until a tuner that was killed has been cleaned up after.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pwd
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from tuner.core.errors import ConfigError
+
+_CLEANING_PATIENCE_S = 15.0  #: a guardian needs 10 s at most after its tuner was killed
+_RETRY_S = 0.1
+
+
+@contextmanager
+def box_held(study: str, path: Path | None = None) -> Iterator[int]:
+    """Hold the box for *study* inside the ``with`` block; gives the descriptor for the guardian to hold, too.
+
+    Waits only for a guardian that is still cleaning up.
+
+    Args:
+        path: the lock file; None: TUNER_LOCK, else /run/lock/tuner-box.lock, else /tmp/tuner-box.lock.
+
+    Raises:
+        ConfigError: somebody else has the box (and who that is), or the file cannot be used as a lock.
+    """
+    path = path or _usual_path()
+    descriptor = _open(path)
+    try:
+        _take(descriptor, path)
+        _write_holder(descriptor, study)
+        try:
+            yield descriptor
+        finally:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _usual_path() -> Path:
+    if named := os.environ.get("TUNER_LOCK"):
+        return Path(named)
+    shared = Path("/run/lock")
+    # only where every user can: else root and others would lock different files
+    everybody = shared.is_dir() and shared.stat().st_mode & stat.S_IWOTH
+    return (shared if everybody else Path("/tmp")) / "tuner-box.lock"
+
+
+def _open(path: Path) -> int:
+    """Open the lock file, or make it; never through a link, and without touching what it says.
+
+    O_CREAT only when it is not there: fs.protected_regular refuses it for other users' files in sticky
+    folders. A file that another user made unwritable can still be locked.
+    """
+    safely = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        try:
+            descriptor = os.open(path, os.O_RDWR | safely)
+        except FileNotFoundError:
+            descriptor = _make(path, safely)
+        except PermissionError:
+            descriptor = os.open(path, os.O_RDONLY | safely)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot open the box lock {path}: {error.strerror}",
+            hint="Remove it if nobody needs it, or set TUNER_LOCK to another file, the same for all users.",
+        ) from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise ConfigError(f"the box lock {path} is not a plain file of its own", hint="Remove it.")
+    return descriptor
+
+
+def _make(path: Path, safely: int) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | safely, 0o666)
+    except FileExistsError:
+        return os.open(path, os.O_RDWR | safely)  # somebody made it this moment
+    os.fchmod(descriptor, 0o666)  # whatever the umask
+    return descriptor
+
+
+def _take(descriptor: int, path: Path) -> None:
+    deadline = time.monotonic() + _CLEANING_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            holder = _read_holder(descriptor)
+            if _lives(holder.get("pid")) or time.monotonic() > deadline:
+                raise ConfigError(
+                    f"this box is in use by another tuner: {_describe(holder)}",
+                    hint=f"Wait for it or stop it: two studies would measure each other ({path}).",
+                ) from None
+            time.sleep(_RETRY_S)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot lock {path}: {error.strerror}", hint="Set TUNER_LOCK to a local file."
+            ) from error
+
+
+def _write_holder(descriptor: int, study: str) -> None:
+    words = {"pid": os.getpid(), "user": _user(), "study": study, "since_s": time.time()}
+    with suppress(OSError):  # not ours to write, or no room: the lock holds all the same
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(words).encode(), 0)
+
+
+def _read_holder(descriptor: int) -> dict[str, object]:
+    """What the holder wrote of itself; empty while it has not yet, or when it is something else."""
+    with suppress(OSError, ValueError):
+        words = json.loads(os.pread(descriptor, 4096, 0))
+        if isinstance(words, dict):
+            return words
+    return {}
+
+
+def _describe(holder: dict[str, object]) -> str:
+    if "pid" not in holder:
+        return "it has not said which"
+    since = holder.get("since_s")
+    when = datetime.fromtimestamp(since).strftime("%Y-%m-%d %H:%M:%S") if isinstance(since, float) else "?"
+    text = f"pid {holder['pid']} of user {holder.get('user')}, study {holder.get('study')}, since {when}"
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _lives(pid: object) -> bool:
+    """Whether the holder itself lives; one that has not said its pid yet does."""
+    if not isinstance(pid, int) or pid < 1:
+        return True
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
