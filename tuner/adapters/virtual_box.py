@@ -26,6 +26,7 @@ _LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 1
 _QUIET_CORES = 0.02  #: what a box runs beside a study
 _TUNER_CORES = 0.002
 _PID = 1000
+STOP_S = 0.25  #: until a layout is gone
 
 Kind = Literal["dies-at-start", "dies-warming", "dies", "wrong-threads", "foreign-cpu", "dry", "clock-jump"]
 _OF_A_LAUNCH: tuple[Kind, ...] = ("dies-at-start", "dies-warming")
@@ -41,7 +42,7 @@ class VirtualService:
     pss_bytes_per_process: int = 60_000_000
     start_s: float = 0.5  #: until RUNNING
     settle_s: float = 8.0  #: throughput rises for so long after RUNNING
-    stop_s: float = 0.25
+    stop_s: float = STOP_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ class VirtualClock:
         windows = [window for window in store.windows() if window.launch_id == launch_id]
         if last.ended_wall_s is not None:
             return cls(last.ended_wall_s)
-        return cls(windows[-1].started_wall_s + windows[-1].length_s if windows else last.started_wall_s)
+        if not windows:
+            return cls(last.started_wall_s)
+        return cls(windows[-1].started_wall_s + windows[-1].length_s + STOP_S)
 
     def jump_wall(self, by_s: float) -> None:
         """Somebody sets the clock."""

@@ -1,0 +1,251 @@
+"""A study that was cut off goes on where it was, and sees the same windows as one that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.layout import Layout
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.window import Window
+from tuner.ports import Clock, Store
+from tuner.study import StudyOutcome, run_study
+
+A, B = Layout(1, 4), Layout(2, 2)
+SERVICE = VirtualService({A: 10.0, B: 20.0}, settle_s=1.0)
+SHORT: dict[str, Any] = {"window_s": 4.0, "warmup_s": 2.0, "n_blocks": 2}
+FAULTS = (
+    Trouble("dies", A, block=0, attempt=1),
+    Trouble("dies-at-start", B, block=0, attempt=1),
+    Trouble("dies-warming", B, block=1, attempt=1, after_s=1.0),
+    Trouble("wrong-threads", B, block=1, attempt=2, after_s=1.0),
+)
+
+
+class CutClock(VirtualClock):
+    """Power goes off at the *n*-th sleep."""
+
+    n_left = -1
+
+    def sleep_until(self, at_s: float) -> None:
+        self.n_left -= 1
+        if self.n_left == 0:
+            raise KeyboardInterrupt
+        super().sleep_until(at_s)
+
+
+class CutStore(MemoryStore):
+    """Power goes off right before or after the *n*-th change of the file."""
+
+    n_left = -1
+    after = False
+
+    def _change(self, change: Callable[..., Any], *values: Any) -> Any:
+        self.n_left -= 1
+        if self.n_left == 0 and not self.after:
+            raise KeyboardInterrupt
+        result = change(*values)
+        if self.n_left == 0:
+            raise KeyboardInterrupt
+        return result
+
+    def add_launch(self, launch: LaunchRecord) -> int:
+        return self._change(super().add_launch, launch)
+
+    def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:
+        self._change(super().finish_launch, launch_id, launch)
+
+    def add_window(self, launch_id: int, window: Window) -> None:
+        self._change(super().add_window, launch_id, window)
+
+
+def run_on(store: Store, clock: Clock, troubles: tuple[Trouble, ...] = ()) -> StudyOutcome:
+    box = VirtualBox(SERVICE, seed=3, cores=4, clock=clock, troubles=troubles).box()
+    return run_study(box, store, MemoryProgress(), PlannedStop())
+
+
+def uncut(troubles: tuple[Trouble, ...] = (), **asked: Any) -> MemoryStore:
+    store = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
+    run_on(store, VirtualClock.resumed(store), troubles)
+    return store
+
+
+def exported(store: MemoryStore, *, moments: bool = True) -> list[dict[str, Any]]:
+    """All windows but for the launch's id; without *moments* also without what depends on what ran before."""
+    kept = []
+    for window in store.windows():
+        fields = asdict(window)
+        del fields["launch_id"]
+        if not moments:
+            for name in ("started_wall_s", "load1_mean", "load1_max", "n_active_mean"):
+                del fields[name]
+            for name in [name for name in fields if name.endswith("cpu_s")]:
+                fields[name] = round(fields[name], 6)
+        kept.append(fields)
+    return kept
+
+
+def cut_at_sleep(n: int, troubles: tuple[Trouble, ...], **asked: Any) -> tuple[MemoryStore, bool]:
+    """Cut off at the *n*-th sleep and resume; the store, and whether it was cut at all."""
+    store = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
+    clock = CutClock.resumed(store)
+    assert isinstance(clock, CutClock)
+    clock.n_left = n
+    try:
+        run_on(store, clock, troubles)
+    except KeyboardInterrupt:
+        run_on(store, VirtualClock.resumed(store), troubles)
+        return store, True
+    return store, False
+
+
+@pytest.mark.parametrize("troubles", [(), FAULTS], ids=["quiet", "troubled"])
+def test_a_cut_at_any_second_changes_no_window(troubles: tuple[Trouble, ...]) -> None:
+    wanted = exported(uncut(troubles))
+    n_cuts = 0
+    while True:
+        store, was_cut = cut_at_sleep(n_cuts + 1, troubles)
+        if not was_cut:
+            break
+        n_cuts += 1
+
+        assert exported(store) == wanted, f"cut at sleep {n_cuts}"
+
+    assert n_cuts >= 4 * (2 + 4 + 2)
+
+
+def test_a_cut_between_the_windows_of_a_launch_keeps_the_finished_ones_and_takes_the_others() -> None:
+    disturbed = (Trouble("foreign-cpu", A, block=0, window=1, window_attempt=1),)
+    wanted = exported(uncut(disturbed, windows_per_launch=3), moments=False)
+    n_cuts = 0
+    while True:
+        store, was_cut = cut_at_sleep(n_cuts + 1, disturbed, windows_per_launch=3)
+        if not was_cut:
+            break
+        n_cuts += 1
+
+        assert exported(store, moments=False) == wanted, f"cut at sleep {n_cuts}"
+
+    assert n_cuts >= 4 * (2 + 3 * 4 + 2)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("troubles", [(), FAULTS], ids=["quiet", "troubled"])
+def test_a_cut_at_any_change_of_the_file_changes_no_window(
+    troubles: tuple[Trouble, ...], after: bool
+) -> None:
+    wanted = exported(uncut(troubles), moments=False)
+    n_cuts = 0
+    while True:
+        store = CutStore(virtual_study(SERVICE, **SHORT))
+        store.n_left, store.after = n_cuts + 1, after
+        try:
+            run_on(store, VirtualClock.resumed(store), troubles)
+            break
+        except KeyboardInterrupt:
+            n_cuts += 1
+        run_on(store, VirtualClock.resumed(store), troubles)
+
+        assert exported(store, moments=False) == wanted, f"cut {n_cuts}"
+
+    assert n_cuts >= 2 + 3 * 4
+
+
+def test_many_cuts_in_a_row_still_end_in_the_same_study() -> None:
+    wanted = exported(uncut())
+    store = MemoryStore(virtual_study(SERVICE, **SHORT))
+    n_cuts = 0
+    while True:
+        clock = CutClock.resumed(store)
+        assert isinstance(clock, CutClock)
+        clock.n_left = 9  # one launch takes 8 sleeps: each session gets one launch done and cuts the next
+        try:
+            run_on(store, clock)
+            break
+        except KeyboardInterrupt:
+            n_cuts += 1
+
+    assert exported(store) == wanted
+    assert n_cuts == 4
+
+
+def test_a_finished_study_has_nothing_left_to_resume() -> None:
+    store = uncut()
+    before = store.windows(), store.launches()
+    outcome = run_on(store, VirtualClock.resumed(store))
+
+    assert (store.windows(), store.launches()) == before
+    assert outcome.n_windows == 4
+    assert outcome.exit_code == 0
+
+
+def test_a_stop_and_a_resume_add_up_to_the_whole_study() -> None:
+    store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
+    clock = VirtualClock.resumed(store)
+    box = VirtualBox(SERVICE, seed=3, cores=4, clock=clock).box()
+    stopped = run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == 3))
+    first = store.windows()
+    resumed = run_on(store, VirtualClock.resumed(store))
+
+    assert stopped.interrupted
+    assert not resumed.interrupted
+    assert store.windows()[:3] == first
+    assert exported(store) == exported(uncut())
+
+
+def test_a_layout_left_out_before_the_cut_stays_left_out() -> None:
+    broken = (Trouble("dies-at-start", A),)
+    store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
+    box = VirtualBox(SERVICE, seed=3, clock=VirtualClock.resumed(store), troubles=broken).box()
+    run_study(box, store, progress, PlannedStop(lambda: "left-out" in dict(progress.warnings)))
+    n_before = sum(launch.layout == A for _, launch in store.launches())
+    outcome = run_on(store, VirtualClock.resumed(store), broken)
+
+    assert n_before in (3, 4)  # the launch that only warms the cache may be one of them
+    assert outcome.left_out == (A,)
+    assert sum(launch.layout == A and launch.block > 0 for _, launch in store.launches()) == 0
+
+
+@pytest.mark.parametrize(("pause_s", "n_windows", "n_warmed"), [(60.0, 1, 1), (7200.0, 1, 2), (7200.0, 2, 2)])
+def test_the_page_cache_is_warmed_again_only_after_a_long_pause(
+    pause_s: float, n_windows: int, n_warmed: int
+) -> None:
+    store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
+    box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store)).box()
+    run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == n_windows))
+    clock = VirtualClock.resumed(store)
+    clock.jump_wall(pause_s)
+    run_on(store, clock)
+
+    assert sum(launch.block == WARMING_BLOCK for _, launch in store.launches()) == n_warmed
+
+
+def test_time_spent_before_the_cut_counts_against_the_budget() -> None:
+    cell_s = 0.5 + 2.0 + 4.0 + 0.25
+    asked = {**SHORT, "n_blocks": 10, "budget_s": cell_s * (1 + 2 * 3.5)}
+    store, progress = MemoryStore(virtual_study(SERVICE, **asked)), MemoryProgress()
+    box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store)).box()
+    run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == 5))
+    outcome = run_on(store, VirtualClock.resumed(store))
+
+    assert outcome.n_blocks_done == 3
+    assert outcome.exit_code == 5
+
+
+def test_windows_of_a_cut_launch_belong_to_the_launch_that_gave_them() -> None:
+    store = CutStore(virtual_study(SERVICE, **{**SHORT, "windows_per_launch": 2}))
+    store.n_left, store.after = 4, True  # warming launch: 2, next launch and its first window: 2
+    with pytest.raises(KeyboardInterrupt):
+        run_on(store, VirtualClock.resumed(store))
+    run_on(store, VirtualClock.resumed(store))
+
+    first: list[WindowRecord] = list(store.windows()[:2])
+    cut, again = dict(store.launches())[first[0].launch_id], dict(store.launches())[first[1].launch_id]
+    assert first[0].launch_id != first[1].launch_id
+    assert cut.ended_wall_s is None
+    assert (cut.block, cut.position, cut.attempt) == (again.block, again.position, again.attempt)
