@@ -1,0 +1,101 @@
+"""Affinity and cgroup quotas, on recorded trees of cgroup versions 1 and 2."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.cores import BoxCores, first_cores, usable_cores
+from tuner.adapters.host import describe_host
+
+RECORDED = Path(__file__).resolve().parent.parent / "proc"
+ALL = frozenset(range(8))
+
+
+def cores_of(box: str, affinity: frozenset[int] = ALL) -> BoxCores:
+    return usable_cores(affinity=affinity, proc=RECORDED / box / "proc", cgroup=RECORDED / box / "cgroup")
+
+
+def test_a_plain_box_offers_all_its_cpus() -> None:
+    assert cores_of("cgroup_v2_plain") == BoxCores(8.0, ALL, "all 8 CPUs")
+
+
+def test_affinity_takes_cpus_away() -> None:
+    found = cores_of("cgroup_v2_plain", frozenset({2, 3, 5}))
+
+    assert found == BoxCores(3.0, frozenset({2, 3, 5}), "3 of 8 CPUs by affinity")
+
+
+def test_a_quota_of_a_group_further_up_holds() -> None:
+    """systemd: the slice has 250 % while the service below says max."""
+    found = cores_of("cgroup_v2_slice")
+
+    assert found == BoxCores(2.5, ALL, "a quota of 2.5 cores in cgroup /batch.slice")
+
+
+def test_the_smallest_quota_on_the_way_up_holds() -> None:
+    found = cores_of("cgroup_v1_docker")
+
+    assert found == BoxCores(1.5, ALL, "a quota of 1.5 cores in cgroup /docker/0f1e")
+
+
+def test_affinity_below_the_quota_decides() -> None:
+    assert cores_of("cgroup_v1_docker", frozenset({0})).why == "1 of 8 CPUs by affinity"
+
+
+def test_within_a_container_the_groups_own_mount_is_asked() -> None:
+    """/proc names a path of the host that the mount does not show: the root of the mount is our group."""
+    found = cores_of("cgroup_v2_container")
+
+    assert found == BoxCores(0.5, ALL, "a quota of 0.5 cores in cgroup /")
+
+
+def test_a_box_of_both_versions_takes_the_quota_of_version_1() -> None:
+    found = cores_of("cgroup_hybrid")
+
+    assert found == BoxCores(4.0, ALL, "a quota of 4 cores in cgroup /ci")
+
+
+def test_this_box_offers_no_more_than_its_affinity() -> None:
+    found = usable_cores()
+
+    assert found.cpus == os.sched_getaffinity(0)
+    assert 0 < found.count <= len(found.cpus)
+
+
+def test_fewer_cores_are_the_first_of_ours() -> None:
+    assert first_cores(1) == {min(os.sched_getaffinity(0))}
+    assert first_cores(10_000) == os.sched_getaffinity(0)
+
+
+def test_a_host_is_described_by_what_it_shows() -> None:
+    box = RECORDED / "virtual_host"
+    facts = describe_host(proc=box / "proc", sys=box / "sys", affinity=frozenset(range(4)))
+
+    assert {name: facts[name] for name in facts if name not in ("host", "kernel")} == {
+        "cpu": "Example CPU @ 2.60GHz",
+        "cores": "4",
+        "cores_why": "all 4 CPUs",
+        "threads_per_core": "2",
+        "memory": "15.6 GiB",
+        "virtualization": "virtual machine (Standard PC)",
+        "steal_since_boot": "2.50%",
+        "governor": "powersave",
+        "clock_source": "kvm-clock",
+    }
+
+
+def test_what_a_host_does_not_show_is_left_out() -> None:
+    facts = describe_host(
+        proc=RECORDED / "cgroup_v2_plain" / "proc", sys=RECORDED / "nowhere", affinity=frozenset({0})
+    )
+
+    assert "governor" not in facts
+    assert "virtualization" not in facts
+
+
+@pytest.mark.parametrize("box", ["cgroup_v2_plain", "cgroup_v1_docker", "virtual_host"])
+def test_the_recorded_trees_are_complete(box: str) -> None:
+    assert (RECORDED / box / "proc" / "self" / "cgroup").is_file()
