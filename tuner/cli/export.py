@@ -17,22 +17,20 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="markdown, csv, json, html, rst, jira, asciidoc ...; all: `list`.",
+            help="markdown, csv, json, html, rst, jira ...; all: list.",
         ),
     ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(
-            metavar="RUNBOOK", help="Rewrite tuner's section of this file, or add it; nothing else changes."
-        ),
+        typer.Option(metavar="RUNBOOK", help="Rewrite tuner's section of this file, or add it."),
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="With --into: write nothing, end with 4 when the runbook is stale."),
+        typer.Option("--check", help="With --into: write nothing; 4 when stale."),
     ] = False,
     current: Annotated[
         str | None,
-        typer.Option(metavar="LAYOUT", help="The layout in use now: each row shows its ratio to it."),
+        typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
     ] = None,
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Level of the intervals and of the differences.")
@@ -42,8 +40,8 @@ def export(
     """Print the ranking in a format to keep, or keep it in a runbook.
 
     A runbook's section lies between two comments named after the service; in Markdown
-    <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a whole or not
-    at all, and twice the same study gives the same bytes.
+    <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
+    whole or not at all, and twice the same study gives the same bytes.
 
     Example: tuner export crash_processor.tuner.db --into RUNBOOK.md
     """

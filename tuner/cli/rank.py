@@ -12,7 +12,7 @@ def rank(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")],
     current: Annotated[
         str | None,
-        typer.Option(metavar="LAYOUT", help="The layout in use now: each row shows its ratio to it."),
+        typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
     ] = None,
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Level of the intervals and of the differences.")
@@ -21,8 +21,8 @@ def rank(
 ) -> int:
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
 
-    A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by block, their
-    noise is pooled over all layouts, and all pairs are judged at once. Works while the study still runs.
+    A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by
+    block, their noise is pooled over all layouts, and all pairs are judged at once. Works while the study still runs.
 
     Example: tuner rank crash_processor.tuner.db --current 1x24
     """
