@@ -79,6 +79,13 @@ def wait_until_larger(path: Path, n_bytes: int) -> None:
         time.sleep(0.001)
 
 
+def wait_until_counting(truth: Path, number: int) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while truth.read_bytes().count(bytes([number])) < 100:
+        assert time.monotonic() < deadline, f"number {number} never counted"
+        time.sleep(0.01)
+
+
 def wait_until_dead(pids: list[int]) -> None:
     deadline = time.monotonic() + LIMIT_S
     while any(Path(f"/proc/{pid}").exists() and "Z" not in state_of(pid) for pid in pids):
@@ -140,7 +147,8 @@ def test_a_slot_taken_before_a_fork_counts_into_the_childs_own_file(python: str,
     folder.mkdir()
     moments = random.Random(1)
     with working(python, folder, truth_path, "prefork", 4) as (master, children):
-        wait_until_larger(truth_path, 5 * SOME_ITEMS)
+        for number in range(4):
+            wait_until_counting(truth_path, number)
         for pid in children[1:] + children[:1]:  # the master waits for the first
             os.kill(pid, signal.SIGKILL)
             time.sleep(moments.uniform(0, 0.01))
