@@ -1,0 +1,200 @@
+"""What every store promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.memory import MemoryStore
+from tuner.adapters.sqlite import SqliteStore
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.ports import Store
+
+STUDY = StudyRecord(
+    service="crash-processor",
+    strategy="all",
+    layouts=(Layout(2, 1), Layout(1, 2, "threads")),
+    cores=24,
+    box_cores=1.5,
+    window_s=600.0,
+    warmup_s=None,
+    n_blocks=3,
+    windows_per_launch=2,
+    seed=2**62,
+    budget_s=None,
+    created_wall_s=1_000_000_000.123456,
+    config='{"ä": 1}',
+    max_attempts=4,
+    warmup_cap_s=90.0,
+    foreign_limit_cores=0.3,
+    memory_pressure_limit_ratio=0.1,
+    warms_cache=False,
+    provenance={"host": "böx", "kernel": "6.1"},
+)
+LAUNCH = LaunchRecord(
+    block=1,
+    position=2,
+    attempt=3,
+    layout=Layout(1, 2, "threads"),
+    box="box-1",
+    started_wall_s=1_000_000_001.5,
+    running_after_s=None,
+    warmup_s=None,
+    settled=None,
+)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "memory":
+        yield MemoryStore(STUDY)
+        return
+    with SqliteStore.create(tmp_path / "s.tuner.db", STUDY) as kept:
+        yield kept
+
+
+def usage(at_s: float, **changes: Any) -> Usage:
+    usual = Usage(
+        at_s=at_s,
+        wall_s=1_000_000_000.0 + at_s,
+        service_cpu_s_total=2 * at_s,
+        tuner_cpu_s_total=0.125 * at_s,
+        backend_cpu_s_total=0.25 * at_s,
+        box_cpu_s_total=3 * at_s,
+        steal_s_total=0.5 * at_s,
+        n_context_switches_total=int(100 * at_s),
+        pss_bytes=None,
+        n_processes=2,
+        n_threads=4,
+        cpu_pressure_s_total=None,
+        memory_pressure_s_total=0.0,
+        io_pressure_s_total=None,
+    )
+    return replace(usual, **changes)
+
+
+def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) -> Window:
+    samples = tuple(
+        Sample(
+            at_s=50.000001 + second,
+            n_done_total=100 + 7 * second,
+            n_failed_total=second,
+            load1=0.29 + second,
+            load5=0.57,
+            load15=1.15,
+            n_active=None if second == 1 else second,
+        )
+        for second in range(5)
+    )
+    return Window(
+        layout=LAUNCH.layout,
+        index=index,
+        attempt=attempt,
+        started_wall_s=1_000_000_050.25,
+        length_s=4.0,
+        n_done=28,
+        n_failed=4,
+        samples=samples,
+        usage=(usage(50.0), usage(54.0, pss_bytes=2**40)),
+        readings=(Reading(50.0, 100, 0), Reading(54.0, 128, 4, 2**60, 0, 5, 4)),
+        void=void,
+    )
+
+
+def test_the_study_comes_back_as_it_was_asked_for(store: Store) -> None:
+    assert store.study() == STUDY
+
+
+def test_a_new_study_has_nothing_in_it(store: Store) -> None:
+    assert list(store.launches()) == []
+    assert list(store.windows()) == []
+
+
+def test_a_launch_comes_back_unfinished_then_as_it_ended(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    begun = list(store.launches())
+    ended = replace(
+        LAUNCH,
+        running_after_s=0.7,
+        warmup_s=20.0,
+        settled=False,
+        error="it died",
+        ended_wall_s=1_000_000_099.0,
+    )
+    store.finish_launch(launch_id, ended)
+
+    assert begun == [(launch_id, LAUNCH)]
+    assert list(store.launches()) == [(launch_id, ended)]
+
+
+def test_launches_come_in_the_order_they_were_started(store: Store) -> None:
+    ids = [store.add_launch(replace(LAUNCH, position=position)) for position in (2, 0, 1)]
+
+    assert [launch_id for launch_id, _ in store.launches()] == ids
+    assert [launch.position for _, launch in store.launches()] == [2, 0, 1]
+
+
+def test_a_window_comes_back_with_all_that_was_seen(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    kept = window(index=1, attempt=2, void=(VoidReason("disturbed", "a"), VoidReason("source-dry", "b")))
+    store.add_window(launch_id, kept)
+    back = store.window(launch_id, 1, 2)
+
+    assert [s.at_s for s in back.samples] == pytest.approx([s.at_s for s in kept.samples], abs=1e-6)
+    assert replace(back, samples=()) == replace(kept, samples=())
+    assert [replace(s, at_s=0.0) for s in back.samples] == [replace(s, at_s=0.0) for s in kept.samples]
+    assert tuple(store.samples(launch_id, 1, 2)) == back.samples
+
+
+def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    store.add_window(launch_id, window())
+
+    (record,) = store.windows()
+    assert (record.launch_id, record.block, record.layout, record.box) == (
+        launch_id,
+        1,
+        LAUNCH.layout,
+        "box-1",
+    )
+    assert (record.index, record.attempt, record.void) == (0, 1, ())
+    assert (record.n_done, record.n_failed, record.length_s) == (28, 4, 4.0)
+    assert (record.load1_mean, record.load1_max) == pytest.approx((2.29, 4.29))
+    assert record.n_active_mean == pytest.approx((0 + 2 + 3 + 4) / 4)
+    assert record.pss_bytes == 2**40
+    assert (record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s) == pytest.approx((8.0, 0.5, 1.0))
+    assert (record.foreign_cpu_s, record.steal_s) == pytest.approx((2.5, 2.0))
+
+
+def test_void_windows_are_listed_among_the_others_in_the_order_taken(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    why = (VoidReason("disturbed", "others used 1.2 core"), VoidReason("stolen", "..."))
+    store.add_window(launch_id, window(0, 1, why))
+    store.add_window(launch_id, window(0, 2))
+    store.add_window(launch_id, window(1, 1))
+
+    assert [(w.index, w.attempt, w.void) for w in store.windows()] == [(0, 1, why), (0, 2, ()), (1, 1, ())]
+
+
+def test_a_window_that_was_never_taken_is_a_callers_mistake(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+
+    with pytest.raises(ValueError, match="no window 0, attempt 1"):
+        store.window(launch_id, 0, 1)
+    with pytest.raises(ValueError, match="no window 0, attempt 1"):
+        store.samples(launch_id, 0, 1)
+
+
+def test_a_window_is_kept_once(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    store.add_window(launch_id, window())
+
+    with pytest.raises(Exception, match=r"kept already|UNIQUE"):
+        store.add_window(launch_id, window())
+    assert len(store.windows()) == 1

@@ -1,0 +1,320 @@
+"""The study file: what is refused, in which words; who may read and write at once; what a kill leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.study import run_study
+
+SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
+STUDY: StudyRecord = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1)
+NOBODY = 65534
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A finished study."""
+    path = tmp_path / "s.tuner.db"
+    with SqliteStore.create(path, STUDY) as store:
+        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+    return path
+
+
+@pytest.fixture
+def killed(file: Path, tmp_path: Path) -> Path:
+    """A study whose writer was killed: its last windows are in the -wal file still."""
+    path = tmp_path / "killed" / "s.tuner.db"
+    path.parent.mkdir()
+    with SqliteStore.open(file) as store:
+        store.add_launch(store.launches()[0][1])
+        for suffix in ("", "-wal", "-shm"):
+            shutil.copyfile(f"{file}{suffix}", f"{path}{suffix}")
+    assert Path(f"{path}-wal").stat().st_size > 0
+    return path
+
+
+def refused(path: Path, *, read_only: bool = False) -> str:
+    """The one line that opening *path* gives."""
+    with pytest.raises(ConfigError) as caught:
+        SqliteStore.open(path, read_only=read_only)
+    assert "\n" not in caught.value.problem
+    return caught.value.problem
+
+
+@pytest.fixture
+def as_nobody(tmp_path: Path) -> Callable[[Callable[[], object]], str]:
+    """Run something as an ordinary user in a child; gives what it returned or raised, as text."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.owner() == "root" and folder != Path("/") and os.getuid() == 0:
+            with contextlib.suppress(PermissionError):
+                folder.chmod(folder.stat().st_mode | 0o011)
+
+    def run(what: Callable[[], object]) -> str:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                if os.getuid() == 0:
+                    os.setgroups([])
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                said = str(what())
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            os.write(writing, said.encode())
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            said = pipe.read().decode()
+        os.waitpid(child, 0)
+        return said
+
+    return run
+
+
+def n_launches(path: Path) -> int:
+    with SqliteStore.open(path, read_only=True) as store:
+        return len(store.launches())
+
+
+def test_an_existing_file_is_never_overwritten(file: Path) -> None:
+    before = file.read_bytes()
+
+    with pytest.raises(ConfigError, match="exists already, and a study is never overwritten") as caught:
+        SqliteStore.create(file, STUDY)
+    assert f"--resume {file}" in (caught.value.hint or "")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("there", ["text", "", "folder", "dangling link"])
+def test_whatever_exists_is_not_overwritten(tmp_path: Path, there: str) -> None:
+    path = tmp_path / "x"
+    if there == "folder":
+        path.mkdir()
+    elif there == "dangling link":
+        path.symlink_to(tmp_path / "nowhere")
+    else:
+        path.write_text(there)
+
+    with pytest.raises(ConfigError, match="exists already"):
+        SqliteStore.create(path, STUDY)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_study_cannot_be_created_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot create .*: No such file or directory"):
+        SqliteStore.create(tmp_path / "none" / "s.tuner.db", STUDY)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only: bool) -> None:
+    text, other, empty = tmp_path / "notes.txt", tmp_path / "other.db", tmp_path / "empty"
+    text.write_text("hello, this is no database\n" * 20)
+    with contextlib.closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE study (id)")
+    empty.touch()
+
+    assert refused(text, read_only=read_only) == f"{text} is not a study file of tuner"
+    assert refused(other, read_only=read_only) == f"{other} is not a study file of tuner"
+    assert refused(empty, read_only=read_only).startswith(f"{empty} is empty")
+    assert refused(tmp_path, read_only=read_only) == f"{tmp_path} is a folder, not a study file"
+    assert refused(tmp_path / "none", read_only=read_only) == f"there is no study file {tmp_path / 'none'}"
+    assert refused(text / "x", read_only=read_only).startswith(f"cannot read {text}/x: Not a directory")
+
+
+def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+
+    assert refused(file) == f"{file} has schema version 7, this tuner knows 1"
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_damaged_file_is_called_damaged(file: Path, read_only: bool) -> None:
+    with file.open("r+b") as damaged:
+        damaged.seek(200)
+        damaged.write(os.urandom(file.stat().st_size - 200))
+
+    assert refused(file, read_only=read_only).startswith(f"{file} is damaged")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_truncated_file_is_called_damaged(file: Path, read_only: bool) -> None:
+    os.truncate(file, 4096)
+
+    assert refused(file, read_only=read_only).startswith(f"{file} is damaged")
+
+
+def test_only_one_tuner_writes_and_the_other_learns_which(file: Path) -> None:
+    with SqliteStore.open(file):
+        said = refused(file)
+
+    assert said == f"another tuner (process {os.getpid()}) is writing {file}"
+    with SqliteStore.open(file) as store:
+        assert store.windows()
+
+
+def test_readers_read_while_a_study_is_written(file: Path) -> None:
+    with SqliteStore.open(file) as writer, SqliteStore.open(file, read_only=True) as reader:
+        before = len(reader.launches())
+        writer.add_launch(writer.launches()[0][1])
+
+        assert len(reader.launches()) == before + 1
+        assert n_launches(file) == before + 1
+
+
+def test_a_reader_that_comes_and_goes_does_not_take_the_writers_lock_away(file: Path) -> None:
+    with SqliteStore.open(file) as writer:
+        n_launches(file)
+        writer.add_launch(writer.launches()[0][1])
+
+        assert "another tuner" in refused(file)
+
+
+def test_a_reader_cannot_write(file: Path) -> None:
+    with SqliteStore.open(file, read_only=True) as store:
+        launch = store.launches()[0][1]
+        with pytest.raises(ConfigError, match="cannot be written"):
+            store.add_launch(launch)
+
+
+def test_a_closed_study_is_one_file(file: Path) -> None:
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+def test_what_a_killed_writer_left_is_read_and_written_on(killed: Path) -> None:
+    assert n_launches(killed) == 4
+    with SqliteStore.open(killed) as store:
+        store.add_launch(store.launches()[0][1])
+    assert n_launches(killed) == 5
+
+
+def test_an_ordinary_user_reads_a_study_in_a_folder_that_cannot_be_written(file: Path, as_nobody) -> None:
+    file.parent.chmod(0o755)
+
+    assert as_nobody(lambda: n_launches(file)) == "3"
+
+
+@pytest.mark.parametrize("with_shm", [True, False])
+def test_an_ordinary_user_reads_all_that_a_killed_writer_left(
+    killed: Path, as_nobody, with_shm: bool
+) -> None:
+    killed.parent.chmod(0o755)
+    if not with_shm:
+        Path(f"{killed}-shm").unlink()
+    before = sorted(path.name for path in killed.parent.iterdir())
+
+    assert as_nobody(lambda: n_launches(killed)) == "4"
+    assert sorted(path.name for path in killed.parent.iterdir()) == before
+
+
+def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_nobody) -> None:
+    file.parent.chmod(0o755)
+    file.chmod(0o444)
+
+    assert as_nobody(lambda: SqliteStore.open(file)) == f"ConfigError: cannot write {file}: Permission denied"
+    file.chmod(0o666)
+    said = as_nobody(lambda: SqliteStore.open(file))
+    assert said == f"ConfigError: {file} or its folder cannot be written"
+    file.chmod(0o600)
+    if os.getuid() == 0:
+        said = as_nobody(lambda: SqliteStore.open(file, read_only=True))
+        assert said == f"ConfigError: cannot read {file}: Permission denied"
+    said = as_nobody(lambda: SqliteStore.create(file.parent / "new.tuner.db", STUDY))
+    if os.getuid() == 0:
+        assert said == f"ConfigError: cannot create {file.parent}/new.tuner.db: Permission denied"
+
+
+def test_a_full_disk_keeps_what_is_finished_and_says_so_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.tuner.db"
+    with SqliteStore.create(path, virtual_study(SERVICE, window_s=600.0, warmup_s=2.0)) as store:
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")  # what SQLite does on ENOSPC
+        with pytest.raises(ConfigError, match=f"the disk of {re.escape(str(path))} is full") as caught:
+            run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+        n_kept = len(store.windows())
+        assert "--resume" in (caught.value.hint or "")
+
+    assert n_kept >= 1
+    with SqliteStore.open(path) as store:
+        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+        assert len(store.windows()) == 6
+
+
+def test_a_failed_creation_leaves_no_file(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+from pathlib import Path
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+try:
+    SqliteStore.create(Path(sys.argv[1]), virtual_study(VirtualService({Layout(1, 1): 1.0})))
+except ConfigError as error:
+    print(error.problem)
+"""
+    path = tmp_path / "s.tuner.db"
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"cannot write {path}: File too large\n"
+    assert not path.exists()
+
+
+def test_people_read_samples_with_plain_sql(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute(
+            "SELECT at_s, n_done_total - min(n_done_total) OVER (), load1 FROM sample WHERE window_id = 1"
+        ).fetchall()
+
+    with SqliteStore.open(file, read_only=True) as store:
+        first = store.windows()[0]
+        samples = store.samples(first.launch_id, first.index, first.attempt)
+    assert [at_s for at_s, _, _ in rows] == pytest.approx([0, 1, 2, 3, 4, 5])
+    assert rows[-1][1] == first.n_done
+    assert [load1 for _, _, load1 in rows] == [sample.load1 for sample in samples]
+
+
+def test_every_column_of_the_schema_has_a_comment() -> None:
+    schema = files("tuner.adapters").joinpath("schema.sql").read_text("utf-8")
+    columns = [line for line in schema.splitlines() if re.match(r"  [a-z]\w+ +(INTEGER|REAL|TEXT)", line)]
+    alike = ("id ", "load5_x100", "load15_x100", "key ", "value")  # as the line or table above says
+
+    bare = [line.strip() for line in columns if "--" not in line and "REFERENCES" not in line]
+    assert len(columns) > 70
+    assert [line for line in bare if not line.startswith(alike)] == []
+
+
+def test_the_file_says_what_it_is(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        facts = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version", "journal_mode", "integrity_check")
+        }
+        strict = connection.execute("SELECT count(*) FROM pragma_table_list WHERE strict").fetchone()[0]
+
+    assert facts == {
+        "application_id": 0x74756E72,
+        "user_version": 1,
+        "journal_mode": "wal",
+        "integrity_check": "ok",
+    }
+    assert strict == 9
