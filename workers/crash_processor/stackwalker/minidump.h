@@ -61,7 +61,7 @@ struct minidump {
 
     uint32_t timestamp;
     enum os os;
-    uint32_t platform_id;
+    const char *os_name;
     uint16_t architecture;
     const struct cpu *cpu;
     unsigned n_cpus;

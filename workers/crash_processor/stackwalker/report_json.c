@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "linux_streams.h"
 #include "reason.h"
 #include "report.h"
 
@@ -9,18 +10,11 @@ static void address(struct output *output, const struct analysis *analysis, uint
     json_hex(output, value, analysis->dump.cpu->width * 2);
 }
 
-static void os_name(struct output *output, const struct minidump *dump)
-{
-    static const char *const names[] = {"Windows NT", "Mac OS X", "iOS", "Linux", "Android"};
-    char other[24];
-    snprintf(other, sizeof other, "0x0x%06x", dump->platform_id);
-    json_text(output, dump->os == OS_OTHER ? other : names[dump->os]);
-}
-
 static void print_system(struct output *output, const struct minidump *dump)
 {
     struct slice version = dump->os_version, build = dump->os_build;
     char both[512];
+    uint64_t microcode;
     if (build.data) {
         int size = snprintf(both, sizeof both, "%.*s %.*s", (int)version.size, (const char *)version.data,
                             (int)(build.size < 400 ? build.size : 400), (const char *)build.data);
@@ -29,7 +23,7 @@ static void print_system(struct output *output, const struct minidump *dump)
     json_key(output, "system_info");
     json_open(output, '{');
     json_key(output, "os");
-    os_name(output, dump);
+    json_text(output, dump->os_name);
     json_key(output, "os_ver");
     json_slice(output, version);
     json_key(output, "cpu_arch");
@@ -39,7 +33,8 @@ static void print_system(struct output *output, const struct minidump *dump)
     json_key(output, "cpu_count");
     json_number(output, dump->n_cpus);
     json_key(output, "cpu_microcode_version");
-    json_null(output);
+    if (linux_microcode(dump, &microcode)) json_hex(output, microcode, 1);
+    else json_null(output);
     json_close(output, '}');
 }
 
@@ -282,13 +277,84 @@ static void print_unloaded_modules(struct output *output, const struct analysis 
 
 static void print_process(struct output *output, const struct minidump *dump)
 {
+    uint32_t pid = dump->pid;
     json_key(output, "pid");
-    if (dump->has_pid) json_number(output, dump->pid);
+    if (dump->has_misc ? dump->has_pid : linux_pid(dump, &pid)) json_number(output, pid);
     else json_null(output);
     json_key(output, "process_uptime");
     if (dump->has_create_time)
         json_number(output, dump->timestamp > dump->create_time ? dump->timestamp - dump->create_time : 0);
     else json_null(output);
+}
+
+static void print_limit_value(struct output *output, const char *key, struct slice text)
+{
+    uint64_t number = 0;
+    json_key(output, key);
+    if (slice_is(text, "unlimited")) {
+        json_slice(output, text);
+        return;
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned digit = (unsigned)(text.data[i] - '0');
+        bool bad = text.data[i] < '0' || digit > 9 || number > (UINT64_MAX - digit) / 10;
+        if (bad) {  // no number is 0, as for rust-minidump
+            number = 0;
+            break;
+        }
+        number = number * 10 + digit;
+    }
+    json_number(output, number);
+}
+
+static void print_limit(void *context, const struct process_limit *limit)
+{
+    struct output *output = context;
+    if (!output->comma) {  // the first one
+        json_open(output, '{');
+        json_key(output, "limits");
+        json_open(output, '[');
+    }
+    json_open(output, '{');
+    json_key(output, "name");
+    json_slice(output, limit->name);
+    print_limit_value(output, "soft", limit->soft);
+    print_limit_value(output, "hard", limit->hard);
+    json_key(output, "unit");
+    json_slice(output, limit->unit);
+    json_close(output, '}');
+}
+
+static void print_linux(struct output *output, const struct minidump *dump)
+{
+    struct lsb_release release;
+    uint64_t n_maps;
+    json_key(output, "lsb_release");
+    if (linux_lsb_release(dump, &release)) {
+        json_open(output, '{');
+        json_key(output, "id");
+        json_slice(output, release.id);
+        json_key(output, "release");
+        json_slice(output, release.release);
+        json_key(output, "codename");
+        json_slice(output, release.codename);
+        json_key(output, "description");
+        json_slice(output, release.description);
+        json_close(output, '}');
+    } else {
+        json_null(output);
+    }
+    json_key(output, "linux_memory_map_count");
+    if (linux_map_count(dump, &n_maps)) json_number(output, n_maps);
+    else json_null(output);
+    json_key(output, "proc_limits");
+    linux_limits(dump, print_limit, output);
+    if (output->comma) {
+        json_close(output, ']');
+        json_close(output, '}');
+    } else {
+        json_null(output);
+    }
 }
 
 void report_json(struct output *output, const struct analysis *analysis)
@@ -301,6 +367,7 @@ void report_json(struct output *output, const struct analysis *analysis)
     print_crash(output, analysis);
     print_system(output, dump);
     print_process(output, dump);
+    print_linux(output, dump);
     json_key(output, "main_module");
     json_number(output, 0);
     json_key(output, "modules_contains_cert_info");

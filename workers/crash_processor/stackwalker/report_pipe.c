@@ -15,16 +15,10 @@ static void field_text(struct output *output, const char *text)
     if (text) field(output, (struct slice){(const uint8_t *)text, strlen(text)});
 }
 
-static const char *os_name(enum os os)
-{
-    static const char *const names[] = {"Windows NT", "Mac OS X", "iOS", "Linux", "Android", "Unknown"};
-    return names[os];
-}
-
 static void print_system(struct output *output, const struct minidump *dump)
 {
     output_text(output, "OS|");
-    output_text(output, os_name(dump->os));
+    field_text(output, dump->os_name);
     output_text(output, "|");
     field(output, dump->os_version);
     if (dump->os_build.data) {

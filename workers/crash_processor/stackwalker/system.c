@@ -5,17 +5,30 @@
 
 enum { SYSTEM_INFO = 7 };
 
-static enum os os_of(uint32_t platform)
+// Systems whose dumps Breakpad and Windows write; the others have no words of their own for crashes.
+static const struct {
+    uint32_t platform;
+    enum os os;
+    const char *name;
+} systems[] = {
+    {2, OS_WINDOWS, "Windows NT"},  {3, OS_WINDOWS, "Windows NT"}, {0x8101, OS_MAC, "Mac OS X"},
+    {0x8102, OS_IOS, "iOS"},        {0x8201, OS_LINUX, "Linux"},   {0x8202, OS_OTHER, "Solaris"},
+    {0x8203, OS_ANDROID, "Android"}, {0x8204, OS_OTHER, "PS3"},    {0x8205, OS_OTHER, "NaCl"},
+};
+
+static void read_os(struct minidump *dump, uint32_t platform)
 {
-    switch (platform) {
-    case 2:
-    case 3: return OS_WINDOWS;
-    case 0x8101: return OS_MAC;
-    case 0x8102: return OS_IOS;
-    case 0x8201: return OS_LINUX;
-    case 0x8203: return OS_ANDROID;
-    default: return OS_OTHER;
+    enum { ROOM = 24 };
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        if (systems[i].platform != platform) continue;
+        dump->os = systems[i].os;
+        dump->os_name = systems[i].name;
+        return;
     }
+    char *name = budget_alloc(dump->budget, ROOM);
+    if (name) snprintf(name, ROOM, "0x0x%06x", platform);  // so written by rust-minidump
+    dump->os = OS_OTHER;
+    dump->os_name = name;
 }
 
 static const struct cpu *cpu_of(uint16_t architecture)
@@ -115,8 +128,7 @@ const char *minidump_read_system(struct minidump *dump)
     if (!minidump_stream(dump, SYSTEM_INFO, &stream) || stream.size < 56) return "it has no system information";
     dump->architecture = u16_at(stream, 0);
     dump->n_cpus = stream.data[6];
-    dump->platform_id = u32_at(stream, 20);
-    dump->os = os_of(dump->platform_id);
+    read_os(dump, u32_at(stream, 20));
     dump->cpu = cpu_of(dump->architecture);
     if (!dump->cpu) return unsupported_cpu(dump->architecture);
     read_version(dump, stream);
