@@ -22,7 +22,7 @@ def rank(
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
 
     A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by
-    block, their noise is pooled over all layouts, and all pairs are judged at once. Works while the study still runs.
+    block, their noise is pooled over all layouts, and all pairs are judged at once. Works while a study runs.
 
     Example: tuner rank crash_processor.tuner.db --current 1x24
     """

@@ -19,7 +19,7 @@ _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a prog
 
 
 def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
-    """The ranking with what a reader must know beside it, in a format of `tuner.reports.formats` or ``json``."""
+    """The ranking with what a reader must know beside it, in a format of `table_formats` or ``json``."""
     if fmt == "json":
         return render_ranking_json(study, ranking)
     if fmt in _DATA_FORMATS:
@@ -61,7 +61,7 @@ def verdict(ranking: Ranking) -> str:
         return "Nothing could be measured, so nothing is ranked."
     level = f"{ranking.confidence:.0%}".replace("%", " %")
     if len(best) == 1:
-        return f"{best[0].layout} is best: every other layout is significantly slower ({level}, all pairs at once)."
+        return f"{best[0].layout} is best: all others are significantly slower ({level}, all pairs at once)."
     others = ", ".join(str(row.layout) for row in best[1:])
     return f"{best[0].layout} measured best; it cannot be told from {others} ({level}, all pairs at once)."
 
@@ -77,9 +77,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     if study.provenance.get("quick") == "true":
         found.append("A first look with short windows, not an answer to act on.")
     if any(row.rank is not None and row.throughput_per_10min.low is None for row in ranking.rows):
-        found.append(
-            "One launch of a layout says nothing about its noise: no intervals, and all ranks are shared."
-        )
+        found.append("Too few launches to know the noise: no intervals, and ranks are shared.")
     found += [f"{row.layout} is not ranked: {row.reason}." for row in ranking.rows if row.rank is None]
     return found
 
