@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-grid: STUDY ?= crash_processor-$(shell date +%Y%m%d-%H%M%S).tuner.db
+grid: STUDY ?= crash-processor-$(shell date +%Y%m%d-%H%M%S).tuner.db
 grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, about three minutes
 	$(BIN)/tuner grid --quick --study "$(STUDY)"
 	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md

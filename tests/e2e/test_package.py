@@ -100,7 +100,7 @@ def test_the_main_job_runs_from_the_wheel_in_an_empty_environment(built: Path, t
     )
 
     assert "2x1" in measured.stdout
-    assert (outside / "crash_processor.tuner.db").is_file()
+    assert (outside / "crash-processor.tuner.db").is_file()
     assert shutil.which("crash-stackwalk", path=str(bin_)) is not None
 
 

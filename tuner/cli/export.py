@@ -43,7 +43,7 @@ def export(
     <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
     whole or not at all, and twice the same study gives the same bytes.
 
-    Example: tuner export crash_processor.tuner.db --into RUNBOOK.md
+    Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """
     from tuner import bootstrap
     from tuner.adapters.text_file import read_text, replace_text

@@ -24,7 +24,7 @@ def rank(
     A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by
     block, their noise is pooled over all layouts, and all pairs are judged at once. Works while a study runs.
 
-    Example: tuner rank crash_processor.tuner.db --current 1x24
+    Example: tuner rank crash-processor.tuner.db --current 1x24
     """
     from tuner import bootstrap
     from tuner.reports.ranking import render_ranking
