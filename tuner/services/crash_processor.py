@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ PROGRAM = "crash-processor"
 QUEUE_SIZE = 8  #: maximum_queue_size, as the processor has it when nobody says otherwise
 MAX_EXTRA_THREADS = 2  #: the main thread and the queuing thread; one thread alone needs none
 _QUEUE_OPTION = "maximum_queue_size"
+_DUMPS = (".dmp", ".dump")
 _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a time
 
 
@@ -49,12 +51,18 @@ def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
     """The command that fills *spool*."""
     command = [program(), "fill", "--fs-root", str(spool)]
     if content.dumps is not None:
-        command += ["--dumps", str(content.dumps)]
+        command += ["--dumps", str(content.dumps), "--copies", str(_copies(content.dumps, content.items))]
         return (*command, "--symbols", str(content.symbols)) if content.symbols else tuple(command)
     command += ["--synthetic", str(content.items), "--seed", str(content.seed)]
     if content.symbols_bytes is not None:
         command += ["--symbols-bytes", str(content.symbols_bytes)]
     return tuple(command)
+
+
+def _copies(dumps: Path, items: int) -> int:
+    """How often each dump is taken to make *items*; the processor itself refuses a folder without any."""
+    n_dumps = sum(1 for path in dumps.rglob("*") if path.suffix in _DUMPS)
+    return math.ceil(items / max(1, n_dumps))
 
 
 def items_for(layouts: Iterable[Layout], options: Mapping[str, str]) -> int:

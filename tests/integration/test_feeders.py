@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.feeders.command import CommandFeeder
+from tuner.adapters.feeders.none import NoFeeder
+from tuner.adapters.feeders.spool import SpoolFeeder
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+
+pytestmark = pytest.mark.integration
+FOR_EVER = "import time; time.sleep(300)"
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < deadline, "waited 30 s in vain"
+        time.sleep(0.02)
+
+
+def test_no_feeder_supplies_nothing_and_is_never_dry() -> None:
+    feeder = NoFeeder()
+
+    with feeder.feeding(Layout(1, 1)):
+        assert not feeder.is_dry()
+        assert feeder.pids() == frozenset()
+
+
+def test_a_feeder_command_runs_as_long_as_the_launch_and_knows_its_layout(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = (
+        "import os, pathlib, time;"
+        "told = os.environ['TUNER_LAYOUT'] + ' ' + os.environ['TUNER_THREADS'];"
+        f"pathlib.Path({str(told)!r}).write_text(told);"
+        "time.sleep(300)"
+    )
+    feeder = CommandFeeder([sys.executable, "-c", script], tmp_path)
+
+    with feeder.feeding(Layout(4, 6, "pool")):
+        wait_for(lambda: told.exists() and told.read_text() == "4x6@pool 6")
+        (pid,) = feeder.pids()
+        assert not feeder.is_dry()
+
+    assert feeder.is_dry()
+    assert feeder.pids() == frozenset()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> None:
+    feeder = CommandFeeder([sys.executable, "-c", "print('queue is closed'); raise SystemExit(3)"], tmp_path)
+
+    with (
+        pytest.raises(MeasurementError, match=r"the feeder failed with exit code 3: queue is closed"),
+        feeder.feeding(Layout(1, 1)),
+    ):
+        wait_for(feeder.is_dry)
+
+
+def test_a_feeder_that_ignores_term_and_its_children_are_gone_with_the_launch(tmp_path: Path) -> None:
+    script = (
+        "import signal, subprocess, sys, time, pathlib;"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f"child = subprocess.Popen([sys.executable, '-c', {FOR_EVER!r}]);"
+        f"pathlib.Path({str(tmp_path / 'child')!r}).write_text(str(child.pid)); time.sleep(300)"
+    )
+    feeder = CommandFeeder([sys.executable, "-c", script], tmp_path)
+
+    with feeder.feeding(Layout(1, 1)):
+        wait_for(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text())
+
+    assert feeder.is_dry()  # the autouse check of this folder finds what is left behind
+
+
+def test_a_feeder_dies_with_a_tuner_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from tuner.adapters.feeders.command import CommandFeeder;"
+        "from tuner.core.layout import Layout; import time\n"
+        f"feeder = CommandFeeder([sys.executable, '-c', {FOR_EVER!r}], Path({str(tmp_path)!r}))\n"
+        "with feeder.feeding(Layout(1, 1)):\n"
+        "    print(*feeder.pids(), flush=True); time.sleep(300)\n"
+    )
+    tuner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert tuner.stdout is not None
+    with tuner.stdout:
+        pid = int(tuner.stdout.readline())
+        wait_for(lambda: FOR_EVER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+        tuner.send_signal(signal.SIGKILL)
+        tuner.wait(30)
+
+    wait_for(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except FileNotFoundError:
+        return False
+
+
+def test_a_missing_feeder_command_is_the_config_s_fault(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="missing or not executable"),
+        CommandFeeder(["/no/such/program"], tmp_path).feeding(Layout(1, 1)),
+    ):
+        pytest.fail("it ran")
+
+
+def test_a_spool_is_filled_once_and_dry_only_when_nothing_waits(tmp_path: Path) -> None:
+    fill = [sys.executable, "-c", f"import os; os.makedirs({str(tmp_path / 'new')!r}); print('x')"]
+    fill[2] += f"; open({str(tmp_path / 'new' / 'item')!r}, 'w').close()"
+    feeder = SpoolFeeder(tmp_path, fill)
+    assert feeder.is_dry()
+
+    with feeder.feeding(Layout(1, 1)):
+        assert not feeder.is_dry()
+    with feeder.feeding(Layout(2, 1)):  # a second fill would fail: the folder is there
+        assert not feeder.is_dry()
+    (tmp_path / "new" / "item").unlink()
+
+    assert feeder.is_dry()
+
+
+def test_a_spool_that_cannot_be_filled_says_what_the_fill_command_said(tmp_path: Path) -> None:
+    failing = [sys.executable, "-c", "raise SystemExit('Error: 12 is not a dump.')"]
+
+    with (
+        pytest.raises(ConfigError, match=r"cannot be filled: 12 is not a dump\."),
+        SpoolFeeder(tmp_path, failing).feeding(Layout(1, 1)),
+    ):
+        pytest.fail("it fed")
+
+
+def test_a_spool_still_empty_after_filling_is_an_error(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="still empty"),
+        SpoolFeeder(tmp_path, [sys.executable, "-c", ""]).feeding(Layout(1, 1)),
+    ):
+        pytest.fail("it fed")
+
+
+def test_a_spool_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="does not exist"),
+        SpoolFeeder(tmp_path / "none", ["true"]).feeding(Layout(1, 1)),
+    ):
+        pytest.fail("it fed")

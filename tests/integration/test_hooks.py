@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.hooks import CommandHooks
+from tuner.core.errors import MeasurementError
+
+pytestmark = pytest.mark.integration
+
+
+def hooks_of(
+    commands: dict[str, list[list[str]]], timeout_s: float = 30.0
+) -> tuple[CommandHooks, list[tuple[str, str]], io.StringIO]:
+    warned: list[tuple[str, str]] = []
+    output = io.StringIO()
+    hooks = CommandHooks(commands, timeout_s, lambda slug, text: warned.append((slug, text)), output)
+    return hooks, warned, output
+
+
+def test_a_hook_finds_the_facts_in_its_environment_and_no_shell_reads_it(tmp_path: Path) -> None:
+    script = "import os, sys; print(os.environ['TUNER_EVENT'], os.environ['TUNER_LAYOUT'], sys.argv[1])"
+    hooks, warned, output = hooks_of({"before_launch": [[sys.executable, "-c", script, "$HOME; false"]]})
+
+    hooks.run("before_launch", {"layout": "4x6"})
+
+    assert output.getvalue() == "[before_launch] before_launch 4x6 $HOME; false\n"
+    assert warned == []
+
+
+def test_an_event_without_commands_is_nothing_to_do() -> None:
+    hooks, _, output = hooks_of({})
+
+    hooks.run("after_window", {})
+
+    assert output.getvalue() == ""
+
+
+def test_the_first_command_that_fails_spoils_it_and_the_next_one_does_not_run(tmp_path: Path) -> None:
+    failing = [sys.executable, "-c", "print('no room'); raise SystemExit(7)"]
+    hooks, _, output = hooks_of({"before_window": [failing, ["touch", str(tmp_path / "next")]]})
+
+    with pytest.raises(MeasurementError, match=r"the before_window hook .* failed with exit code 7"):
+        hooks.run("before_window", {})
+
+    assert "[before_window] no room" in output.getvalue()
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_command_that_cannot_be_run_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+    for program, why in (
+        (str(tmp_path / "none"), "No such file"),
+        (str(tmp_path / "plain"), "Permission denied"),
+    ):
+        hooks, _, _ = hooks_of({"before_study": [[program]]})
+
+        with pytest.raises(MeasurementError, match=why):
+            hooks.run("before_study", {})
+
+
+def test_a_command_killed_by_a_signal_says_which() -> None:
+    hooks, _, _ = hooks_of({"before_study": [[sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]]})
+
+    with pytest.raises(MeasurementError, match="killed by signal 9"):
+        hooks.run("before_study", {})
+
+
+def test_after_its_time_a_command_and_its_children_are_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = (
+        "import os, subprocess, sys, time;"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)']);"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}'); time.sleep(300)"
+    )
+    hooks, _, _ = hooks_of({"before_launch": [[sys.executable, "-c", script]]}, timeout_s=3.0)
+
+    with pytest.raises(MeasurementError, match="took longer than 3s and was killed"):
+        hooks.run("before_launch", {})
+
+    for pid in pids.read_text().split():
+        wait_until_gone(int(pid))
+
+
+def test_told_that_it_is_finished_a_failing_command_only_warns() -> None:
+    hooks, warned, _ = hooks_of({"finished": [[sys.executable, "-c", "raise SystemExit(1)"]]})
+
+    hooks.run("finished", {"exit_code": "0"})
+
+    ((slug, text),) = warned
+    assert slug == "hook-failed"
+    assert "the finished hook" in text
+    assert "exit code 1" in text
+
+
+def test_a_child_left_in_the_background_holds_nobody_up() -> None:
+    script = (
+        "import subprocess, sys;"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)']); print(child.pid)"
+    )
+    hooks, _, output = hooks_of({"before_study": [[sys.executable, "-c", script]]}, timeout_s=60.0)
+
+    hooks.run("before_study", {})
+
+    pid = int(output.getvalue().removeprefix("[before_study] "))
+    os.kill(pid, signal.SIGKILL)  # it still runs, with our output open
+    wait_until_gone(pid)
+
+
+def test_of_much_output_the_end_is_shown() -> None:
+    hooks, _, output = hooks_of(
+        {"after_study": [[sys.executable, "-c", "print('x' * 1000000); print('the end')"]]}
+    )
+
+    hooks.run("after_study", {})
+
+    assert output.getvalue().endswith("[after_study] the end\n")
+    assert len(output.getvalue()) < 20_000
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 30.0
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z"):
+            return  # ended; its new parent has yet to reap it
+        time.sleep(0.02)
+    pytest.fail(f"process {pid} is still there")

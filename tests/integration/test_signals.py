@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tuner.adapters.signals import stopping_by_signal
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_first_ctrl_c_asks_and_the_second_one_stops(capfd: pytest.CaptureFixture[str]) -> None:
+    with stopping_by_signal() as stop:
+        assert not stop.requested()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert "Finishing this window" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stronger_signal_stops_at_once_and_only_once(number: signal.Signals) -> None:
+    with stopping_by_signal() as stop:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # not heard: things are being stopped
+        os.kill(os.getpid(), signal.SIGINT)
+
+        assert stop.requested()
+
+
+def test_handlers_are_as_before_afterwards_and_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        with stopping_by_signal():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGINT) is not interrupt
+
+        assert signal.getsignal(signal.SIGINT) is interrupt
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_long_sleep_goes_on_after_one_ctrl_c_and_ends_with_the_second() -> None:
+    script = (
+        "import sys; from tuner.adapters.signals import stopping_by_signal\n"
+        "from tuner.adapters.clock import SystemClock\n"
+        "clock = SystemClock()\n"
+        "with stopping_by_signal():\n"
+        "    print('ready', flush=True)\n"
+        "    try: clock.sleep_until(clock.monotonic_s() + 300)\n"
+        "    except KeyboardInterrupt: print('awake', flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout as out, process.stderr as err:
+        assert out.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert err.readline() == "\n"
+        assert err.readline().startswith("Finishing this window")
+        assert process.poll() is None
+        began_s = time.monotonic()
+        process.send_signal(signal.SIGINT)
+
+        assert out.readline() == "awake\n"
+        assert process.wait(30) == 0
+        assert time.monotonic() - began_s < 60

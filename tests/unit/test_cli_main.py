@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tuner.cli import COMMANDS, render_help, run
+from tuner.core.layout import Layout, divisors_grid
+from tuner.core.spread import well_spread
+
+HEAVY = ("pydantic", "supervisor", "psutil", "sqlite3", "yaml", "rich", "typer", "tabulate")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (["gird"], "Error: no such command: gird", "Did you mean grid?"),
+        (["--hepl"], "Error: no such option: --hepl", "Did you mean --help?"),
+        (["zzz"], "Error: no such command: zzz", "tuner --help lists the commands."),
+        (["grid", "--coers", "3"], "Error: No such option: --coers", "Did you mean --cores?"),
+        (["grid", "--seed"], "Error: option '--seed' requires", "tuner grid --help lists the options."),
+        (["grid", "a", "b"], "Error: got unexpected extra argument", "tuner grid --help lists the options."),
+        (["rank"], "Error: missing argument 'STUDY'", "tuner rank --help lists the options."),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line_is_two_lines_and_exit_code_2(
+    arguments: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(arguments)
+
+    lines = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert lines[0].startswith(said)
+    assert lines[1:] == [hint]
+
+
+def test_the_first_page_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["--help"])
+
+    page = capsys.readouterr().out
+    assert code == 0
+    assert page == render_help()
+    for command in COMMANDS:
+        group = page.partition(f"\n{command.panel}:\n")[2].partition("\n\n")[0]
+        assert f"  {command.name} " in group
+    assert max(map(len, page.splitlines())) <= 100
+
+
+def test_nothing_typed_shows_the_first_page_and_counts_as_wrong_input(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([]) == 2
+    assert capsys.readouterr().out == render_help()
+
+
+def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("tuner ")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_its_own_page(command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command.name, "--help"]) == 0
+    assert f"tuner {command.name}" in capsys.readouterr().out
+
+
+def test_the_first_page_imports_nothing_heavy() -> None:
+    script = (
+        "import json, sys; from tuner.cli import run; run(['--help']);"
+        f"print(json.dumps([name for name in {HEAVY} if name in sys.modules]), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stderr) == []
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 4, 7, 24, 64, 96])
+def test_a_first_look_takes_five_layouts_at_most_with_both_extremes(cores: int) -> None:
+    grid = divisors_grid(cores)
+
+    chosen = well_spread(grid, 5)
+
+    assert len(chosen) == min(5, len(grid))
+    assert set(chosen) <= set(grid)
+    assert chosen == sorted(chosen)
+    assert max(layout.processes for layout in chosen) == cores
+    assert Layout(1, 2 * cores) in chosen or cores == 1
