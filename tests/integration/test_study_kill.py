@@ -1,0 +1,83 @@
+"""kill -9 at random moments: finished windows stay as they are, each kill costs the running one at most."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.sqlite import SqliteStore
+
+pytestmark = pytest.mark.integration
+
+WORKER = Path(__file__).with_name("virtual_study_worker.py")
+N_KILLS = 20
+
+
+def started(path: Path, seed: int) -> subprocess.Popen[str]:
+    """A tuner that is measuring."""
+    worker = subprocess.Popen([sys.executable, WORKER, path, str(seed)], stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "running\n"
+    return worker
+
+
+def killed_after(worker: subprocess.Popen[str], wait_s: float) -> bool:
+    """Whether the kill came before it was done."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        worker.wait(wait_s)
+    worker.kill()
+    with worker:
+        return worker.wait(60) == -signal.SIGKILL
+
+
+def kept(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The windows but for their launch's id, and how many launches were cut off."""
+    with SqliteStore.open(path, read_only=True) as store:
+        windows = [{**asdict(window), "launch_id": 0} for window in store.windows()]
+        return windows, sum(launch.ended_wall_s is None for _, launch in store.launches())
+
+
+def test_kill_9_at_random_moments_costs_at_most_the_running_window(tmp_path: Path) -> None:
+    chance = random.Random(os.environ.get("TUNER_TEST_SEED", "kill"))
+    n_kills, seed = 0, 0
+    while n_kills < N_KILLS:
+        seed += 1
+        whole, path = tmp_path / f"whole-{seed}.tuner.db", tmp_path / f"cut-{seed}.tuner.db"
+        with started(whole, seed) as uncut:
+            assert uncut.wait(60) == 0
+        windows: list[dict[str, Any]] = []
+        n_kills_here = 0
+        while killed_after(started(path, seed), chance.uniform(0, 0.1)):
+            n_kills_here += 1
+            before, (windows, n_cut) = windows, kept(path)
+
+            assert windows[: len(before)] == before
+            assert n_cut <= n_kills_here
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+        assert kept(path)[0] == kept(whole)[0]
+        n_kills += n_kills_here
+
+
+def test_a_second_tuner_cannot_write_and_can_once_the_first_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "s.tuner.db"
+    with started(path, 1) as first:
+        second = subprocess.run(
+            [sys.executable, WORKER, path, "1"], capture_output=True, text=True, timeout=60
+        )
+        first.kill()
+
+    assert f"another tuner (process {first.pid}) is writing {path}" in second.stderr
+    with started(path, 1) as third:
+        assert third.wait(60) == 0

@@ -1,0 +1,38 @@
+"""Run (or go on with) a virtual study into a real file, slowly enough to be killed on the way: FILE SEED."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.layout import parse_layouts
+from tuner.study import run_study
+
+SERVICE = VirtualService({layout: 8.0 + layout.threads for layout in parse_layouts("1x8,2x4,4x2,8x1,2x2")})
+TROUBLES = (Trouble("dies", block=1, attempt=1), Trouble("dies-at-start", block=2, attempt=1))
+
+
+class SlowClock(VirtualClock):
+    """A virtual second takes half a real millisecond."""
+
+    def sleep_until(self, at_s: float) -> None:
+        time.sleep(0.0005)
+        super().sleep_until(at_s)
+
+
+def main() -> None:
+    path, seed = Path(sys.argv[1]), int(sys.argv[2])
+    study = virtual_study(SERVICE, seed=seed, window_s=20.0, warmup_s=8.0, n_blocks=4)
+    with SqliteStore.open(path) if path.exists() else SqliteStore.create(path, study) as store:
+        sys.stdout.write("running\n")
+        sys.stdout.flush()
+        box = VirtualBox(SERVICE, seed=seed, clock=SlowClock.resumed(store), troubles=TROUBLES).box()
+        sys.exit(run_study(box, store, MemoryProgress(), PlannedStop()).exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""What differs between the settings a study was begun with and others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_ABSENT = object()
+
+
+def changed_settings(kept: str, given: str) -> list[str]:
+    """One line per setting that differs, as ``study.window: 600 in the study, 60 given``; empty: none does.
+
+    Args:
+        kept: settings as JSON, as the study file has them.
+        given: settings as JSON, as they would be now.
+    """
+    return list(_differences(json.loads(kept), json.loads(given), ""))
+
+
+def _differences(kept: Any, given: Any, place: str) -> Iterator[str]:
+    if isinstance(kept, Mapping) and isinstance(given, Mapping):
+        for name in dict.fromkeys([*kept, *given]):
+            below = f"{place}.{name}" if place else name
+            yield from _differences(kept.get(name, _ABSENT), given.get(name, _ABSENT), below)
+    elif kept != given:
+        yield f"{place}: {_shown(kept)} in the study, {_shown(given)} given"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is _ABSENT or value is None else json.dumps(value, ensure_ascii=False)
