@@ -41,7 +41,7 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
     from tuner.core.spread import well_spread
 
     asked = settings.study
-    box_cores = usable_cores()
+    box_cores = usable_cores().count
     cores = asked.cores or max(1, int(box_cores))
     layouts = asked.layouts_for(cores)
     return StudyRecord(

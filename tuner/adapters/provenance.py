@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from tuner import __version__
+from tuner.adapters.host import describe_host
 
 _ASK_WAIT_S = 20.0
 
@@ -24,13 +24,10 @@ def provenance(spawn_path_command: Sequence[str] | None) -> dict[str, str]:
         spawn_path_command: prints as JSON how the worker starts its children, where the worker knows.
     """
     facts = {
+        **describe_host(),
         "tuner": __version__,
-        "host": platform.node(),
         "os": _os_name(),
-        "kernel": platform.release(),
         "machine": platform.machine(),
-        "cpu": _cpu_model(Path("/proc/cpuinfo")),
-        "cpus_online": str(os.cpu_count() or ""),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "supervisor": _version_of("supervisor"),
         "user": _user(),
@@ -43,14 +40,6 @@ def provenance(spawn_path_command: Sequence[str] | None) -> dict[str, str]:
 def _os_name() -> str:
     with suppress(OSError):
         return platform.freedesktop_os_release().get("PRETTY_NAME", "")
-    return ""
-
-
-def _cpu_model(cpuinfo: Path) -> str:
-    with suppress(OSError):
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
     return ""
 
 

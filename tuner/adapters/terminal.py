@@ -15,7 +15,7 @@ from tuner.ports import Progress
 
 _PER_10_MIN = 600.0
 _REFRESH_EVERY_S = (
-    2.0  #: a refresh of the bars costs about 2 ms of CPU, and tuner may use 3 ms a second in all
+    2.0  #: a refresh of the bars costs 0.8 ms of CPU (measured), and tuner may use 3 ms a second in all
 )
 
 
