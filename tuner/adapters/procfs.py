@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.adapters.box_times import BoxTimes, read_box_times, read_pressure_s
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
-from tuner.adapters.memory import read_pss_bytes
+from tuner.adapters.pss import read_pss_bytes
 from tuner.adapters.task_states import ActiveTasks
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, Sample, Usage
