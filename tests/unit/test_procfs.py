@@ -1,0 +1,303 @@
+"""What the sampler makes of /proc, on a recorded box: who used which CPU, what is active, what it weighs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.box_times import read_box_times
+from tuner.adapters.pss import read_pss_bytes
+from tuner.adapters.process_tree import ProcessTable, parse_stat
+from tuner.adapters.procfs import ProcSampler, ProcWatch
+from tuner.adapters.virtual_box import VirtualClock
+from tuner.core.errors import ConfigError
+from tuner.core.window import Reading, VoidReason
+
+RECORDED = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
+TUNER, FEEDER, REDIS_NAME = 30, 80, "redis-server"
+INIT, SUPERVISORD, GUARDIAN = 1, 40, 41
+
+
+class RecordedLaunch:
+    """The launch that was recorded; `workers` may be changed."""
+
+    running_after_s = 0.5
+
+    def __init__(self) -> None:
+        self.workers = frozenset({50, 51})
+
+    def worker_pids(self) -> frozenset[int]:
+        return self.workers
+
+    def overhead_pids(self) -> frozenset[int]:
+        return frozenset({SUPERVISORD, GUARDIAN})
+
+    def problems(self, *, threads: bool = True) -> tuple[VoidReason, ...]:
+        return ()
+
+
+class RecordedBox:
+    """/proc at one of the two moments, and time to go from one to the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.proc = folder / "proc"
+        self.clock = VirtualClock()
+        self.launch = RecordedLaunch()
+        self.warnings: list[tuple[str, str]] = []
+        shutil.copytree(RECORDED / "before", self.proc)
+
+    def ten_seconds_later(self) -> None:
+        shutil.rmtree(self.proc)
+        shutil.copytree(RECORDED / "after", self.proc)
+        self.clock.sleep_until(self.clock.monotonic_s() + 10)
+
+    def kill(self, pid: int) -> None:
+        shutil.rmtree(self.proc / str(pid))
+
+    def sampler(self, *backends: str) -> ProcSampler:
+        return ProcSampler(
+            self.clock,
+            proc=self.proc,
+            backends=backends,
+            own_pid=TUNER,
+            warn=lambda slug, text: self.warnings.append((slug, text)),
+        )
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> RecordedBox:
+    return RecordedBox(tmp_path)
+
+
+@pytest.fixture
+def watch(box: RecordedBox) -> Iterator[ProcWatch]:
+    with box.sampler(REDIS_NAME).watching(box.launch, frozenset({FEEDER})) as watch:
+        yield watch
+
+
+def reading(at_s: float = 1000.0) -> Reading:
+    return Reading(at_s, n_done_total=12, n_failed_total=3)
+
+
+def test_a_sample_holds_the_counts_and_the_three_loads(watch: ProcWatch) -> None:
+    sample = watch.sample(reading(1234.5))
+
+    assert (sample.at_s, sample.n_done_total, sample.n_failed_total) == (1234.5, 12, 3)
+    assert (sample.load1, sample.load5, sample.load15) == (3.21, 1.50, 0.70)
+
+
+def test_active_are_runnable_tasks_without_the_reader_and_every_worker_thread_or_child_in_d(
+    watch: ProcWatch,
+) -> None:
+    """6 run, one of them reads; in D are two worker threads (vfork) and one child (procs_blocked: 1)."""
+    assert watch.sample(reading()).n_active == 5 + 3
+
+
+def test_strangers_that_wait_for_a_disk_are_active(box: RecordedBox) -> None:
+    box.launch.workers = frozenset()
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        assert watch.sample(reading()).n_active == 5 + 1
+
+
+def test_a_thread_that_ended_is_no_longer_counted(box: RecordedBox, watch: ProcWatch) -> None:
+    watch.sample(reading(1000.0))
+    shutil.rmtree(box.proc / "51" / "task" / "511")
+
+    assert watch.sample(reading(1006.0)).n_active == 5 + 2
+
+
+def test_a_worker_that_came_later_is_followed_within_five_seconds(box: RecordedBox) -> None:
+    box.launch.workers = frozenset({50})
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        before = watch.sample(reading(1000.0)).n_active
+        box.launch.workers = frozenset({50, 51})
+        after = watch.sample(reading(1005.0)).n_active
+
+    assert (before, after) == (5 + 2, 5 + 3)
+
+
+def test_service_cpu_is_workers_descendants_and_whatever_they_reaped(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    """50: 10 + 5 s, its child 0.04; 51: 20, its child 0.1, grandchild 0.05; supervisord reaped 1 s."""
+    before = watch.usage()
+    box.ten_seconds_later()
+    after = watch.usage()
+
+    assert before.service_cpu_s_total == pytest.approx(10 + 5 + 0.04 + 20 + 0.1 + 0.05 + 1)
+    assert after.service_cpu_s_total == pytest.approx(13 + 8 + 0.02 + 21 + 0.12 + 0.06 + 1.3)
+
+
+def test_tuner_pays_for_itself_its_helpers_and_its_feeder_but_not_for_reaped_workers(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    before = watch.usage()
+    box.ten_seconds_later()
+    after = watch.usage()
+
+    assert before.tuner_cpu_s_total == pytest.approx(0.3 + 0.1 + 0.1 + 0.01 + 0.5)
+    assert after.tuner_cpu_s_total == pytest.approx(0.33 + 0.1 + 0.11 + 0.01 + 0.51)
+
+
+def test_a_backend_is_found_by_name_and_brings_its_children(box: RecordedBox, watch: ProcWatch) -> None:
+    before = watch.usage()
+    box.ten_seconds_later()
+    after = watch.usage()
+
+    assert before.backend_cpu_s_total == pytest.approx(3.0)
+    assert after.backend_cpu_s_total == pytest.approx(3.4 + 0.3)
+    assert box.warnings == []
+
+
+def test_a_backend_may_be_named_by_its_pid(box: RecordedBox) -> None:
+    with box.sampler("70").watching(box.launch, frozenset()) as watch:
+        assert watch.usage().backend_cpu_s_total == pytest.approx(3.0)
+
+
+def test_a_backend_that_ends_keeps_what_it_used(box: RecordedBox, watch: ProcWatch) -> None:
+    watch.usage()
+    box.kill(70)
+
+    assert watch.usage().backend_cpu_s_total == pytest.approx(3.0)
+
+
+def test_a_backend_that_is_not_there_is_told_once(box: RecordedBox) -> None:
+    with box.sampler("postgres").watching(box.launch, frozenset()) as watch:
+        watch.usage()
+        watch.usage()
+
+    assert [slug for slug, _ in box.warnings] == ["no-backend"]
+    assert "postgres" in box.warnings[0][1]
+
+
+def test_what_is_neither_idle_nor_stolen_was_used_and_the_rest_is_foreign(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    """2 cores x 10 s, 3 s idle, 0.1 waiting for disks, 0.1 stolen; service 7.31, tuner 0.05, Redis 0.7."""
+    before = watch.usage()
+    box.ten_seconds_later()
+    after = watch.usage()
+
+    assert after.box_cpu_s_total - before.box_cpu_s_total == pytest.approx(20 - 3 - 0.1 - 0.1)
+    assert after.steal_s_total - before.steal_s_total == pytest.approx(0.1)
+    assert after.foreign_cpu_s_total - before.foreign_cpu_s_total == pytest.approx(16.8 - 7.31 - 0.05 - 0.7)
+    assert after.n_context_switches_total - before.n_context_switches_total == 1000
+    assert after.at_s - before.at_s == pytest.approx(10)
+
+
+def test_processes_and_threads_are_those_of_living_workers(watch: ProcWatch) -> None:
+    usage = watch.usage()
+
+    assert (usage.n_processes, usage.n_threads) == (2, 5)
+
+
+def test_a_worker_that_died_keeps_the_total_from_falling(box: RecordedBox, watch: ProcWatch) -> None:
+    """Until supervisord has reaped it, nobody's account holds what it used."""
+    before = watch.usage()
+    box.kill(51)
+    box.launch.workers = frozenset({50})
+    after = watch.usage()
+
+    assert after.service_cpu_s_total >= before.service_cpu_s_total
+    assert (after.n_processes, after.n_threads) == (1, 3)
+
+
+def test_a_child_that_left_its_worker_still_belongs_to_the_service(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    """61 ends and is reaped by its worker; 62, which it had started, becomes init's."""
+    before = watch.usage().service_cpu_s_total
+    (box.proc / "51" / "task" / "51" / "children").write_text("")
+    box.kill(61)
+    moved = (box.proc / "62" / "stat").read_text().replace(" R 61 ", " R 1 ")
+    (box.proc / "62" / "stat").write_text(moved)
+    worker = (box.proc / "51" / "stat").read_text()
+    (box.proc / "51" / "stat").write_text(worker.replace(" 1333 667 0 0 ", " 1333 667 7 3 "))
+
+    assert watch.usage().service_cpu_s_total == pytest.approx(before)
+
+
+def test_pressure_is_none_where_the_kernel_does_not_tell(watch: ProcWatch) -> None:
+    usage = watch.usage()
+
+    assert usage.cpu_pressure_s_total == pytest.approx(5.0)
+    assert usage.io_pressure_s_total == pytest.approx(0.25)
+    assert usage.memory_pressure_s_total is None
+
+
+def test_memory_leaves_out_a_child_that_still_is_its_parents_copy(watch: ProcWatch) -> None:
+    """62 has not run its program yet: its memory is 61's."""
+    assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500) * 1024
+
+
+def test_memory_of_an_older_copy_counts(box: RecordedBox) -> None:
+    """Preforked: it will never run another program."""
+    table = ProcessTable(box.proc)
+    (box.proc / "uptime").write_text("10100.00 1.00\n")
+    members = [stat for stat in map(table.stat, (61, 62)) if stat]
+
+    assert read_pss_bytes(box.proc, members) == 600 * 1024
+
+
+def test_memory_nobody_can_see_is_none_and_told_once(box: RecordedBox, watch: ProcWatch) -> None:
+    for file in box.proc.glob("*/smaps_rollup"):
+        file.unlink()
+
+    assert watch.usage(closing=True).pss_bytes is None
+    assert watch.usage(closing=True).pss_bytes is None
+    assert [slug for slug, _ in box.warnings] == ["no-memory-figures"]
+
+
+def test_without_children_files_parents_are_asked_instead(box: RecordedBox, watch: ProcWatch) -> None:
+    """A kernel without CONFIG_PROC_CHILDREN."""
+    told = watch.usage().service_cpu_s_total
+    for file in box.proc.glob("*/task/*/children"):
+        file.unlink()
+    with box.sampler().watching(box.launch, frozenset()) as without:
+        assert without.usage().service_cpu_s_total == pytest.approx(told)
+
+
+def test_a_folder_that_is_not_proc_is_one_clear_error(tmp_path: Path) -> None:
+    sampler = ProcSampler(VirtualClock(), proc=tmp_path)
+
+    with pytest.raises(ConfigError, match="cannot be read"), sampler.watching(RecordedLaunch(), frozenset()):
+        pass
+
+
+def test_a_name_may_hold_spaces_and_brackets() -> None:
+    stat = ProcessTable(RECORDED / "before").stat(51)
+
+    assert stat is not None
+    assert (stat.name, stat.state, stat.parent, stat.n_threads) == ("odd) name (x", "R", SUPERVISORD, 2)
+
+
+def test_a_tree_counts_nobody_twice_whichever_roots_are_named(box: RecordedBox) -> None:
+    table = ProcessTable(box.proc)
+
+    assert table.trees([51]).ticks == table.trees([62, 61, 51]).ticks == table.trees([51, 61, 62]).ticks
+    assert table.trees([51, 62]).members.keys() == {51, 61, 62}
+
+
+def test_a_process_that_is_gone_has_no_tree(box: RecordedBox) -> None:
+    tree = ProcessTable(box.proc).trees([999])
+
+    assert (tree.members, tree.ticks) == ({}, 0)
+
+
+def test_a_stat_longer_than_one_read_is_read_to_its_end(box: RecordedBox) -> None:
+    """Boxes with many cores and interrupts: hundreds of kilobytes before the line that matters."""
+    file = box.proc / "stat"
+    file.write_text(file.read_text().replace("intr 322257", "intr 322257" + " 0" * 200_000))
+
+    assert read_box_times(box.proc).n_context_switches == 468670
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        assert watch.sample(reading()).n_active == 5 + 3
+
+
+def test_own_and_reaped_ticks_are_the_sums_of_their_two_fields() -> None:
+    stat = parse_stat((RECORDED / "before" / "50" / "stat").read_bytes())
+
+    assert (stat.own_ticks, stat.reaped_ticks, stat.started_ticks) == (1000, 500, 5000)
