@@ -1,0 +1,177 @@
+"""Student's t and the studentized range, without scipy: ranking must start in milliseconds.
+
+Degrees of freedom need not be whole (Satterthwaite gives fractions) and may be ``math.inf``. Checked against
+scipy.stats in the tests: probabilities agree to 1e-9, quantiles to 1e-7 of their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import erfc, exp, inf, lgamma, log, log2, pi, sqrt
+from statistics import NormalDist
+
+_NORMAL = NormalDist()
+
+
+def student_t_tail(t: float, df: float) -> float:
+    """The probability that Student's t with *df* degrees of freedom exceeds *t*, *t* >= 0.
+
+    Its relative error stays small however far out *t* is.
+    """
+    _check_df(df)
+    if t < 0:
+        raise ValueError(f"the upper tail begins at 0, got {t}")
+    if df > 1e10:
+        return erfc(t / sqrt(2)) / 2
+    squared = t * t
+    return _incomplete_beta(df / (df + squared), squared / (df + squared), df / 2, 0.5) / 2
+
+
+@lru_cache(maxsize=4096)
+def student_t_quantile(p: float, df: float) -> float:
+    """The *t* that Student's t with *df* degrees of freedom stays below with probability *p*, 0 < p < 1."""
+    _check_p(p)
+    _check_df(df)
+    if p < 0.5:
+        return -student_t_quantile(1 - p, df)
+    if p == 0.5:
+        return 0.0
+    if df > 1e10:
+        return _NORMAL.inv_cdf(p)
+    low = _NORMAL.inv_cdf(p)  # t has the heavier tails
+    high = 2 * low + 1
+    while student_t_tail(high, df) > 1 - p:
+        low, high = high, 4 * high
+    return _root(lambda t: log(student_t_tail(t, df) / (1 - p)), low, high)
+
+
+def studentized_range_cdf(q: float, k: int, df: float) -> float:
+    """The probability that the range of *k* standard normals over an independent sd of *df* stays below *q*.
+
+    The double integral is done by the trapezoidal rule in z and in the logarithm of the sd, which converges
+    exponentially for such smooth, fast-falling integrands (Trefethen & Weideman 2014).
+
+    Source: Copenhaver & Holland (1988) for the integral.
+    """
+    _check_df(df)
+    if k < 2:
+        raise ValueError(f"a range needs two values or more, got {k}")
+    if q <= 0:
+        return 0.0
+    if df > 1e6:  # the sd is known; what is neglected is below 1e-6 of the quantile
+        return _range_cdf(q, k)
+    # u = ln(sd) has the density exp(df (u - exp(2u) / 2)) up to a constant: its peak is at 0 with sd
+    # 1 / sqrt(2 df). The steps follow it, but no coarser than the range's own function of u asks for.
+    step = min(0.7 / sqrt(2 * df), 0.18, 0.3 / log2(k))
+    constant = log(2) + df / 2 * log(df / 2) - lgamma(df / 2)
+    total = 0.0
+    for direction, first in ((step, 0), (-step, 1)):
+        u = direction * first
+        while True:
+            density = exp(constant + df * (u - exp(2 * u) / 2))
+            term = density * _range_cdf(q * exp(u), k)
+            total += term
+            if term < 1e-13:
+                break
+            u += direction
+    return min(total * step, 1.0)
+
+
+@lru_cache(maxsize=4096)
+def studentized_range_quantile(p: float, k: int, df: float) -> float:
+    """The *q* that the studentized range stays below with probability *p*, 0.5 <= p < 1 (Tukey uses 0.95).
+
+    Raises:
+        ValueError: *p* outside that, *k* < 2, or *df* not positive.
+    """
+    _check_p(p)
+    if p < 0.5:
+        raise ValueError(f"quantiles are given from 0.5 up, got {p}")
+    # One pair alone is a t; all pairs cannot be worse than the sum of each (Bonferroni).
+    low = sqrt(2) * student_t_quantile((1 + p) / 2, df)
+    if k == 2:
+        return low
+    high = sqrt(2) * student_t_quantile(1 - (1 - p) / (k * (k - 1)), df)
+    return _root(lambda q: log((1 - studentized_range_cdf(q, k, df)) / (1 - p)), low, high)
+
+
+_Z_STEP = 0.25
+_Z = [index * _Z_STEP for index in range(-26, 33)]
+_Z_WEIGHTS = [_Z_STEP * exp(-z * z / 2) / sqrt(2 * pi) for z in _Z]
+_Z_CDF = [erfc(-z / sqrt(2)) / 2 for z in _Z]
+
+
+def _range_cdf(w: float, k: int) -> float:
+    """The probability that *k* standard normals lie within *w* of each other."""
+    if w > 18:
+        return 1.0
+    total = 0.0
+    # z is the largest of them, the others lie between z - w and z
+    for z, weight, below in zip(_Z, _Z_WEIGHTS, _Z_CDF, strict=True):
+        between = below - erfc((w - z) / 1.4142135623730951) / 2
+        if between > 0:
+            total += weight * between ** (k - 1)
+    return min(k * total, 1.0)
+
+
+def _incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function at *x* = 1 - *complement*, by Lentz's continued fraction."""
+    if x <= 0:
+        return 0.0
+    if complement <= 0:
+        return 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(complement, x, b, a)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(complement)) / a
+    tiny = 1e-300
+    c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
+    fraction = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d = 1 / ((1 + even * d) or tiny)
+        c = (1 + even / c) or tiny
+        fraction *= c * d
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d = 1 / ((1 + odd * d) or tiny)
+        c = (1 + odd / c) or tiny
+        fraction *= c * d
+        if abs(c * d - 1) < 1e-15:
+            break
+    return front * fraction
+
+
+def _root(f: Callable[[float], float], low: float, high: float) -> float:
+    """Where the decreasing *f* is 0 between *low* and *high*: the Illinois form of regula falsi."""
+    f_low, f_high = f(low), f(high)
+    if f_low <= 0:
+        return low
+    if f_high >= 0:
+        return high
+    side = 0
+    while high - low > 1e-13 * high:
+        x = high - f_high * (high - low) / (f_high - f_low)
+        f_x = f(x)
+        if abs(f_x) < 1e-10:
+            return x
+        if f_x > 0:
+            low, f_low = x, f_x
+            if side == 1:
+                f_high /= 2
+            side = 1
+        else:
+            high, f_high = x, f_x
+            if side == -1:
+                f_low /= 2
+            side = -1
+    return high
+
+
+def _check_df(df: float) -> None:
+    if not 0 < df <= inf:
+        raise ValueError(f"degrees of freedom are positive, got {df}")
+
+
+def _check_p(p: float) -> None:
+    if not 0 < p < 1:
+        raise ValueError(f"a probability between 0 and 1, got {p}")
