@@ -1,0 +1,258 @@
+"""What makes a window void, with the figures in the text, and what does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tuner.core.layout import Layout
+from tuner.core.summary import items_per_s, record_of, window_from
+from tuner.core.validity import foreign_limit_cores, void_reasons
+from tuner.core.window import Reading, Sample, Usage, VoidReason
+
+DIED = VoidReason("worker-died", "process 2 of 4 (pid 77) ended: exit status 3")
+CORES = 2.0
+
+
+def samples(seconds: int = 10) -> list[Sample]:
+    return [Sample(100.0 + s, 20 * s, s // 5, 2.0 + s / 10, 1.0, 0.5, 3 + s % 2) for s in range(seconds + 1)]
+
+
+def usage(at_s: float = 100.0, **changes: float | None) -> Usage:
+    moment = Usage(
+        at_s=at_s,
+        wall_s=1_700_000_000.0 + at_s,
+        service_cpu_s_total=10.0,
+        tuner_cpu_s_total=1.0,
+        backend_cpu_s_total=2.0,
+        box_cpu_s_total=50.0,
+        steal_s_total=4.0,
+        n_context_switches_total=1000,
+        pss_bytes=None,
+        n_processes=2,
+        n_threads=4,
+        cpu_pressure_s_total=9.0,
+        memory_pressure_s_total=0.5,
+        io_pressure_s_total=None,
+    )
+    return replace(moment, **changes)  # type: ignore[arg-type]
+
+
+def window_of(**end: float | None) -> list[Usage]:
+    """Ten seconds in which the service used 15 s of CPU and nobody else any, but for what *end* says."""
+    defaults = {"service_cpu_s_total": 25.0, "box_cpu_s_total": 65.0}
+    return [usage(), usage(110.0, **{**defaults, **end})]
+
+
+def slugs(reasons: tuple[VoidReason, ...]) -> list[str]:
+    return [reason.slug for reason in reasons]
+
+
+def test_a_quiet_window_counts() -> None:
+    assert void_reasons(samples(), window_of(), cores=CORES) == ()
+
+
+def test_what_the_launch_saw_is_passed_on_once() -> None:
+    assert void_reasons(samples(), window_of(), [DIED, DIED], cores=CORES) == (DIED,)
+
+
+def test_a_dry_source_voids() -> None:
+    assert slugs(void_reasons(samples(), window_of(), cores=CORES, source_dry=True)) == ["source-dry"]
+
+
+def test_strangers_void_a_window_beyond_the_limit_and_the_text_has_the_figures() -> None:
+    (reason,) = void_reasons(samples(), window_of(box_cpu_s_total=67.0), cores=CORES)
+
+    assert reason.slug == "disturbed"
+    assert "0.20 core" in reason.detail
+    assert "0.15" in reason.detail
+
+
+def test_strangers_below_the_limit_do_not() -> None:
+    assert void_reasons(samples(), window_of(box_cpu_s_total=66.4), cores=CORES) == ()
+
+
+def test_what_tuner_and_the_backends_use_is_not_foreign() -> None:
+    used = window_of(box_cpu_s_total=73.0, tuner_cpu_s_total=3.0, backend_cpu_s_total=8.0)
+
+    assert void_reasons(samples(), used, cores=CORES) == ()
+
+
+@pytest.mark.parametrize(("cores", "limit"), [(1, 0.15), (2, 0.15), (15, 0.15), (24, 0.24), (64, 0.64)])
+def test_the_limit_is_a_share_of_large_boxes(cores: float, limit: float) -> None:
+    assert foreign_limit_cores(cores) == pytest.approx(limit)
+
+
+def test_the_limit_can_be_set() -> None:
+    disturbed = window_of(box_cpu_s_total=67.0)
+
+    assert foreign_limit_cores(64, 0.0) == 0.0
+    assert void_reasons(samples(), disturbed, cores=CORES, foreign_limit=0.25) == ()
+    assert slugs(void_reasons(samples(), disturbed, cores=CORES, foreign_limit=0.1)) == ["disturbed"]
+
+
+def test_time_the_hypervisor_took_has_its_own_reason() -> None:
+    (reason,) = void_reasons(samples(), window_of(steal_s_total=7.0), cores=CORES)
+
+    assert reason.slug == "stolen"
+    assert "0.30 core" in reason.detail
+
+
+def test_a_short_burst_of_strangers_is_averaged_over_the_window() -> None:
+    burst = [usage(), usage(101.0, box_cpu_s_total=51.0), usage(110.0, box_cpu_s_total=51.0)]
+
+    assert void_reasons(samples(), burst, cores=CORES) == ()
+
+
+def test_waiting_for_memory_voids_beyond_a_share() -> None:
+    (reason,) = void_reasons(samples(), window_of(memory_pressure_s_total=1.1), cores=CORES)
+
+    assert reason.slug == "memory-pressure"
+    assert "6.0%" in reason.detail
+    assert void_reasons(samples(), window_of(memory_pressure_s_total=0.9), cores=CORES) == ()
+
+
+def test_memory_pressure_that_cannot_be_seen_does_not_void() -> None:
+    unseen = [replace(moment, memory_pressure_s_total=None) for moment in window_of()]
+
+    assert void_reasons(samples(), unseen, cores=CORES) == ()
+
+
+@pytest.mark.parametrize("step_s", [2.0, -3600.0])
+def test_a_wall_clock_that_is_set_voids(step_s: float) -> None:
+    first, last = window_of()
+    (reason,) = void_reasons(samples(), [first, replace(last, wall_s=last.wall_s + step_s)], cores=CORES)
+
+    assert reason.slug == "clock-jumped"
+    assert f"{step_s:+.1f} s" in reason.detail
+
+
+def test_a_jump_there_and_back_is_seen_between_the_edges() -> None:
+    first, last = window_of()
+    middle = usage(105.0, wall_s=1_700_000_105.0 + 30)
+
+    assert slugs(void_reasons(samples(), [first, middle, last], cores=CORES)) == ["clock-jumped"]
+
+
+def test_the_milliseconds_between_reading_two_clocks_are_no_jump() -> None:
+    first, last = window_of()
+
+    assert void_reasons(samples(), [first, replace(last, wall_s=last.wall_s + 0.1)], cores=CORES) == ()
+
+
+def test_a_monotonic_clock_that_goes_back_voids() -> None:
+    moments = samples()
+    moments[5] = replace(moments[5], at_s=103.5)
+
+    assert "clock-jumped" in slugs(void_reasons(moments, window_of(), cores=CORES))
+
+
+def test_seconds_in_which_nobody_looked_void() -> None:
+    (reason,) = void_reasons(samples()[:4] + samples()[7:], window_of(), cores=CORES)
+
+    assert reason.slug == "stalled"
+    assert "4.0 s" in reason.detail
+
+
+def test_one_late_sample_does_not() -> None:
+    moments = samples()
+
+    assert void_reasons(moments[:4] + moments[5:], window_of(), cores=CORES) == ()
+
+
+def test_a_longer_interval_allows_longer_gaps() -> None:
+    assert void_reasons(samples()[::5], window_of(), cores=CORES, interval_s=5.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "name"), [("n_done_total", "items done"), ("n_failed_total", "items failed")]
+)
+def test_counts_that_fall_void_with_both_figures(field: str, name: str) -> None:
+    moments = samples()
+    moments[7] = replace(moments[7], **{field: 0})  # type: ignore[arg-type]
+    (reason,) = void_reasons(moments, window_of(), cores=CORES)
+
+    assert reason.slug == "counts-fell"
+    assert f"count of {name} fell from {getattr(moments[6], field)} to 0" in reason.detail
+
+
+def test_every_reason_is_told() -> None:
+    end = {"box_cpu_s_total": 69.0, "steal_s_total": 9.0, "memory_pressure_s_total": 5.0}
+    found = void_reasons(samples()[::5], window_of(**end), [DIED], cores=CORES, source_dry=True)
+
+    assert slugs(found) == ["worker-died", "source-dry", "disturbed", "stolen", "memory-pressure", "stalled"]
+
+
+@pytest.mark.parametrize(("n_samples", "n_usages"), [(1, 2), (2, 1), (0, 0)])
+def test_a_window_without_two_edges_is_a_mistake(n_samples: int, n_usages: int) -> None:
+    with pytest.raises(ValueError, match="two edges"):
+        void_reasons(samples()[:n_samples], window_of()[:n_usages], cores=CORES)
+
+
+def test_a_window_is_what_lies_between_its_two_readings() -> None:
+    window = window_from(
+        Layout(4, 6),
+        samples(),
+        window_of(),
+        (Reading(100.0, 5, 1), Reading(109.5, 195, 3)),
+        [DIED],
+        index=1,
+        attempt=2,
+    )
+
+    assert (window.n_done, window.n_failed, window.length_s) == (190, 2, 9.5)
+    assert window.throughput_per_s == pytest.approx(20)
+    assert (window.index, window.attempt, window.void) == (1, 2, (DIED,))
+    assert window.started_wall_s == 1_700_000_100.0
+
+
+def test_counts_that_fell_give_no_negative_items() -> None:
+    readings = (Reading(100.0, 50, 3), Reading(110.0, 10, 0))
+    window = window_from(Layout(1, 1), samples(), window_of(), readings, index=0, attempt=1)
+
+    assert (window.n_done, window.n_failed) == (0, 0)
+
+
+def test_a_window_without_length_is_a_mistake() -> None:
+    readings = (Reading(100.0, 5, 0), Reading(100.0, 5, 0))
+    with pytest.raises(ValueError, match="has a length"):
+        window_from(Layout(1, 1), samples(), window_of(), readings, index=0, attempt=1)
+
+
+def test_a_record_has_means_maxima_and_cpu_scaled_to_the_window() -> None:
+    """Usage spans 10 s, the readings 9.5."""
+    first, last = window_of(tuner_cpu_s_total=1.4, steal_s_total=5.0, pss_bytes=300.0)
+    readings = (Reading(100.2, 0, 0), Reading(109.7, 190, 2))
+    window = window_from(
+        Layout(4, 6), samples(), [replace(first, pss_bytes=100), last], readings, index=0, attempt=1
+    )
+    record = record_of(window, launch_id=7, block=2, box="staging-1")
+
+    assert (record.launch_id, record.block, record.box) == (7, 2, "staging-1")
+    assert record.load1_mean == pytest.approx(2.5)
+    assert record.load1_max == pytest.approx(3.0)
+    assert record.n_active_mean == pytest.approx((6 * 3 + 5 * 4) / 11)
+    assert record.service_cpu_s == pytest.approx(15 * 0.95)
+    assert record.tuner_cpu_s == pytest.approx(0.4 * 0.95)
+    assert record.foreign_cpu_s == pytest.approx((15 - 15 - 0.4) * 0.95)
+    assert record.steal_s == pytest.approx(1 * 0.95)
+    assert record.pss_bytes == pytest.approx(200)
+
+
+def test_what_was_never_seen_has_no_mean() -> None:
+    blind = [replace(sample, n_active=None) for sample in samples()]
+    readings = (Reading(100.0, 0, 0), Reading(110.0, 200, 2))
+    record = record_of(
+        window_from(Layout(1, 1), blind, window_of(), readings, index=0, attempt=1),
+        launch_id=1,
+        block=0,
+        box="b",
+    )
+
+    assert record.n_active_mean is None
+    assert record.pss_bytes is None
+
+
+def test_items_per_second_of_each_second() -> None:
+    assert items_per_s(samples(3)) == [20.0, 20.0, 20.0]
