@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from tuner_workers.crash_processor.synthetic import minidump
 from tuner_workers.crash_processor.synthetic.minidump import (
     Dump,

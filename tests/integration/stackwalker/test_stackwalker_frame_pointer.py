@@ -137,7 +137,8 @@ def test_elsewhere_rbp_must_point_to_the_saved_one(walk: Walk, os_name: str) -> 
 
 
 def test_frames_without_symbols_and_with_rules_alternate(walk: Walk) -> None:
-    symbols = "FUNC 200 100 0 with_rules\nSTACK CFI INIT 200 100 .cfa: $rbp 16 + $rbp: .cfa -16 + ^ .ra: .cfa -8 + ^\n"
+    rules = ".cfa: $rbp 16 + $rbp: .cfa -16 + ^ .ra: .cfa -8 + ^"
+    symbols = f"FUNC 200 100 0 with_rules\nSTACK CFI INIT 200 100 {rules}\n"
     words = [at(3), SECOND, 7, at(6), FIRST, 7, at(8), FIRST + 1, 0, 0]
 
     assert walk(Scene(words, {"rip": START, "rbp": STACK}, symbols)) == [

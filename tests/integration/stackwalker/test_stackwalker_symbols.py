@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+
 from tuner_workers.crash_processor.synthetic import minidump
 from tuner_workers.crash_processor.synthetic.minidump import (
     Dump,

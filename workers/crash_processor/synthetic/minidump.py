@@ -238,16 +238,20 @@ class _Writer:
             code_view = self._place(module.code_view) if module.code_view else (0, 0)
             version = bytes(52)
             if module.version is not None:
-                major, minor, patch, build = module.version
-                version = struct.pack(
-                    "<IIII36x", 0xFEEF04BD, 0x10000, major << 16 | minor, patch << 16 | build
-                )
+                version = struct.pack("<IIIIII28x", 0xFEEF04BD, 0x10000, *self._version_words(module.version))
             entries.append(
                 struct.pack("<QIIII", module.base, module.size, 0, module.timestamp, name_rva)
                 + version
                 + struct.pack("<IIIIQQ", *code_view, 0, 0, 0, 0)
             )
         return self._list(entries)
+
+    def _version_words(self, version: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        """File version high and low, product version high and low; on Linux simply the four numbers."""
+        if self._dump.system.platform == LINUX:
+            return version
+        major, minor, patch, build = version
+        return major << 16 | minor, patch << 16 | build, 0, 0
 
     def _exception(self) -> bytes:
         record = self._dump.exception
