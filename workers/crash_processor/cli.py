@@ -1,2 +1,210 @@
-def main() -> None:
-    """Run the command line."""
+"""The command ``crash-processor``: run, fill, status, spawn-path."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .errors import InputError, ProcessorError
+from .options import OPTIONS, Option
+from .profiles import PROFILES
+from .settings import Given, did_you_mean, resolve
+
+_SPOOL_OPTIONS = ("fs_root", "new_crash_source_class", "redis_url", "redis_queue_name", "dump_field")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process.
+
+    Exit code 0: done, or stopped cleanly. 2: bad input or environment, told in one line. 1: a bug, with its
+    traceback.
+    """
+    try:
+        sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+    except ProcessorError as error:
+        hint = f" {error.hint}" if error.hint else ""
+        sys.stderr.write(f"Error: {_one_line(error.problem)}.{hint}\n")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
+        sys.exit(0)
+
+
+def _run(arguments: list[str]) -> int:
+    parsed = _parser().parse_args([_with_dashes(argument) for argument in arguments])
+    command: Any = parsed.run_command
+    command(parsed)
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as everything else here does."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = f"See {self.prog} --help."
+        if message.startswith("unrecognized arguments: "):
+            wrong = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
+            hint = did_you_mean(wrong, self.known_options) or hint
+            message = f"unknown option {wrong}" if wrong.startswith("-") else f"unexpected argument {wrong!r}"
+        raise InputError(message, hint=hint)
+
+    known_options: Sequence[str] = ()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="crash-processor", description="Processes crashes, one stackwalker per dump.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    run = commands.add_parser("run", help="process what a spool holds", allow_abbrev=False)
+    run.set_defaults(run_command=_run_processor)
+    run.add_argument("--config", metavar="FILE", help="YAML or JSON file with any of these options as keys")
+    run.add_argument("--profile", metavar="NAME", help=f"named set of options: {', '.join(PROFILES)}")
+    _add_options(run, OPTIONS)
+
+    fill = commands.add_parser("fill", help="put crashes into a spool", allow_abbrev=False)
+    fill.set_defaults(run_command=_fill)
+    kind = fill.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--dumps", metavar="DIR", help="take the *.dmp and *.dump files below DIR")
+    kind.add_argument("--synthetic", metavar="N", help="make N crashes of a made-up product")
+    fill.add_argument("--symbols", metavar="DIR", help="symbol store for --dumps")
+    fill.add_argument("--copies", metavar="N", default="1", help="crashes to make of each dump (default: 1)")
+    fill.add_argument(
+        "--seed", metavar="N", default="0", help="for --synthetic: same seed, same crashes (default: 0)"
+    )
+    fill.add_argument(
+        "--symbols-bytes", metavar="N", default="560000", help="size of the largest synthetic symbol file"
+    )
+    _add_options(fill, _SPOOL_OPTIONS)
+
+    status = commands.add_parser("status", help="how many items stand where", allow_abbrev=False)
+    status.set_defaults(run_command=_status)
+    status.add_argument("--json", action="store_true", help="print JSON")
+    _add_options(status, _SPOOL_OPTIONS)
+
+    spawn = commands.add_parser("spawn-path", help="how this interpreter starts children", allow_abbrev=False)
+    spawn.set_defaults(run_command=_spawn_path)
+    spawn.add_argument("--json", action="store_true", help="print JSON")
+    for command in (run, fill, status, spawn):
+        command.known_options = list(command._option_string_actions)
+    parser.known_options = sorted(
+        {name for each in (run, fill, status, spawn) for name in each._option_string_actions}
+    )
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser, names: Any) -> None:
+    for name in names:
+        option: Option = OPTIONS[name]
+        how: dict[str, Any] = {"nargs": "?", "const": "true"} if option.is_flag else {}
+        parser.add_argument(_flag(name), dest=f"option_{name}", metavar="VALUE", help=_help(option), **how)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _help(option: Option) -> str:
+    default = option.default
+    if default is None or default == "" or option.is_flag:
+        return option.help.replace("%", "%%")
+    shown = ",".join(f"{part:g}" for part in default) if isinstance(default, tuple) else default
+    return f"{option.help} (default: {shown})".replace("%", "%%")
+
+
+def _with_dashes(argument: str) -> str:
+    """``--number_of_threads=4`` is ``--number-of-threads=4``."""
+    name, equals, value = argument.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else argument
+
+
+def _given(parsed: argparse.Namespace) -> dict[str, Given]:
+    given = {
+        name: Given(text, _flag(name))
+        for name in OPTIONS
+        if (text := getattr(parsed, f"option_{name}", None)) is not None
+    }
+    if getattr(parsed, "profile", None) is not None:
+        given["profile"] = Given(parsed.profile, "--profile")
+    return given
+
+
+def _run_processor(parsed: argparse.Namespace) -> None:
+    from .run import run  # each command imports what it needs: 24 processes start at once
+
+    config = parsed.config or os.environ.get("CRASH_PROCESSOR_CONFIG")
+    run(resolve(_given(parsed), os.environ, Path(config) if config else None))
+
+
+def _fill(parsed: argparse.Namespace) -> None:
+    from . import fill
+
+    options = resolve(_given(parsed), os.environ)
+    root = options.fs_root
+    if parsed.dumps is not None:
+        found = fill.dump_crashes(Path(parsed.dumps), _count("--copies", parsed.copies))
+        if parsed.symbols is not None:
+            fill.link_symbols(root, Path(parsed.symbols))
+    elif parsed.symbols is not None:
+        raise InputError("--symbols goes with --dumps: synthetic crashes bring their own symbols")
+    else:
+        n, symbols_bytes = (
+            _count("--synthetic", parsed.synthetic),
+            _count("--symbols-bytes", parsed.symbols_bytes),
+        )
+        try:
+            seed = int(parsed.seed)
+        except ValueError:
+            raise InputError(f"--seed: {parsed.seed!r} is not a whole number") from None
+        found = fill.synthetic_crashes(root, n, seed=seed, symbols_bytes=symbols_bytes)
+    enqueue = _redis(options).fill if options.new_crash_source_class == "redis" else fill.enqueue_files(root)
+    filled = fill.fill(root, found, dump_field=options.dump_field, enqueue=enqueue)
+    sys.stdout.write(f"{filled.n_new} items added to {root}, {filled.n_known} were there already\n")
+
+
+def _status(parsed: argparse.Namespace) -> None:
+    from .spool import is_spool, spool_status, storage_status
+
+    options = resolve(_given(parsed), os.environ)
+    if not is_spool(options.fs_root):
+        raise InputError(f"{options.fs_root} is not a spool", hint="Fill one: crash-processor fill.")
+    if options.new_crash_source_class == "redis":
+        status = {**_redis(options).status(), **storage_status(options.fs_root)}
+    else:
+        status = spool_status(options.fs_root)
+    _print(status, as_json=parsed.json)
+
+
+def _redis(options: Any) -> Any:
+    from .sources.redis import RedisQueue
+
+    return RedisQueue.from_options(options)
+
+
+def _spawn_path(parsed: argparse.Namespace) -> None:
+    from .spawn_path import spawn_path
+
+    _print(spawn_path(), as_json=parsed.json)
+
+
+def _print(facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(facts) + "\n")
+    else:
+        width = max(len(name) for name in facts)
+        sys.stdout.write("".join(f"{name:{width}}  {value}\n" for name, value in facts.items()))
+
+
+def _count(option: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"{option}: {text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")

@@ -1,0 +1,59 @@
+"""One pass over what the stackwalker printed: parse, cut, sign, classify. Python's part of an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .classifiers import classify
+from .signature import crash_signature
+from .spawn import Ended
+from .walk_output import WalkOutputError, crashing_frames, parse_walk_output, truncate_crashing_thread
+
+
+class Analysis(NamedTuple):
+    """What a pass found; each field becomes one of the processed crash."""
+
+    success: bool  #: whether the stackwalker gave a stack
+    signature: str
+    crash_type: str
+    classifications: dict[str, object]
+    json_dump: dict[str, Any]
+    notes: list[str]
+
+
+def analyse(
+    ended: Ended | None, processed: Mapping[str, Any], frame_threshold: int, tail_frame_threshold: int
+) -> Analysis:
+    """Make of the stackwalker's output what people look for; *ended* is None for a dump that was not walked.
+
+    A stackwalker that failed gives an Analysis, too, with ``success`` False and the reason in its notes.
+    """
+    notes: list[str] = []
+    dump: dict[str, Any] = {}
+    success = False
+    if ended is not None:
+        try:
+            dump = parse_walk_output(ended.stdout.decode("utf-8", "replace").splitlines())
+        except WalkOutputError as error:
+            notes.append(str(error))
+        notes += _notes_on_end(ended)
+        success = bool(dump) and ended.exit_code == 0 and ended.killed is None and dump.get("status") == "OK"
+    if truncate_crashing_thread(dump, frame_threshold, tail_frame_threshold):
+        notes.append(f"crashing thread cut to {frame_threshold} + {tail_frame_threshold} frames")
+    frames = crashing_frames(dump)
+    info = dump.get("crash_info")
+    crash_type = str(info.get("type") or "") if isinstance(info, dict) else ""
+    signature, signature_notes = crash_signature(frames, processed, crash_type)
+    return Analysis(success, signature, crash_type, classify(dump, frames), dump, notes + signature_notes)
+
+
+def _notes_on_end(ended: Ended) -> list[str]:
+    notes = []
+    if ended.killed is not None:
+        notes.append(f"the stackwalker was killed: {ended.killed}")
+    elif ended.exit_code != 0:
+        notes.append(f"the stackwalker failed: {ended.describe()}")
+    if message := ended.stderr.decode("utf-8", "replace").strip():
+        notes.append(f"the stackwalker said: {message[:500]}")
+    return notes

@@ -1,0 +1,34 @@
+"""What can go wrong around an item; what goes wrong inside one is a result."""
+
+from __future__ import annotations
+
+
+class ProcessorError(Exception):
+    """Ends the process with one line on stderr: a problem, and what to do about it."""
+
+    exit_code = 2
+
+    def __init__(self, problem: str, *, hint: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem  #: what is wrong, with the value that is
+        self.hint = hint  #: what to do about it, or None when the problem says it
+
+
+class InputError(ProcessorError):
+    """An option, a file or an environment that the processor cannot work with."""
+
+
+class SourceLostError(ProcessorError):
+    """The crash source stayed out of reach for all of ``backoff_delays``."""
+
+
+class StorageError(Exception):
+    """Fetching or saving failed, and may succeed later."""
+
+
+class CrashNotFoundError(Exception):
+    """An item without a readable raw crash or dump; it will never succeed."""
+
+
+class OutOfTimeError(Exception):
+    """The processor is stopping and ``graceful_timeout`` is over; the item goes back to its queue."""

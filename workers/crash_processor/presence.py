@@ -1,0 +1,139 @@
+"""Folders that belong to a living process: who finds one abandoned may take what is in it.
+
+Life is a lock on a file in the folder (flock). The kernel drops it however the process ends, so neither a
+reused pid nor a container that has the same host name and pid as the one before it can be mistaken for the
+owner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+LOCK = ".lock"
+_STARTING = ".starting-"
+_STARTING_LASTS_S = 60.0  # making a folder takes milliseconds; an older one was left by a kill
+
+
+def worker_name() -> str:
+    """``HOST.PID.START``: this process, for people and for keys. START is in clock ticks since boot."""
+    stat = Path("/proc/self/stat").read_bytes()
+    start = stat.rpartition(b")")[2].split()[19].decode()  # the command before ")" may hold anything
+    return f"{socket.gethostname()}.{os.getpid()}.{start}"
+
+
+class Presence:
+    """A folder of this process below *parent*; others see it as alive until ``close`` or the process's end.
+
+    Raises:
+        OSError: the folder cannot be made or locked.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        parent.mkdir(exist_ok=True)
+        name = worker_name()
+        starting = (
+            parent / f"{_STARTING}{name}.{time.monotonic_ns()}"
+        )  # nobody takes a folder without a lock yet
+        starting.mkdir()
+        try:
+            self._lock_fd = os.open(starting / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+            self.folder = _rename_to_free_name(starting, parent, name)
+        except BaseException:
+            shutil.rmtree(starting, ignore_errors=True)
+            raise
+
+    def close(self) -> None:
+        """Remove the folder; what somebody left in it stays there, for whoever finds it abandoned."""
+        _remove(self.folder)
+        os.close(self._lock_fd)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether the folder's owner is gone; while inside, nobody else finds it abandoned."""
+    try:
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False  # being removed
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(fd)
+
+
+def abandoned(parent: Path) -> Iterator[Path]:
+    """The folders below *parent* whose processes are gone.
+
+    Each is locked while the caller looks at it and removed afterwards, unless the caller left something in
+    it.
+    """
+    for entry in _entries(parent):
+        folder = parent / entry
+        if entry.startswith(_STARTING):
+            _remove_if_old(folder)
+            continue
+        with _locked(folder) as is_abandoned:
+            if is_abandoned:
+                yield folder
+                _remove(folder)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # left empty, without its lock, by a kill in the middle of removing it
+
+
+def n_alive(parent: Path) -> int:
+    """How many living processes have a folder below *parent*."""
+    alive = 0
+    for entry in _entries(parent):
+        if not entry.startswith(_STARTING):
+            with _locked(parent / entry) as is_abandoned:
+                alive += not is_abandoned
+    return alive
+
+
+def _entries(parent: Path) -> list[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return os.listdir(parent)
+    return []
+
+
+def _rename_to_free_name(starting: Path, parent: Path, name: str) -> Path:
+    n = 0
+    while True:
+        folder = parent / (f"{name}-{n}" if n else name)
+        try:
+            starting.rename(folder)  # replaces an empty folder only, and ours are never empty
+        except OSError:
+            if not folder.exists():
+                raise
+            n += 1
+        else:
+            return folder
+
+
+def _remove(folder: Path) -> None:
+    """Remove *folder* if there is nothing but the lock in it."""
+    if _entries(folder) == [LOCK]:
+        with contextlib.suppress(FileNotFoundError):
+            (folder / LOCK).unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _remove_if_old(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        if time.time() - folder.stat().st_mtime > _STARTING_LASTS_S:
+            shutil.rmtree(folder)

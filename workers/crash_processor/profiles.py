@@ -1,0 +1,16 @@
+"""Named sets of options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PROFILES: Mapping[str, Mapping[str, str]] = {
+    # The shares of an item in 2014: stackwalker about 80 %, Python (with the GIL) 8-10 %, waiting 10-15 %,
+    # scaled to about 60 ms.
+    "socorro-2014": {
+        "stackwalk_passes": "8",
+        "python_cost_ms": "5",
+        "fetch_delay_ms": "4",
+        "save_delay_ms": "4",
+    },
+}

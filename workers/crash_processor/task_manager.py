@@ -1,0 +1,103 @@
+"""Turns a stream of jobs into calls of one function: here without a queue, in one thread.
+
+The names, and the shape of a job, are Socorro's. What differs from 2014 on purpose: the idle wait is an Event
+wait that a stop ends at once, and a source that raises ends ``blocking_start`` with that error instead of a
+silent thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from .stop_event import StopEvent
+
+Job = tuple[tuple[Any, ...], Mapping[str, Any]]  #: ((crash_id,), {"finished_func": ...})
+JobSource = Callable[[], Iterable[Job | None]] | Iterable[Job | None]  #: None: nothing to do just now
+TaskFunction = Callable[..., object]
+
+
+class TaskManagerConfig(Protocol):
+    """The options that task managers read."""
+
+    @property
+    def idle_delay(self) -> float:
+        """Seconds to wait when the source has nothing to do."""
+
+    @property
+    def quit_on_empty_queue(self) -> bool:
+        """Whether to end instead."""
+
+    @property
+    def number_of_threads(self) -> int:
+        """Worker threads, where there are several."""
+
+    @property
+    def maximum_queue_size(self) -> int:
+        """Jobs that may wait between the source and the worker threads."""
+
+
+class TaskManager:
+    """Takes a job, does it, takes the next; all in the thread that calls ``blocking_start``."""
+
+    def __init__(
+        self,
+        config: TaskManagerConfig,
+        job_source_iterator: JobSource,
+        task_func: TaskFunction,
+        *,
+        unstarted_func: TaskFunction | None = None,
+        stop_event: StopEvent | None = None,
+    ) -> None:
+        self.config = config
+        self.job_source_iterator = job_source_iterator
+        self.task_func = task_func
+        self.unstarted_func = unstarted_func  #: called with a job that was taken, but will not be done
+        self.stop_event = stop_event or StopEvent()
+
+    def blocking_start(self) -> None:
+        """Do jobs until ``stop()``, the end of the iterator, or an empty queue where that is the end.
+
+        Raises:
+            Exception: whatever the iterator raised.
+        """
+        for args, kwargs in self._jobs():
+            self._do(args, kwargs)
+
+    def stop(self) -> None:
+        """End ``blocking_start`` after the job in hand; safe in a signal handler."""
+        self.stop_event.set()
+
+    def _jobs(self) -> Iterator[Job]:
+        """The jobs of the source, with its pauses waited out."""
+        source = self.job_source_iterator
+        for job in source() if callable(source) else source:
+            if self.stop_event.is_set():
+                if job is not None:
+                    self._give_back(*job)
+                return
+            if job is not None:
+                yield job
+            elif self.config.quit_on_empty_queue:
+                return
+            else:
+                self.stop_event.wait(self.config.idle_delay)
+            if self.stop_event.is_set():
+                return
+
+    def _do(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._guarded(self.task_func, args, kwargs)
+
+    def _give_back(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if self.unstarted_func is not None:
+            self._guarded(self.unstarted_func, args, kwargs)
+
+    @staticmethod
+    def _guarded(function: TaskFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """One job's failure must not take the others with it; the traceback is for whoever wrote the task."""
+        try:
+            function(*args, **kwargs)
+        except Exception:
+            sys.stderr.write(f"job {args} failed:\n{traceback.format_exc()}")
