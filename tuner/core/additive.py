@@ -1,0 +1,227 @@
+"""The two-way additive model: what a launch gave = its layout + its block + noise, by least squares.
+
+Blocks may be incomplete and hold a layout more than once. Values are logarithms of throughput, so that
+effects are ratios: a neighbour takes a share of every layout's throughput, not so many items.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One launch, on the logarithmic scale."""
+
+    layout: int  #: 0, 1, ...
+    block: int  #: 0, 1, ...
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdditiveFit:
+    """Least squares estimates, and what is needed to say how uncertain they are.
+
+    Layouts are compared within a block only, directly or through others. Layouts that no chain of shared
+    blocks joins are in different components; nothing is known of their difference.
+    """
+
+    effects: tuple[float, ...]  #: per layout: its value in a block as its component's blocks are on average
+    components: tuple[int, ...]  #: per layout: which component it is in
+    n_blocks_of: tuple[int, ...]  #: per component
+    residual_ss: float  #: sum of squares that neither layout nor block explains
+    residual_df: int
+    block_ss: float  #: sum of squares that blocks explain beyond layouts
+    block_df: int
+    block_ss_per_variance: float  #: expected block_ss per unit of the variance between blocks (Henderson III)
+    effect_variance: tuple[
+        float, ...
+    ]  #: per layout: variance of its effect from residual noise, per unit of that
+    _inverse: tuple[
+        tuple[tuple[float, ...], ...] | float, ...
+    ]  # per component; a number: balanced, 1 / launches
+    _place: tuple[int, ...]  # per layout: row in its component's inverse
+
+    @property
+    def residual_variance(self) -> float | None:
+        """Variance of one launch around layout + block; None when nothing is left over to tell it."""
+        return self.residual_ss / self.residual_df if self.residual_df else None
+
+    def difference_variance(self, one: int, other: int) -> float | None:
+        """Variance of the difference of two effects per unit of residual variance; None: not connected."""
+        if self.components[one] != self.components[other]:
+            return None
+        inverse = self._inverse[self.components[one]]
+        if isinstance(inverse, float):
+            return 2 * inverse if one != other else 0.0
+        i, j = self._place[one], self._place[other]
+        return max(0.0, inverse[i][i] + inverse[j][j] - 2 * inverse[i][j])
+
+
+def fit(observations: Sequence[Observation], n_layouts: int) -> AdditiveFit:
+    """Fit layouts and blocks to *observations*; each of the *n_layouts* layouts has one or more.
+
+    Source: intra-block analysis of incomplete blocks (Searle, Linear Models, 1971); for the variance between
+    blocks Henderson's method III (1953).
+    """
+    if not observations or {seen.layout for seen in observations} != set(range(n_layouts)):
+        raise ValueError("every layout needs an observation")
+    centre = fsum(seen.value for seen in observations) / len(observations)
+    cells: dict[int, Counter[int]] = defaultdict(Counter)  # block -> layout -> launches
+    block_sum: dict[int, float] = defaultdict(float)
+    layout_sum = [0.0] * n_layouts
+    n_of = [0] * n_layouts
+    for seen in observations:
+        cells[seen.block][seen.layout] += 1
+        block_sum[seen.block] += seen.value - centre
+        layout_sum[seen.layout] += seen.value - centre
+        n_of[seen.layout] += 1
+    size = {block: sum(counts.values()) for block, counts in cells.items()}
+    components, blocks_of = _components(cells, n_layouts)
+    layouts_of: list[list[int]] = [[] for _ in blocks_of]
+    for layout, component in enumerate(components):
+        layouts_of[component].append(layout)
+
+    # Q: what is left of each layout's total once its blocks' means are taken off
+    adjusted = list(layout_sum)
+    for block, counts in cells.items():
+        for layout, n in counts.items():
+            adjusted[layout] -= n * block_sum[block] / size[block]
+    tau = [0.0] * n_layouts
+    place = [0] * n_layouts
+    effect_variance = [0.0] * n_layouts
+    effects = [0.0] * n_layouts
+    beta: dict[int, float] = {}
+    inverses: list[tuple[tuple[float, ...], ...] | float] = []
+    for layouts, blocks in zip(layouts_of, blocks_of, strict=True):
+        for row, layout in enumerate(layouts):
+            place[layout] = row
+        inverse = _inverse_information(layouts, [cells[block] for block in blocks], n_of)
+        inverses.append(inverse)
+        for layout in layouts:
+            tau[layout] = (
+                adjusted[layout] * inverse
+                if isinstance(inverse, float)
+                else fsum(
+                    entry * adjusted[other]
+                    for entry, other in zip(inverse[place[layout]], layouts, strict=True)
+                )
+            )
+        weight: dict[int, float] = defaultdict(float)  # share of each layout in the mean of the block effects
+        for block in blocks:
+            beta[block] = (block_sum[block] - fsum(n * tau[lay] for lay, n in cells[block].items())) / size[
+                block
+            ]
+            for layout, n in cells[block].items():
+                weight[layout] += n / size[block] / len(blocks)
+        level = fsum(beta[block] for block in blocks) / len(blocks)
+        # The effect is a mean of block means plus a contrast of layouts, which are uncorrelated.
+        of_means = fsum(1 / size[block] for block in blocks) / len(blocks) ** 2
+        of_contrasts = _contrast_variances(inverse, [weight[layout] for layout in layouts])
+        for layout, of_contrast in zip(layouts, of_contrasts, strict=True):
+            effects[layout] = centre + tau[layout] + level
+            effect_variance[layout] = of_means + of_contrast
+
+    residual_ss = fsum(
+        (seen.value - centre - tau[seen.layout] - beta[seen.block]) ** 2 for seen in observations
+    )
+    layout_mean = [total / n for total, n in zip(layout_sum, n_of, strict=True)]
+    within_layouts_ss = fsum((seen.value - centre - layout_mean[seen.layout]) ** 2 for seen in observations)
+    n_components = len(blocks_of)
+    squares = fsum(n * n / n_of[layout] for counts in cells.values() for layout, n in counts.items())
+    return AdditiveFit(
+        effects=tuple(effects),
+        components=tuple(components),
+        n_blocks_of=tuple(len(blocks) for blocks in blocks_of),
+        residual_ss=residual_ss,
+        residual_df=len(observations) - n_layouts - len(cells) + n_components,
+        block_ss=max(0.0, within_layouts_ss - residual_ss),
+        block_df=len(cells) - n_components,
+        block_ss_per_variance=len(observations) - squares,
+        effect_variance=tuple(effect_variance),
+        _inverse=tuple(inverses),
+        _place=tuple(place),
+    )
+
+
+def _components(cells: dict[int, Counter[int]], n_layouts: int) -> tuple[list[int], list[list[int]]]:
+    """Per layout its component, and the blocks of each component."""
+    blocks_with: list[list[int]] = [[] for _ in range(n_layouts)]
+    for block, counts in cells.items():
+        for layout in counts:
+            blocks_with[layout].append(block)
+    component = [-1] * n_layouts
+    blocks_of: list[list[int]] = []
+    for start in range(n_layouts):
+        if component[start] >= 0:
+            continue
+        component[start] = len(blocks_of)
+        waiting, blocks = [start], set()
+        while waiting:
+            for block in blocks_with[waiting.pop()]:
+                if block in blocks:
+                    continue
+                blocks.add(block)
+                for layout in cells[block]:
+                    if component[layout] < 0:
+                        component[layout] = component[start]
+                        waiting.append(layout)
+        blocks_of.append(sorted(blocks))
+    return component, blocks_of
+
+
+def _inverse_information(
+    layouts: Sequence[int], blocks: Sequence[Counter[int]], n_of: Sequence[int]
+) -> tuple[tuple[float, ...], ...] | float:
+    """A generalised inverse of the layouts' information matrix (the last layout's effect is 0)."""
+    patterns = Counter(tuple(sorted(counts.items())) for counts in blocks)
+    if len(patterns) == 1 and len(set(blocks[0].values())) == 1:
+        # The same in every block: effects are plain means, apart from a constant that drops out of
+        # differences.
+        return 1 / n_of[layouts[0]]
+    row_of = {layout: row for row, layout in enumerate(layouts)}
+    last = len(layouts) - 1
+    matrix = [[0.0] * last for _ in range(last)]
+    for row, layout in enumerate(layouts[:last]):
+        matrix[row][row] = float(n_of[layout])
+    for pattern, times in patterns.items():
+        size = sum(n for _, n in pattern)
+        entries = [(row_of[layout], n) for layout, n in pattern if row_of[layout] < last]
+        for row, n in entries:
+            target, factor = matrix[row], times * n / size
+            for column, other_n in entries:
+                target[column] -= factor * other_n
+    _invert(matrix)
+    return (*((*row, 0.0) for row in matrix), (0.0,) * len(layouts))
+
+
+def _invert(matrix: list[list[float]]) -> None:
+    """Invert a positive definite matrix in place, by Gauss-Jordan; no pivoting is needed for such."""
+    for pivot, pivot_row in enumerate(matrix):
+        scale = 1 / pivot_row[pivot]
+        pivot_row[pivot] = 1.0
+        pivot_row[:] = [entry * scale for entry in pivot_row]
+        for index, row in enumerate(matrix):
+            factor = row[pivot]
+            if index == pivot or factor == 0.0:
+                continue
+            row[pivot] = 0.0
+            row[:] = [entry - factor * by for entry, by in zip(row, pivot_row, strict=True)]
+
+
+def _contrast_variances(
+    inverse: tuple[tuple[float, ...], ...] | float, weights: Sequence[float]
+) -> list[float]:
+    """Per layout the variance of its effect less the weighted mean of all, per unit of residual variance."""
+    if isinstance(inverse, float):
+        mean_square = fsum(weight * weight for weight in weights)
+        return [max(0.0, inverse * (1 - 2 * weight + mean_square)) for weight in weights]
+    with_mean = [fsum(entry * weight for entry, weight in zip(row, weights, strict=True)) for row in inverse]
+    of_mean = fsum(weight * product for weight, product in zip(weights, with_mean, strict=True))
+    return [
+        max(0.0, row[index] - 2 * product + of_mean)
+        for index, (row, product) in enumerate(zip(inverse, with_mean, strict=True))
+    ]

@@ -1,0 +1,129 @@
+"""Estimates from launches: a layout's throughput, and how noisy windows, launches and the box are.
+
+The launch is what is repeated. Windows of one launch share its memory layout, its caches and its luck, so
+however many there are, they make one value; treating them as independent finds differences between
+identical layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log, sqrt
+
+from tuner.core.additive import AdditiveFit
+from tuner.core.quantiles import student_t_quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure and the interval it lies in; ``low`` and ``high`` are None when the data cannot tell."""
+
+    mean: float | None  #: None: there is nothing to take it from
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchMean:
+    """What one launch gave."""
+
+    layout: int  #: 0, 1, ... as in the fit
+    block: int
+    throughput_per_s: float  #: over all its windows that count
+    n_windows: int
+    window_ss: float  #: sum of squared differences of its windows from their mean, as ratios of that mean
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Standard deviations as ratios of the throughput, told apart; None where the study cannot tell."""
+
+    window: float | None  #: from one window of a launch to its next
+    launch: (
+        float | None
+    )  #: from one launch of a layout to the next in the same block, its windows' noise taken off
+    drift: float | None  #: of the whole box from block to block
+
+
+def estimate_noise(launches: Sequence[LaunchMean], fit: AdditiveFit) -> Noise:
+    """Split the noise by its source: analysis of variance, with estimates below 0 set to 0.
+
+    ``launch`` needs a launch with two windows to take the windows' share off.
+    """
+    window_df = sum(launch.n_windows - 1 for launch in launches)
+    window = fsum(launch.window_ss for launch in launches) / window_df if window_df else None
+    residual = fit.residual_variance
+    launch = None
+    if residual is not None and window is not None:
+        launch = max(0.0, residual - window * fsum(1 / one.n_windows for one in launches) / len(launches))
+    drift = _drift_variance(fit)
+    return Noise(*(None if variance is None else sqrt(variance) for variance in (window, launch, drift)))
+
+
+def estimate_throughputs(
+    launches: Sequence[LaunchMean], fit: AdditiveFit, confidence: float
+) -> list[Estimate]:
+    """Throughput per second of each layout, with an interval at *confidence* (each layout by itself).
+
+    The mean is the plain mean over the layout's launches; where it was not in every block, it is put right
+    by what the others show of those blocks. The interval is for the mean over many launches and blocks like
+    these: drift of the box is part of it, which makes it wider than the difference between layouts needs.
+    It supposes that blocks are a sample of the box's states; a steady trend through the study, or blocks
+    much shorter than the drift is slow, make it too narrow.
+
+    Its variance is a sum of two mean squares, of blocks and of residuals, pooled over layouts; degrees of
+    freedom are Satterthwaite's. With three launches per layout, a layout's own variance would have 2 of
+    them (t = 4.3).
+    """
+    n_layouts = len(fit.effects)
+    total = [0.0] * n_layouts
+    log_total = [0.0] * n_layouts
+    n_of = [0] * n_layouts
+    for launch in launches:
+        total[launch.layout] += launch.throughput_per_s
+        log_total[launch.layout] += log(launch.throughput_per_s)
+        n_of[launch.layout] += 1
+    estimates = []
+    for layout, effect in enumerate(fit.effects):
+        mean = total[layout] / n_of[layout] * exp(effect - log_total[layout] / n_of[layout])
+        spread = _effect_spread(fit, layout)
+        if spread is None:
+            estimates.append(Estimate(mean))
+            continue
+        variance, df = spread
+        factor = exp(student_t_quantile((1 + confidence) / 2, df) * sqrt(variance)) if variance else 1.0
+        estimates.append(Estimate(mean, mean / factor, mean * factor))
+    return estimates
+
+
+def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
+    """Variance of a layout's effect with blocks as a sample, and its degrees of freedom; None: unknown.
+
+    Variance = drift / blocks + effect_variance x residual, where drift is
+    (block_ss - block_df x residual) / block_ss_per_variance; written as a sum of independent mean squares.
+    """
+    if not fit.block_df or not fit.block_ss_per_variance:
+        return None
+    n_blocks = fit.n_blocks_of[fit.components[layout]]
+    of_blocks = fit.block_df / (fit.block_ss_per_variance * n_blocks)
+    of_residual = fit.effect_variance[layout] - of_blocks
+    if abs(of_residual) < 1e-12:
+        of_residual = 0.0  # a single layout: its own variance between blocks is all there is
+    parts = [(of_blocks * fit.block_ss / fit.block_df, fit.block_df)]
+    if of_residual:
+        if fit.residual_variance is None:
+            return None
+        parts.append((of_residual * fit.residual_variance, fit.residual_df))
+    variance = fsum(part for part, _ in parts)
+    if variance <= 0:
+        return 0.0, 1.0
+    return variance, variance**2 / fsum(part**2 / df for part, df in parts)
+
+
+def _drift_variance(fit: AdditiveFit) -> float | None:
+    if not fit.block_df or not fit.block_ss_per_variance:
+        return None
+    if fit.residual_variance is None:
+        return None if len(fit.effects) > 1 else fit.block_ss / fit.block_ss_per_variance
+    return max(0.0, fit.block_ss - fit.block_df * fit.residual_variance) / fit.block_ss_per_variance
