@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from functools import cache
 from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from tuner.adapters import study_file
 from tuner.core.layout import Layout
@@ -22,6 +22,14 @@ from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 _LAUNCH_COLUMNS = (
     "block, position, attempt, processes, threads, variant, box, started_wall_s,"
     " running_after_s, warmup_s, settled, error, ended_wall_s"
+)
+
+# In the order of WindowRecord's fields, with the layout in three and the id in place of what made it void.
+_WINDOWS = (
+    "SELECT launch_id, block, processes, threads, variant, box, window_index, window.attempt,"
+    " window.started_wall_s, length_s, n_done, n_failed, load1_mean, load1_max, n_active_mean,"
+    " service_cpu_s, tuner_cpu_s, backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, window.id"
+    " FROM window JOIN launch ON launch.id = launch_id ORDER BY window.id"
 )
 
 
@@ -99,20 +107,17 @@ class SqliteStore:
             return [(row[-1], _launch_of(row)) for row in rows]
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
+        layout, record = cache(Layout), cast(Callable[..., WindowRecord], WindowRecord)
         with study_file.translated(self.path):
-            # One statement reads one state of the file, though a writer may add windows meanwhile.
-            rows = self._connection.execute(
-                "SELECT window.id, launch_id, block, processes, threads, variant,"
-                " box, window_index, window.attempt, window.started_wall_s, length_s, n_done, n_failed,"
-                " load1_mean, load1_max, n_active_mean,"
-                " service_cpu_s, tuner_cpu_s, backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes"
-                " FROM window JOIN launch ON launch.id = launch_id ORDER BY window.id"
-            ).fetchall()
-            void = self._void_reasons()
-        layout = cache(Layout)
-        return [
-            WindowRecord(*(row[1], row[2], layout(*row[3:6]), *row[6:], void.get(row[0], ()))) for row in rows
-        ]
+            self._connection.execute("BEGIN")  # both queries read one state of the file, though it may grow
+            try:
+                void = self._void_reasons()
+                return [
+                    record(*row[:2], layout(*row[2:5]), *row[5:-1], void.get(row[-1], ()))
+                    for row in self._connection.execute(_WINDOWS)
+                ]
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         with study_file.translated(self.path):

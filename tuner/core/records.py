@@ -55,7 +55,8 @@ class LaunchRecord:
     ended_wall_s: float | None = None  #: when it was stopped and gone; None: it runs, or was cut off
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one: frozen takes twice as long to make, and a file may hold 100 000.
+@dataclass(slots=True, unsafe_hash=True)
 class WindowRecord:
     """A window without its samples: what ranking needs, 100 000 of them at a time."""
 

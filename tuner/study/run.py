@@ -7,6 +7,7 @@ from math import inf
 
 from tuner.core.errors import TunerError
 from tuner.core.layout import Layout
+from tuner.core.plan import blocks
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
@@ -45,8 +46,6 @@ class _Study:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
         self._asked = store.study()
         self._bench = Workbench(self._asked, box, store, progress, stop)
-        from tuner.core.plan import blocks
-
         order = blocks(self._asked.layouts, self._asked.n_blocks, self._asked.seed)
         launches, windows = store.launches(), store.windows()
         self._history = History(self._asked, order, launches, windows)

@@ -1,0 +1,123 @@
+"""The study file's figures: python bench/store.py [FOLDER]. Takes a minute or two and 700 MB below FOLDER.
+
+Medians of interleaved runs. Bars: 100 000 windows are listed in less than 0.6 s; one window of ten minutes
+is kept in a time that does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.layout import Layout, divisors_grid
+from tuner.core.records import LaunchRecord
+from tuner.core.window import Window
+from tuner.study import run_study
+
+SERVICE = VirtualService({layout: 5.0 + layout.total_threads for layout in divisors_grid(24)})
+
+
+def ten_minute_window() -> Window:
+    store = MemoryStore(virtual_study(SERVICE, n_blocks=1, layouts=tuple(SERVICE.items_per_s)[:1]))
+    run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+    record = store.windows()[0]
+    return store.window(record.launch_id, record.index, record.attempt)
+
+
+def seconds(what: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    what()
+    return time.perf_counter() - began_s
+
+
+def fill(path: Path, window: Window, n_windows: int) -> list[float]:
+    """Keep *window* again and again; seconds for each."""
+    layouts = list(SERVICE.items_per_s)
+    took_s = []
+    with SqliteStore.create(path, virtual_study(SERVICE)) as store:
+        launch = None
+        for n in range(n_windows):
+            layout = layouts[n % len(layouts)]
+            if launch is None or n % 3 == 0:
+                launch = store_launch(store, n, layout)
+            took_s.append(
+                seconds(lambda n=n, launch=launch: store.add_window(launch, replace(window, index=n % 3)))
+            )
+    return took_s
+
+
+def store_launch(store: SqliteStore, n: int, layout: Layout) -> int:
+    return store.add_launch(
+        LaunchRecord(n // 22, n % 22, 1, layout, "box", float(n), 0.5, 20.0, True, None, n + 1.0)
+    )
+
+
+def many_windows(path: Path, window: Window, n_windows: int) -> None:
+    """A file of *n_windows* windows, few samples each: listing them must not read samples anyway."""
+    few = replace(window, samples=window.samples[:2], usage=(window.usage[0], window.usage[-1]))
+    with SqliteStore.create(path, virtual_study(SERVICE)) as store:
+        store._connection.execute("PRAGMA synchronous = OFF")  # only to fill it
+        layouts = list(SERVICE.items_per_s)
+        for n in range(n_windows):
+            store.add_window(store_launch(store, n, layouts[n % len(layouts)]), few)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
+        window = ten_minute_window()
+        small = Path(folder) / "small.tuner.db"
+        took_s = fill(small, window, 300)
+        size = small.stat().st_size
+        n_samples = 300 * len(window.samples)
+        print(
+            f"keep a window of {len(window.samples)} samples: median {median(took_s) * 1e3:.1f} ms (fsync included)"
+        )
+        print(f"bytes per sample, all tables: {size / n_samples:.1f}")
+
+        listed = Path(folder) / "windows.tuner.db"
+        many_windows(listed, window, 100_000)
+        with SqliteStore.open(listed, read_only=True) as store:
+            times_s, cpu_s = [], []
+            for _ in range(15):
+                before_s = time.process_time()
+                times_s.append(seconds(store.windows))
+                cpu_s.append(time.process_time() - before_s)
+        print(f"list 100 000 windows: median {median(times_s):.2f} s, CPU {median(cpu_s):.2f} s (15 runs)")
+
+        large = Path(folder) / "large.tuner.db"
+        n_large = 10_000_000 // len(window.samples)
+        took_s = fill(large, window, n_large)
+        first, last = median(took_s[:300]), median(took_s[-300:])
+        print(
+            f"{n_large * len(window.samples) / 1e6:.1f} million samples: {large.stat().st_size / 1e6:.0f} MB"
+        )
+        print(f"keep a window: first 300 {first * 1e3:.1f} ms, last 300 {last * 1e3:.1f} ms")
+        with SqliteStore.open(large, read_only=True) as store:
+            records = store.windows()
+            last_record = records[-1]
+            key = (last_record.launch_id, last_record.index, last_record.attempt)
+            read_s = [seconds(lambda: store.samples(*key)) for _ in range(21)]
+            list_s = [seconds(store.windows) for _ in range(7)]
+        print(f"read one window's samples: median {median(read_s) * 1e3:.2f} ms")
+        print(f"list its {len(records)} windows: median {median(list_s) * 1e3:.0f} ms")
+        with closing(sqlite3.connect(large)) as connection:
+            pages = connection.execute(
+                "SELECT sum(pgsize) FROM dbstat WHERE name = 'sample_packed'"
+            ).fetchone()[0]
+            print(f"of which samples: {pages / 1e6:.0f} MB")
+            sum_s = seconds(lambda: connection.execute("SELECT avg(load1) FROM sample").fetchone())
+        print(f"plain SQL over all samples (avg(load1)): {sum_s:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
