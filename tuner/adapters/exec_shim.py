@@ -3,8 +3,8 @@
 Run as ``python -I -S exec_shim.py JOB.json``; only the standard library, because it starts once per process
 of a layout. A job is what ``tuner.adapters.job.Job`` writes: never a shell, never a quoting rule.
 
-The order matters: output first (so that every later failure can be read), limits and groups while still root,
-PR_SET_PDEATHSIG after setuid (which clears it), and then a look whether the parent died before it was set.
+The order matters: status pipe and log first (so that every later failure can be read), limits and groups
+while still root, PR_SET_PDEATHSIG after setuid (which clears it), a look whether the parent died before that.
 """
 
 import ctypes
@@ -24,11 +24,12 @@ def main(job_path: str) -> None:
     """Become the program of the job in *job_path*, or say on its status pipe and on stderr why not."""
     with open(job_path, encoding="utf-8") as file:
         job: dict[str, Any] = json.load(file)
-    doing, status, code = "open its log", None, _CANNOT_PREPARE
+    doing, status, code = "report its start", None, _CANNOT_PREPARE
     try:
-        _take_streams(job["output"], job["user"])
         if job["status"] is not None:
             status = os.open(job["status"], os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        doing = f"write its log {job['output']}"
+        _take_streams(job["output"], job["user"])
         doing = "set its limits"
         _limit(job)
         doing = "change to its user"

@@ -98,8 +98,14 @@ class Guardian:
 
     def _start(self, argv: list[str], environment: dict[str, str]) -> int:
         environment = {**environment, _PARENT: str(os.getpid())}
-        self._supervisord = os.posix_spawn(argv[0], argv, environment, setsigdef=_DEAF_TO, setsigmask=())
-        return self._supervisord
+        pid = os.fork()  # posix_spawn would leave glibc's signals 32 and 33 ignored in every worker
+        if pid == 0:
+            try:
+                os.execve(argv[0], argv, environment)
+            finally:
+                os._exit(127)
+        self._supervisord = pid
+        return pid
 
     def _sweep(self, grace_s: float) -> Swept:
         swept = sweep(

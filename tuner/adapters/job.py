@@ -11,7 +11,7 @@ from pathlib import Path
 
 SHIM = Path(__file__).with_name("exec_shim.py")
 #: names in the environment that carry the launch itself and are not for workers
-INTERNAL = ("TUNER_PARENT_PID", "TUNER_SHIM", "TUNER_LOGS")
+INTERNAL = ("TUNER_PARENT_PID", "TUNER_SHIM")
 
 
 @dataclass(frozen=True, slots=True)

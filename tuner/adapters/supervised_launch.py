@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from tuner.adapters.guardian import Guardian
 from tuner.adapters.log_tail import last_lines
 from tuner.adapters.supervisord_rpc import SupervisordRpc
 from tuner.adapters.worker_watch import WorkerWatch
+from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
@@ -80,7 +82,8 @@ class SupervisedLaunch:
     def end_of(self, process: int) -> str:
         """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
         how = self._how_ended(process)
-        said = last_lines(self._logs / f"{config.GROUP}_{process}.log")
+        name = f"{config.GROUP}_{process}.log"
+        said = last_lines(self._logs / name) or last_lines(self._folder / name)  # or what came before its log
         if not said:
             return f"{how}; it logged nothing"
         return f"{how}; its log ends: {' | '.join(said)}"
@@ -97,6 +100,20 @@ class SupervisedLaunch:
         """The last lines of what supervisord said, on stderr or in its log."""
         lines = last_lines(self._folder / config.OUTPUT) or last_lines(self._folder / config.LOG)
         return " | ".join(lines)
+
+    def raise_if_full(self) -> None:
+        """ConfigError when the launch has no room for its files: then programs fail and cannot say so."""
+        for folder in (self._folder, self._logs):
+            room = os.statvfs(folder)
+            if not room.f_bavail or (room.f_files and not room.f_favail):
+                raise ConfigError(
+                    f"a launch could not be started: No space left on device in {folder}",
+                    hint="Make room there, or set TMPDIR to another folder.",
+                )
+
+    def keep_log(self) -> None:
+        """Put supervisord's log beside the workers'."""
+        shutil.copyfile(self._folder / config.LOG, self._logs / config.LOG)
 
     def close(self) -> None:
         """Let go of every descriptor; from now on all is dead."""
@@ -128,7 +145,7 @@ class SupervisedLaunch:
         deadline = time.monotonic() + _REAP_PATIENCE_S
         while process not in (ended := self.ended_processes()):
             if time.monotonic() > deadline or not self.supervised():
-                return "how is not known, supervisord did not see it"
+                return f"how is not known; supervisord said: {self.words_of_supervisord()}"
             with suppress(OSError):
                 self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()
             time.sleep(0.01)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,15 +14,15 @@ from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
 from tuner.adapters.run_folder import new_run_folder
 from tuner.adapters.supervised_launch import SupervisedLaunch
+from tuner.adapters.supervised_start import await_running
 from tuner.adapters.sweep import Swept
 from tuner.adapters.worker_jobs import WorkerJobs
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.ports import Clock
 
 SETTLE_S = 0.5  #: a worker counts as RUNNING once it has been executed and has lived that long
-_START_PATIENCE_S = 60.0  #: for supervisord to have started every process
 _STOP_SLACK_S = 5.0  #: beyond stop_wait_s, when supervisord itself sends SIGKILL
 _TICK_S = 0.05
 
@@ -115,13 +112,13 @@ class SupervisordLauncher:
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
                 launch = SupervisedLaunch(layout, self._spec.max_extra_threads, folder, logs, guardian, pid)
-                self._await_running(launch, status)
+                await_running(launch, status, self._settle_s)
             finally:
                 os.close(status)
             launch.running_after_s = self._clock.monotonic_s() - started_s
             yield launch
         finally:
-            self._finish(launch, guardian, folder)
+            self._finish(launch, guardian)
 
     def _living_guardian(self) -> Guardian:
         if self._guardian is not None and not self._guardian.alive():
@@ -146,7 +143,7 @@ class SupervisordLauncher:
                 self._spec, layout.processes, minfds=minfds, as_root=os.geteuid() == 0
             )
             (folder / config.CONFIG).write_text(text, encoding="utf-8")
-            config.supervisord_job(folder, logs, self._marker).write(folder / config.OWN_JOB)
+            config.supervisord_job(folder, self._marker).write(folder / config.OWN_JOB)
             for job in jobs:
                 job.write(folder / f"{job.process}.json")
             os.mkfifo(pipe, 0o600)
@@ -157,84 +154,12 @@ class SupervisordLauncher:
                 hint="Make room there, or set TMPDIR to another folder.",
             ) from error
 
-    def _await_running(self, launch: SupervisedLaunch, status: int) -> None:
-        self._await_answer(launch)
-        self._await_executed(launch, status)
-        deadline = time.monotonic() + _START_PATIENCE_S
-        pids = launch.watch.alive()
-        wanted = {f"{config.GROUP}_{process}": ("RUNNING", pid) for process, pid in pids.items()}
-        while (states := launch.rpc.states()) != wanted:
-            self._raise_if_dead(launch)
-            if time.monotonic() > deadline:
-                raise MeasurementError(f"supervisord did not get {launch.layout} to RUNNING: {states}")
-            time.sleep(0.005)
-        self._raise_if_dead(launch, self._settle_s)
-
-    def _await_answer(self, launch: SupervisedLaunch) -> None:
-        """Call supervisord as soon as it listens: else it sleeps a second before it starts anything."""
-        deadline = time.monotonic() + _START_PATIENCE_S
-        while True:
-            try:
-                launch.rpc.states()
-                return
-            except OSError as error:
-                self._raise_if_dead(launch)
-                if time.monotonic() > deadline:
-                    raise MeasurementError(f"supervisord does not answer: {error}") from error
-                time.sleep(0.005)
-
-    def _await_executed(self, launch: SupervisedLaunch, status: int) -> None:
-        """Read the status pipe until every shim has told its pid and has become the worker."""
-        deadline = time.monotonic() + _START_PATIENCE_S
-        poll = select.poll()
-        poll.register(status, select.POLLIN)
-        heard = b""
-        while True:
-            events = dict(poll.poll(_TICK_S * 1000)).get(status, 0)
-            if events & select.POLLIN:
-                heard += os.read(status, 1 << 16)
-                *lines, heard = heard.split(b"\n")
-                self._note_started(launch, lines)
-            elif events & select.POLLHUP and len(launch.watch) == launch.layout.processes:
-                return  # exec closed the last writing end
-            elif events & select.POLLHUP:
-                time.sleep(0.005)  # between two shims
-            self._raise_if_dead(launch)
-            if time.monotonic() > deadline:
-                raise MeasurementError(
-                    f"only {len(launch.watch)} of {launch.layout.processes} processes of {launch.layout} "
-                    f"had started after {_START_PATIENCE_S:g} s"
-                )
-
-    def _note_started(self, launch: SupervisedLaunch, lines: Sequence[bytes]) -> None:
-        for line in lines:
-            words = json.loads(line)
-            if "error" in words:
-                raise ConfigError(f"a worker of {self._spec.name} {words['error']}")
-            if not launch.watch.add(words["process"], words["pid"]):
-                raise self._died(launch, words["process"])
-
-    def _raise_if_dead(self, launch: SupervisedLaunch, wait_s: float = 0.0) -> None:
-        dead = launch.watch.newly_dead(wait_s) or sorted(launch.ended_processes())
-        if dead:
-            raise self._died(launch, dead[0])
-        if not launch.supervised():
-            words = launch.words_of_supervisord() or "it said nothing"
-            raise MeasurementError(f"supervisord ended at start: {words}")
-
-    def _died(self, launch: SupervisedLaunch, process: int) -> MeasurementError:
-        how = launch.end_of(process)
-        hint = None
-        if how.startswith("exit status 0"):
-            hint = "It must stay in the foreground: look for an option like --nodaemon."
-        who = f"process {process + 1} of {launch.layout.processes} of {launch.layout}"
-        return MeasurementError(f"{who} died at start: {how}", hint=hint)
-
-    def _finish(self, launch: SupervisedLaunch | None, guardian: Guardian, folder: Path) -> None:
+    def _finish(self, launch: SupervisedLaunch | None, guardian: Guardian) -> None:
         try:
             if launch is not None:
                 self._stop(launch)
-                self._keep_log(folder)
+                if self._keep_logs is not None:
+                    launch.keep_log()
         except BaseException:
             guardian.end(grace_s=0.0)  # a second Ctrl-C: at once
             raise
@@ -265,12 +190,6 @@ class SupervisordLauncher:
                 f"{self._spec.stop_wait_s:g} s of {self._spec.stop_signal} and were killed; "
                 "work in hand may be lost",
             )
-
-    def _keep_log(self, folder: Path) -> None:
-        if self._keep_logs is not None:
-            with suppress(OSError):
-                kept = self._keep_logs / f"{self._n_launches:04d}-supervisord.log"
-                shutil.copyfile(folder / config.LOG, kept)
 
     def _tell_leftovers(self, swept: Swept, when: str) -> None:
         for what, processes in (("had to be ended", swept.met), ("could not be ended", swept.left)):

@@ -24,9 +24,10 @@ _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); from supervisor.supervisord import main; main(sys.argv[2:])"
 )
 _TEMPLATE = """\
-; written by tuner for one launch; gone with it
+; written by tuner for one launch, and gone with it. Paths are relative to the folder this file is in, and the
+; command comes by environment: supervisor expands some values twice, so no path is safe in here
 [unix_http_server]
-file=%(here)s/{socket}
+file={socket}
 chmod=0600
 
 [rpcinterface:supervisor]
@@ -37,16 +38,15 @@ nodaemon=true
 silent=true
 nocleanup=true
 identifier=tuner
-directory=%(here)s
-logfile=%(here)s/{log}
+directory=.
+logfile={log}
 logfile_maxbytes=0
-pidfile=%(here)s/supervisord.pid
-childlogdir=%(here)s
+pidfile=supervisord.pid
+childlogdir=.
 minfds={minfds}
 minprocs=1
 {user}
 [program:{group}]
-; the shim and its folder come by environment: no quoting, whatever the paths are called
 command=%(ENV_TUNER_SHIM)s/%(process_num)d.json
 process_name=%(program_name)s_%(process_num)d
 numprocs={processes}
@@ -63,7 +63,7 @@ stopasgroup={stop_as_group}
 killasgroup=true
 ; only what the shim says before it has its own log; workers write to that log themselves
 redirect_stderr=true
-stdout_logfile=%(ENV_TUNER_LOGS)s/%(program_name)s_%(process_num)d.log
+stdout_logfile=%(program_name)s_%(process_num)d.log
 stdout_logfile_maxbytes=0
 """
 
@@ -99,10 +99,10 @@ def open_files_needed(processes: int) -> int:
     return needed
 
 
-def supervisord_job(folder: Path, logs: Path, marker: str) -> Job:
+def supervisord_job(folder: Path, marker: str) -> Job:
     """supervisord itself: without site-packages but its own, in a session of its own, away from Ctrl-C."""
     shim = shim_command(str(folder))
-    argv = (sys.executable, "-I", "-S", "-c", _BOOT, str(_supervisor_home()), "-c", str(folder / CONFIG))
+    argv = (sys.executable, "-I", "-S", "-c", _BOOT, str(_supervisor_home()), "-c", CONFIG)
     return Job(
         process=-1,
         program=sys.executable,
@@ -112,7 +112,6 @@ def supervisord_job(folder: Path, logs: Path, marker: str) -> Job:
         environment={
             "TUNER_RUN_ID": marker,
             "TUNER_SHIM": " ".join(map(shlex.quote, shim)),
-            "TUNER_LOGS": str(logs),
         },
         own_session=True,
         starts_shims=True,

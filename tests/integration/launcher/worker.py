@@ -73,11 +73,11 @@ def forks(pid_folder):
         time.sleep(0.001)
 
 
-def report(path):
+def report(path, *_):
     """Say how it was started."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with open("/proc/self/status") as file:
-        status = dict(line.rstrip().split(":\t", 1) for line in file)
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file)
     words = {
         "argv": sys.argv[3:],
         "environment": dict(os.environ),
