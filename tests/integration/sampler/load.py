@@ -1,0 +1,102 @@
+"""Processes with a known load, for the tests and benches of the sampler. They end when their parent does.
+
+python load.py MODE [NUMBER ...], where MODE is:
+
+busy                one task that always runs
+vfork               one task in state D: it waits in vfork for a child that sleeps
+children N CPU_MS   N children, one after the other, that each use CPU_MS; then prints what this process
+                    and they used, in seconds, and waits
+spawning THREADS LOW_MS HIGH_MS SLEEP_MS
+                    threads that for ever start children of LOW to HIGH ms of CPU each
+burn CPU_MS         such a child
+prefork MIB         memory filled, then shared with a forked child
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+CLONE_VFORK = 0x4000
+CLONE_SYSCALL = {"x86_64": 56, "aarch64": 220}
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def say(value: float) -> None:
+    sys.stdout.write(f"{value}\n")
+    sys.stdout.flush()
+
+
+def busy() -> None:
+    while True:
+        pass
+
+
+def vfork() -> None:
+    """clone() with CLONE_VFORK alone: the parent waits as after vfork(), the child has its own memory."""
+    parent = os.getpid()
+    number = CLONE_SYSCALL[platform.machine()]
+    if ctypes.PyDLL(None).syscall(number, CLONE_VFORK | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+        end_with_parent(parent)
+        while True:
+            time.sleep(60)
+
+
+def burn(cpu_ms: float) -> None:
+    while time.process_time() * 1000 < cpu_ms:
+        pass
+
+
+def one_child(cpu_ms: float) -> None:
+    subprocess.run([sys.executable, "-S", "-E", __file__, "burn", str(cpu_ms)], check=True)
+
+
+def children(n: int, cpu_ms: float) -> None:
+    for _ in range(n):
+        one_child(cpu_ms)
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    say(sum(usage.ru_utime + usage.ru_stime for usage in used))
+    signal.pause()
+
+
+def spawning(threads: int, low_ms: float, high_ms: float, sleep_ms: float) -> None:
+    draw = random.Random(os.getpid())
+
+    def one_thread() -> None:
+        while True:
+            one_child(draw.uniform(low_ms, high_ms))
+            time.sleep(draw.uniform(0, 2 * sleep_ms) / 1000)
+
+    for _ in range(threads - 1):
+        threading.Thread(target=one_thread, daemon=True).start()
+    one_thread()
+
+
+def prefork(mib: int) -> None:
+    memory = random.Random(1).randbytes(mib << 20)
+    parent = os.getpid()
+    if os.fork() == 0:
+        end_with_parent(parent)
+    say(len(memory))
+    signal.pause()
+
+
+if __name__ == "__main__":
+    mode, *numbers = sys.argv[1:]
+    if mode != "burn":
+        end_with_parent(os.getppid())
+    globals()[mode](*(int(number) if number.isdigit() else float(number) for number in numbers))
