@@ -79,9 +79,7 @@ def main() -> None:
         took_s = fill(small, window, 300)
         size = small.stat().st_size
         n_samples = 300 * len(window.samples)
-        print(
-            f"keep a window of {len(window.samples)} samples: median {median(took_s) * 1e3:.1f} ms (fsync included)"
-        )
+        print(f"keep a window of {len(window.samples)} samples: median {median(took_s) * 1e3:.1f} ms")
         print(f"bytes per sample, all tables: {size / n_samples:.1f}")
 
         listed = Path(folder) / "windows.tuner.db"

@@ -237,6 +237,17 @@ def test_time_spent_before_the_cut_counts_against_the_budget() -> None:
     assert outcome.exit_code == 5
 
 
+def test_resuming_a_study_whose_budget_is_over_gives_it_the_same_again() -> None:
+    cell_s = 0.5 + 2.0 + 4.0 + 0.25
+    store = MemoryStore(
+        virtual_study(SERVICE, **{**SHORT, "n_blocks": 10, "budget_s": cell_s * (1 + 2 * 3.5)})
+    )
+    done = [run_on(store, VirtualClock.resumed(store)) for _ in range(3)]
+
+    assert [outcome.n_blocks_done for outcome in done] == [3, 7, 10]
+    assert [outcome.exit_code for outcome in done] == [5, 5, 0]
+
+
 def test_windows_of_a_cut_launch_belong_to_the_launch_that_gave_them() -> None:
     store = CutStore(virtual_study(SERVICE, **{**SHORT, "windows_per_launch": 2}))
     store.n_left, store.after = 4, True  # warming launch: 2, next launch and its first window: 2

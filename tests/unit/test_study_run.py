@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,16 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.plan import blocks
 from tuner.core.records import WARMING_BLOCK
+from tuner.core.window import Reading, VoidReason, Window
 from tuner.study import StudyOutcome, check_budget, run_study
+from tuner.study.history import spoils_launch
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
 SHORT: dict[str, Any] = {"window_s": 10.0, "warmup_s": 5.0, "n_blocks": 2}
+
+
+WINDOW = Window(A, 0, 1, 0.0, 1.0, 1, 0, (), (), (Reading(0.0, 0, 0), Reading(1.0, 1, 0)))
 
 
 class Ran:
@@ -155,6 +161,12 @@ def test_only_what_spoils_the_launch_costs_another_launch(kind: Any, n_launches:
     made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (0, B)]
     assert [launch.attempt for launch in made] == list(range(1, n_launches + 1))
     assert [launch.error is not None for launch in made] == [True] * (n_launches - 1) + [False]
+
+
+def test_whatever_a_launch_reports_of_itself_spoils_it() -> None:
+    assert spoils_launch(replace(WINDOW, void=(VoidReason("launcher-died", "supervisord is gone"),)))
+    assert not spoils_launch(replace(WINDOW, void=(VoidReason("stolen", ""), VoidReason("stalled", ""))))
+    assert not spoils_launch(WINDOW)
 
 
 def test_a_dead_worker_ends_its_window_at_once() -> None:

@@ -10,12 +10,14 @@ from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.window import Window
 
-SPOILING = frozenset({"worker-died", "wrong-layout"})  #: void reasons after which the launch is made anew
+PASSING = frozenset(
+    {"source-dry", "disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled", "counts-fell"}
+)  #: void reasons that core.validity gives: the box's, and they may pass. All others are the launch's own.
 
 
 def spoils_launch(window: Window | WindowRecord) -> bool:
     """Whether what made *window* void will not go away while this launch runs."""
-    return any(reason.slug in SPOILING for reason in window.void)
+    return any(reason.slug not in PASSING for reason in window.void)
 
 
 @dataclass(slots=True)

@@ -75,6 +75,7 @@ class _Study:
         return outcome
 
     def _measure(self) -> None:
+        self._renew_budget()
         for block in range(self._asked.n_blocks):
             cells = self._history.open_cells(block)
             if not cells:
@@ -88,6 +89,14 @@ class _Study:
                     return
             if block == 0:
                 self._name_left_out()
+
+    def _renew_budget(self) -> None:
+        """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
+        unfinished = [block for block in range(self._asked.n_blocks) if self._history.open_cells(block)]
+        if not unfinished or self._history.is_begun(unfinished[0]):
+            return
+        if not self._timetable.fits(self._history.open_cells(unfinished[0])):
+            self._timetable.renew_budget()
 
     def _may_begin(self, block: int, cells: Sequence[Cell]) -> bool:
         """Whether the rest of a block is to be measured: within the budget, or begun, or the first."""

@@ -26,7 +26,7 @@ class Timetable:
         windows: Sequence[WindowRecord],
     ) -> None:
         self._study = study
-        self.spent_s = 0.0
+        self.spent_s = 0.0  #: of the budget
         self._spent_s: dict[Layout, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         seen_until = {w.launch_id: w.started_wall_s + w.length_s for w in windows}
         for launch_id, launch in launches:
@@ -47,6 +47,10 @@ class Timetable:
             fmean(self._spent_s[cell.layout].values()) if cell.layout in self._spent_s else usual_s
             for cell in cells
         )
+
+    def renew_budget(self) -> None:
+        """Begin to spend the budget anew."""
+        self.spent_s = 0.0
 
     def fits(self, cells: Iterable[Cell]) -> bool:
         """Whether *cells* can be expected to end within the budget."""
