@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.box_times import read_box_times
-from tuner.adapters.pss import read_pss_bytes
 from tuner.adapters.process_tree import ProcessTable, parse_stat
 from tuner.adapters.procfs import ProcSampler, ProcWatch
+from tuner.adapters.pss import read_pss_bytes
 from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, VoidReason
@@ -22,18 +22,19 @@ INIT, SUPERVISORD, GUARDIAN = 1, 40, 41
 
 
 class RecordedLaunch:
-    """The launch that was recorded; `workers` may be changed."""
+    """The launch that was recorded; its pids may be changed."""
 
     running_after_s = 0.5
 
     def __init__(self) -> None:
         self.workers = frozenset({50, 51})
+        self.overhead = frozenset({SUPERVISORD, GUARDIAN})
 
     def worker_pids(self) -> frozenset[int]:
         return self.workers
 
     def overhead_pids(self) -> frozenset[int]:
-        return frozenset({SUPERVISORD, GUARDIAN})
+        return self.overhead
 
     def problems(self, *, threads: bool = True) -> tuple[VoidReason, ...]:
         return ()
@@ -249,6 +250,37 @@ def test_memory_nobody_can_see_is_none_and_told_once(box: RecordedBox, watch: Pr
     assert watch.usage(closing=True).pss_bytes is None
     assert watch.usage(closing=True).pss_bytes is None
     assert [slug for slug, _ in box.warnings] == ["no-memory-figures"]
+
+
+def test_a_service_that_is_gone_uses_no_memory_and_that_is_no_reason_to_warn(box: RecordedBox) -> None:
+    box.launch.workers = frozenset()
+    box.launch.overhead = frozenset()
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        usage = watch.usage(closing=True)
+
+    assert (usage.pss_bytes, usage.n_processes, usage.n_threads) == (0, 0, 0)
+    assert box.warnings == []
+
+
+def test_a_process_that_ends_while_memory_is_read_is_left_out(box: RecordedBox) -> None:
+    members = list(ProcessTable(box.proc).trees([50]).members.values())
+    box.kill(60)
+
+    assert read_pss_bytes(box.proc, members) == 30000 * 1024
+
+
+def test_within_a_window_memory_is_read_only_as_often_as_its_cost_allows(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    """The cost of the first reading sets when the next one is due; the closing edge always has one."""
+    first = watch.usage().pss_bytes
+    at_once = watch.usage().pss_bytes
+    box.clock.sleep_until(box.clock.monotonic_s() + 3600)
+    due = watch.usage().pss_bytes
+    closing = watch.usage(closing=True).pss_bytes
+
+    assert at_once is None
+    assert first == due == closing == 50800 * 1024
 
 
 def test_without_children_files_parents_are_asked_instead(box: RecordedBox, watch: ProcWatch) -> None:

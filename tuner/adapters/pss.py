@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,17 +22,19 @@ def read_pss_bytes(proc: Path, processes: Iterable[ProcessStat]) -> int | None:
     if uptime is None:
         return None
     now_ticks = float(uptime.split()[0]) * TICKS_PER_S
-    total_kb, any_seen = 0, False
+    total_kb = 0
     for process in processes:
         age_ticks = now_ticks - process.started_ticks
         if process.state == "Z" or (process.is_copy and age_ticks < _YOUNG_S * TICKS_PER_S):
             continue
+        folder = f"{proc}/{process.pid}"
         try:
-            text = read_once(f"{proc}/{process.pid}/smaps_rollup")
+            text = read_once(f"{folder}/smaps_rollup")
         except PermissionError:
+            return None
+        if text is None and not os.path.exists(f"{folder}/smaps_rollup") and os.path.exists(folder):
             return None
         for line in (text or b"").splitlines():
             if line.startswith(b"Pss:"):
                 total_kb += int(line.split()[1])
-                any_seen = True
-    return total_kb * 1024 if any_seen else None
+    return total_kb * 1024
