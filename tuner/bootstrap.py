@@ -177,7 +177,9 @@ def _crash_processor(
         service.run_command(spool, asked.options),
         max_extra_threads=service.MAX_EXTRA_THREADS,
     )
-    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+    feeder = SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+    feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
+    return spec, feeder
 
 
 def _script(asked: ScriptSettings) -> tuple[ServiceSpec, Feeder]:

@@ -72,10 +72,9 @@ class BarProgress:
     """Two bars: this window, and the study. Lines of finished windows scroll above them."""
 
     def __init__(self, output: IO[str] | None = None) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._console = Console(file=output, stderr=output is None)
+        self._console = _console(output)
         self._progress = Progress(
             TextColumn("{task.description:<12}"),
             BarColumn(bar_width=30),
@@ -90,7 +89,8 @@ class BarProgress:
         self._block = 0
 
     def __enter__(self) -> BarProgress:
-        self._progress.start()
+        with suppress(OSError, ValueError):
+            self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -159,6 +159,17 @@ class BarProgress:
             self._progress.refresh()
 
 
+def _console(output: IO[str] | None) -> Any:
+    """A console that falls silent when nobody reads any more; rich's own would end the program."""
+    from rich.console import Console
+
+    class LastingConsole(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+
+    return LastingConsole(file=output, stderr=output is None)
+
+
 def render_window(window: Window, block: int, n_taken: int, n_planned: int, remaining_s: float | None) -> str:
     """One window in one line: which, what came out, what is left."""
     where = f"{window.layout} block {block + 1}"
@@ -175,7 +186,12 @@ def render_window(window: Window, block: int, n_taken: int, n_planned: int, rema
     if window.n_failed:
         parts.append(f"{window.n_failed} failed")
     end = "" if remaining_s is None else f", {render_end(remaining_s)}"
-    return f"{', '.join(parts)} ({n_taken} of {n_planned} windows of {render_duration(window.length_s)}{end})"
+    return f"{', '.join(parts)} ({n_taken} of {n_planned} windows of {_rounded(window.length_s)}{end})"
+
+
+def _rounded(length_s: float) -> str:
+    """A window lasts until the next look, some milliseconds longer than asked."""
+    return render_duration(round(length_s) if length_s >= 1 else length_s)
 
 
 def render_rate(items_per_s: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ _LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "How it decides", 
 
 def grid(
     config: Annotated[
-        Path | None, typer.Argument(metavar="CONFIG", help="YAML; without it the built-in crash processor.")
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG", readable=False, help="YAML; without it the built-in crash processor."
+        ),
     ] = None,
     cores: Annotated[
         str | None,
@@ -211,7 +214,9 @@ def _measured(
                 code = run_study(box, store, progress, stop).exit_code
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
-    if file.exists():
+    if code == EXIT_NOTHING:
+        _say(f"Nothing could be measured; why is told above, and kept in {file}.")
+    elif file.exists():
         _print_ranking(file, as_json=as_json)
         _say(f"Kept in {file}; see it again with: tuner rank {file}")
         if code == EXIT_INTERRUPTED:

@@ -28,11 +28,19 @@ class SpoolFeeder:
 
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # one spool holds enough for the largest
-        """Fill the spool when it is empty. Afterwards it stays: the next layout takes from the same items."""
+        """See that it is full. Afterwards it stays: the next layout takes from the same items."""
+        self.prepare()
+        yield
+
+    def prepare(self) -> None:
+        """Fill the spool when it is empty.
+
+        Raises:
+            ConfigError: it is not there, cannot be written, or cannot be filled.
+        """
         self._check()
         if self.is_dry():
             self._fill()
-        yield
 
     def is_dry(self) -> bool:
         """Whether no item waits: one look at the first entry, however many there are."""

@@ -1,0 +1,146 @@
+"""Section by section what people get wrong, typed as they would: one clear line, a hint, exit code 2."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+
+def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -> str:
+    """One error line with all of *said*, no traceback, nothing on stdout; gives that line."""
+    assert "Traceback" not in done.stderr, done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 1, done.stderr
+    for text in said:
+        assert text in errors[0], done.stderr
+    assert done.stdout == ""
+    assert done.returncode == code, done.stderr
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["grid", "--coers", "2"], "No such option: --coers"),
+        (["grid", "--layouts", "0x4"], "layout 0x4 has nothing to run"),
+        (["grid", "--layouts", "4x"], "'4x' is not a layout"),
+        (["grid", "--layouts", "1x1,1x1"], "layout 1x1 is named twice"),
+        (["grid", "--layouts", ","], "no layout is named"),
+        (["grid", "--cores", "0"], "--cores: should be greater than or equal to 1"),
+        (["grid", "--cores", "two"], "--cores: should be a whole number"),
+        (["grid", "--window", "0s"], "--window: should be longer than 0"),
+        (["grid", "--window", "600"], "'600' has no unit"),
+        (["grid", "--warmup", "soon"], "--warmup: should be auto or a duration"),
+        (["grid", "--repeats", "0"], "--repeats: should be greater than or equal to 1"),
+        (["grid", "--strategy", "magic"], "magic is none of all"),
+        (["grid", "--grid", "divisor"], "did you mean divisors?"),
+        (["grid", "--seed", "-1"], "--seed: should be greater than or equal to 0"),
+        (["grid", "--foreign-limit", "0"], "--foreign-limit: should be greater than 0"),
+        (["grid", "none.yaml"], "cannot read the config none.yaml"),
+        (["grid", "--resume", "none.tuner.db"], "there is no study file none.tuner.db"),
+        (["grid", "--resume", "x.db", "--study", "y.db"], "--study is for a new one"),
+        (["rank", "none.tuner.db"], "there is no study file none.tuner.db"),
+        (["export", "none.tuner.db"], "there is no study file none.tuner.db"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_typed_wrong_is_told_in_one_line(tuner, arguments: list[str], said: str) -> None:
+    is_told(tuner(*arguments), said)
+
+    assert list(tuner.folder.glob("*.db*")) == []
+
+
+def test_an_unknown_key_is_told_with_its_place(tuner) -> None:
+    (tuner.folder / "s.yaml").write_text("study:\n  wndow: 10m\n")
+
+    is_told(tuner("grid", "s.yaml"), "s.yaml:2:3: study.wndow: unknown key, did you mean window?")
+
+
+def script(folder: Path, command: str, **more: str) -> Path:
+    path = folder / "s.yaml"
+    path.write_text(
+        f"service: {{kind: script, name: worker, command: {command}}}\n"
+        "study: {layouts: [1x1], window: 2s, warmup: 1s, repeats: 1, max_attempts: 1, warm_cache: no}\n"
+    )
+    return path
+
+
+def test_a_worker_command_that_is_missing_is_told_before_anything_is_made(tuner) -> None:
+    is_told(tuner("grid", script(tuner.folder, "[no-such-worker]")), "no-such-worker")
+
+    assert list(tuner.folder.glob("*.db*")) == []
+
+
+def test_a_worker_command_that_is_not_executable_is_told(tuner) -> None:
+    (tuner.folder / "worker.sh").write_text("#!/bin/sh\n")
+
+    is_told(
+        tuner("grid", script(tuner.folder, f"[{tuner.folder / 'worker.sh'}]")), "worker.sh", "not executable"
+    )
+
+
+def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(tuner) -> None:
+    done = tuner("grid", script(tuner.folder, "[sh, -c, 'echo no license found; exit 7']"))
+
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "7" in done.stderr
+    assert "no license found" in done.stderr
+
+
+def test_an_existing_study_is_never_overwritten(tuner) -> None:
+    (tuner.folder / "crash-processor.tuner.db").write_text("mine")
+
+    is_told(tuner("grid", "--layouts", "1x1"), "crash-processor.tuner.db exists already")
+
+    assert (tuner.folder / "crash-processor.tuner.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", [("rank",), ("export",), ("grid", "--resume")], ids=" ".join)
+def test_a_file_that_is_no_study_is_told(tuner, command: tuple[str, ...]) -> None:
+    (tuner.folder / "x.db").write_text("just text, longer than a header of SQLite would be" * 10)
+
+    is_told(tuner(*command, "x.db"), "x.db is not a study file")
+
+
+def test_a_spool_that_is_not_there_is_told(tuner) -> None:
+    is_told(tuner("grid", "--layouts", "1x1", "--spool", "none"), "the spool", "none does not exist")
+
+    assert list(tuner.folder.glob("*.db*")) == []
+
+
+def test_an_ordinary_user_cannot_use_a_spool_that_is_not_writable(ordinary) -> None:
+    spool = ordinary.folder / "spool"
+    spool.mkdir()
+    spool.chmod(0o555)
+
+    is_told(ordinary("grid", "--layouts", "1x1", "--spool", "spool"), "the spool", "cannot be written")
+
+
+def test_an_ordinary_user_cannot_write_a_study_into_a_folder_that_is_not_writable(ordinary) -> None:
+    closed = ordinary.folder / "closed"
+    closed.mkdir()
+    closed.chmod(0o555)
+
+    done = ordinary("grid", "--layouts", "1x1", "--study", "closed/s.tuner.db")
+
+    is_told(done, "cannot create closed/s.tuner.db", "Permission denied")
+
+
+def test_an_ordinary_user_cannot_read_a_config_that_is_not_readable(ordinary) -> None:
+    config = ordinary.folder / "s.yaml"
+    config.write_text("study: {}\n")
+    config.chmod(0)
+
+    is_told(ordinary("grid", "s.yaml"), "cannot read the config s.yaml", "Permission denied")
+
+
+def test_an_ordinary_user_cannot_run_a_service_as_somebody_else(ordinary) -> None:
+    config = ordinary.folder / "s.yaml"
+    config.write_text("service: {user: root}\n")
+
+    is_told(ordinary("grid", "s.yaml"), "s.yaml:1:17: service.user: only root can run a service as root")
