@@ -27,7 +27,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     parts = [
         render_paragraph(headline(study), fmt),
         render_table(_reading_table(ranking), fmt),
-        *(render_paragraph(sentence, fmt) for sentence in [verdict(ranking), *notes(study, ranking)]),
+        *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
     return "\n".join(parts)
 
@@ -76,10 +76,24 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         )
     if study.provenance.get("quick") == "true":
         found.append("A first look with short windows, not an answer to act on.")
-    if any(row.rank is not None and row.throughput_per_10min.low is None for row in ranking.rows):
-        found.append("Too few launches to know the noise: no intervals, and ranks are shared.")
+    found += ranking.notes
     found += [f"{row.layout} is not ranked: {row.reason}." for row in ranking.rows if row.rank is None]
     return found
+
+
+def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
+    return [verdict(ranking), *noise_found(ranking), *notes(study, ranking)]
+
+
+def noise_found(ranking: Ranking) -> list[str]:
+    """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
+    sources = (
+        ("window to window", ranking.noise.window),
+        ("launch to launch", ranking.noise.launch),
+        ("block to block", ranking.noise.drift),
+    )
+    known = [f"{name} {100 * ratio:.1f} %" for name, ratio in sources if ratio is not None]
+    return [f"Noise (standard deviation): {', '.join(known)}."] if known else []
 
 
 def _reading_table(ranking: Ranking) -> Table:
@@ -144,6 +158,7 @@ def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)
     facts["notes"] = notes(study, ranking)
+    facts["noise"] = dataclasses.asdict(ranking.noise)
     return facts
 
 

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.ranking import Ranking, rank
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.window import VoidReason
+from tuner.reports.formats import table_formats
+from tuner.reports.ranking import render_ranking, verdict
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+TRUTH = {"4x6": 2600.0, "24x1": 2590.0, "1x24": 1000.0, "2x12@gevent": 1800.0, "8x3": 0.0}
+
+
+def study_of(layouts: dict[str, float], *, cores: int = 24, box_cores: float = 24.0) -> StudyRecord:
+    return StudyRecord(
+        service="crash-processor",
+        strategy="all",
+        layouts=tuple(map(parse_layout, layouts)),
+        cores=cores,
+        box_cores=box_cores,
+        window_s=600.0,
+        warmup_s=None,
+        n_blocks=3,
+        windows_per_launch=1,
+        seed=1,
+        budget_s=None,
+        created_wall_s=1_790_000_000.0,
+        config='{"service": {"kind": "crash-processor"}}',
+        provenance={"host": "stage-1"},
+    )
+
+
+def window(
+    layout: Layout, block: int, items: float, launch_id: int, void: tuple[VoidReason, ...]
+) -> WindowRecord:
+    return WindowRecord(
+        launch_id=launch_id,
+        block=block,
+        layout=layout,
+        box="stage-1",
+        index=0,
+        attempt=1,
+        started_wall_s=1_790_000_000.0 + 700 * launch_id,
+        length_s=600.0,
+        n_done=round(items),
+        n_failed=0,
+        load1_mean=layout.processes * 0.9,
+        load1_max=layout.processes * 1.1,
+        n_active_mean=float(layout.processes),
+        service_cpu_s=600.0 * layout.processes / 2,
+        tuner_cpu_s=1.0,
+        backend_cpu_s=0.0,
+        foreign_cpu_s=3.0,
+        steal_s=0.0,
+        pss_bytes=50e6 * layout.processes,
+        void=void,
+    )
+
+
+def ranking_of(study: StudyRecord, truth: dict[str, float], current: str | None = None) -> Ranking:
+    noise = random.Random(7)
+    windows = [
+        window(parse_layout(text), block, items * (1 + 0.01 * noise.gauss(0, 1)), 100 * block + number, ())
+        for block in range(3)
+        for number, (text, items) in enumerate(truth.items())
+        if items
+    ]
+    disturbed = (VoidReason("disturbed", "foreign CPU 0.80 cores"),)
+    windows += [window(parse_layout(text), 0, 10.0, 900, disturbed) for text in truth if not truth[text]]
+    return rank(study, windows, current=None if current is None else parse_layout(current))
+
+
+@pytest.mark.parametrize("fmt", ["simple", "markdown", "html", "rst", "jira", "asciidoc", "csv", "json"])
+def test_the_ranking_looks_as_it_should(fmt: str) -> None:
+    study = study_of(TRUTH, box_cores=2.0)
+    rendered = render_ranking(study, ranking_of(study, TRUTH, current="1x24"), fmt)
+
+    assert rendered == (GOLDEN / f"ranking.{fmt}").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fmt", [*table_formats(), "json"])
+def test_every_format_says_when_the_box_had_fewer_cores_than_the_layouts_are_for(fmt: str) -> None:
+    study = study_of(TRUTH, box_cores=2.0)
+
+    assert "Layouts for 24 cores measured on 2" in render_ranking(study, ranking_of(study, TRUTH), fmt)
+
+
+def test_the_json_has_the_fields_that_programs_rely_on() -> None:
+    study = study_of(TRUTH)
+    content = json.loads(render_ranking(study, ranking_of(study, TRUTH), "json"))
+
+    assert content["schema_version"] == 1
+    assert content["answer"] is None
+    assert [row["layout"] for row in content["layouts"]] == ["4x6", "24x1", "2x12@gevent", "1x24", "8x3"]
+    first, last = content["layouts"][0], content["layouts"][-1]
+    assert (first["processes"], first["threads"], first["variant"], first["rank"]) == (4, 6, "", 1)
+    assert first["throughput_per_10min"]["low"] < first["throughput_per_10min"]["mean"]
+    assert {"load1", "active", "cpu_ratio", "pss_bytes", "n_windows", "n_void"} <= first.keys()
+    assert (last["rank"], last["n_windows"], last["n_void"]) == (None, 0, 1)
+    assert "disturbed" in last["note"]
+
+
+def test_csv_is_one_row_a_layout_with_plain_numbers() -> None:
+    study = study_of(TRUTH)
+    rows = list(csv.DictReader(io.StringIO(render_ranking(study, ranking_of(study, TRUTH), "csv"))))
+
+    assert [row["layout"] for row in rows] == ["4x6", "24x1", "2x12@gevent", "1x24", "8x3"]
+    assert 2500 < float(rows[0]["throughput_per_10min"]) < 2700
+    assert rows[-1]["rank"] == ""
+
+
+def test_the_verdict_names_what_cannot_be_told_from_the_best() -> None:
+    study = study_of(TRUTH)
+
+    assert verdict(ranking_of(study, TRUTH)).startswith(
+        "4x6 measured best; it cannot be told from 24x1 (95 %"
+    )
+
+
+def test_a_clear_winner_is_called_best() -> None:
+    truth = {"4x6": 2600.0, "1x24": 1000.0, "2x12": 1800.0}
+    study = study_of(truth)
+
+    assert verdict(ranking_of(study, truth)).startswith("4x6 is best: all others are significantly slower")
+
+
+def test_nothing_measured_is_said_so() -> None:
+    truth = {"4x6": 0.0}
+    study = study_of(truth)
+
+    assert verdict(ranking_of(study, truth)) == "Nothing could be measured, so nothing is ranked."
