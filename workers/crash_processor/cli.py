@@ -189,7 +189,13 @@ def _redis(options: Any) -> Any:
 def _spawn_path(parsed: argparse.Namespace) -> None:
     from .spawn_path import spawn_path
 
-    _print(spawn_path(), as_json=parsed.json)
+    facts = spawn_path()
+    if facts["holds_the_gil"]:
+        sys.stderr.write(
+            f"Warning: spawn-holds-gil: {facts['interpreter']} holds the GIL while it starts a child: threads
+            of one " "process wait for each other. Use a CPython 3.11.4 or newer, or more processes.\n"
+        )
+    _print(facts, as_json=parsed.json)
 
 
 def _print(facts: dict[str, Any], *, as_json: bool) -> None:

@@ -1,0 +1,254 @@
+"""A queue in Redis (6.2 or newer): LMOVE takes an item from the queue into a list of the worker's own.
+
+All that may not be done by halves is one Lua script. Who is alive is seen by the names of Redis's
+connections: no heartbeat, and a killed process is found dead at once. A worker taken for dead wrongly (its
+connection broke) costs work done twice, nothing else: its items are no longer in its list, so that it cannot
+finish them any more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InputError, SourceLostError
+from ..options import Options
+from ..presence import worker_name
+from ..stop_event import StopEvent
+from .resp import Address, Connection, LostError, ReplyError
+
+_LOOK_FOR_DEAD_EVERY_S = 5.0
+_LOOK_FOR_DEAD_IDLE_S = 1.0
+#: Workers of a server that has just started may not have come back yet: nobody is dead so soon.
+_SETTLING_S = 3
+
+# KEYS: the worker's list, new, workers; ARGV: the worker, known as one with its first item, not after it.
+_TAKE = (
+    "local id = redis.call('LMOVE', KEYS[2], KEYS[1], 'RIGHT', 'LEFT') "
+    "if id then redis.call('SADD', KEYS[3], ARGV[1]) end return id"
+)
+_RETURN_ALL = (
+    "local n = 0 while redis.call('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT') do n = n + 1 end "
+    "redis.call('SREM', KEYS[3], ARGV[1]) return n"
+)
+
+# KEYS: the worker's list, new, done, dead, attempts; ARGV: the crash id. 0: the item is not ours.
+_NOT_OURS = "if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end "
+_ACK = _NOT_OURS + "redis.call('HDEL', KEYS[5], ARGV[1]) redis.call('SADD', KEYS[3], ARGV[1]) return 1"
+_OFFER_AGAIN = (
+    _NOT_OURS + "redis.call('HDEL', KEYS[5], ARGV[1]) redis.call('LPUSH', KEYS[2], ARGV[1]) return 1"
+)
+_RELEASE = _NOT_OURS + "redis.call('RPUSH', KEYS[2], ARGV[1]) return 1"
+_REJECT = (
+    _NOT_OURS + "redis.call('HDEL', KEYS[5], ARGV[1]) redis.call('HSET', KEYS[4], ARGV[1], ARGV[2]) return 1"
+)
+_RETRY = (
+    _NOT_OURS
+    + "local n = redis.call('HINCRBY', KEYS[5], ARGV[1], 1) "
+    + "if n < tonumber(ARGV[3]) then redis.call('LPUSH', KEYS[2], ARGV[1]) return 1 end "
+    + "redis.call('HDEL', KEYS[5], ARGV[1]) "
+    + "redis.call('HSET', KEYS[4], ARGV[1], ARGV[2] .. ' (' .. n .. ' attempts)') return 2"
+)
+
+
+class RedisQueue:
+    """The keys of one queue, and a connection that comes back. Calls may come from several threads."""
+
+    def __init__(
+        self, url: str, queue_name: str, *, delays_s: Sequence[float] = (), stop: StopEvent | None = None
+    ) -> None:
+        self.name = queue_name
+        self.worker = f"{worker_name()}.{os.urandom(3).hex()}"  #: also tells apart what containers make equal
+        self.n_reconnects = 0
+        self._address = Address(url)
+        self._delays_s = delays_s
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    @classmethod
+    def from_options(cls, options: Options, stop: StopEvent | None = None) -> RedisQueue:
+        """The queue that the options name; a command that people type does not wait for an absent server."""
+        delays_s = options.backoff_delays if stop is not None else ()
+        return cls(options.redis_url, options.redis_queue_name, delays_s=delays_s, stop=stop)
+
+    def key(self, *parts: str) -> str:
+        """The name of one of the queue's keys."""
+        return ":".join((self.name, *parts))
+
+    def call(self, *command: object) -> Any:
+        """Carry out a command, on a new connection where the old one broke.
+
+        It may be carried out twice: what must not be is a script that sees that it was.
+
+        Raises:
+            SourceLostError: Redis stayed away for all of the delays, or until we were stopped.
+            InputError: Redis refused.
+        """
+        with self._lock:
+            for delay_s in self._delays_s:
+                try:
+                    return self._call_once(command)
+                except (LostError, ReplyError) as error:
+                    self._give_up_unless_temporary(error)
+                    if self._stop is not None and self._stop.wait(delay_s):
+                        break
+            try:
+                return self._call_once(command)
+            except (LostError, ReplyError) as error:
+                self._give_up_unless_temporary(error)
+                raise SourceLostError(f"Redis at {self._address.shown} does not answer: {error}") from error
+
+    def fill(self, crash_ids: list[str]) -> int:
+        """Put ids into the queue; how many were new to it."""
+        known = set(self.call("LRANGE", self.key("new"), 0, -1))
+        known.update(self.call("SMEMBERS", self.key("done")), self.call("HKEYS", self.key("dead")))
+        for worker in self.call("SMEMBERS", self.key("workers")):
+            known.update(self.call("LRANGE", self.key("cur", worker), 0, -1))
+        new = [crash_id for crash_id in crash_ids if crash_id not in known]
+        for start in range(0, len(new), 1000):
+            self.call("LPUSH", self.key("new"), *new[start : start + 1000])
+        return len(new)
+
+    def status(self) -> dict[str, int]:
+        """How many items stand where."""
+        workers = self.call("SMEMBERS", self.key("workers"))
+        return {
+            "new": self.call("LLEN", self.key("new")),
+            "cur": sum(self.call("LLEN", self.key("cur", worker)) for worker in workers),
+            "done": self.call("SCARD", self.key("done")),
+            "dead": self.call("HLEN", self.key("dead")),
+        }
+
+    def connected_workers(self) -> set[str]:
+        """The workers of this queue that Redis has a connection with."""
+        names = {
+            field.partition("=")[2]
+            for line in self.call("CLIENT", "LIST").splitlines()
+            for field in line.split(" ")
+            if field.startswith("name=")
+        }
+        return {name.removeprefix(self.name + ":") for name in names if name.startswith(self.name + ":")}
+
+    def uptime_s(self) -> int:
+        """How long the server has been up."""
+        lines = self.call("INFO", "server").splitlines()
+        return next(int(line.partition(":")[2]) for line in lines if line.startswith("uptime_in_seconds:"))
+
+    def close(self) -> None:
+        """Hang up."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _call_once(self, command: Sequence[object]) -> Any:
+        if self._connection is None:
+            self._connection = Connection(self._address, self.key(self.worker))
+            self.n_reconnects += 1
+        try:
+            return self._connection.call(*command)
+        except LostError:
+            self._connection.close()
+            self._connection = None
+            raise
+
+    def _give_up_unless_temporary(self, error: Exception) -> None:
+        if isinstance(error, ReplyError) and not error.is_temporary:
+            raise InputError(f"Redis at {self._address.shown} refused: {error}") from error
+
+
+class RedisCrashSource:
+    """Takes from a queue in Redis; finished items go to the set of done ones, or back when *endless*."""
+
+    def __init__(self, queue: RedisQueue, *, endless: bool = False, max_attempts: int = 3) -> None:
+        self._queue = queue
+        self._cur = queue.key("cur", queue.worker)
+        self._max_attempts = max_attempts
+        self._finish = _OFFER_AGAIN if endless else _ACK
+        self._held: set[str] = set()
+        self._n_reconnects_seen = 0
+        self._look_for_dead_at_s = 0.0
+        self._return_dead()
+
+    @classmethod
+    def from_options(cls, options: Options, stop: StopEvent) -> RedisCrashSource:
+        """The source that the options ask for."""
+        if not (options.fs_root / "crashes").is_dir():
+            raise InputError(f"{options.fs_root} is not a spool", hint="Fill one: crash-processor fill.")
+        queue = RedisQueue.from_options(options, stop)
+        return cls(queue, endless=options.endless, max_attempts=options.max_attempts)
+
+    def new_crashes(self) -> tuple[str, str] | None:
+        """Take the item that has waited longest."""
+        if time.monotonic() >= self._look_for_dead_at_s:
+            self._return_dead()
+        crash_id = self._of_worker(_TAKE, self._queue.worker)
+        if self._queue.n_reconnects != self._n_reconnects_seen:
+            self._come_back(crash_id)
+        if crash_id is None:
+            idle_look_s = time.monotonic() + _LOOK_FOR_DEAD_IDLE_S
+            self._look_for_dead_at_s = min(self._look_for_dead_at_s, idle_look_s)
+            return None
+        self._held.add(crash_id)
+        return crash_id, crash_id
+
+    def ack(self, receipt: str) -> bool:
+        """False when another worker took us for dead and put the item back."""
+        return self._settle(self._finish, receipt) == 1
+
+    def release(self, receipt: str) -> None:
+        """It will be the next to be taken."""
+        self._settle(_RELEASE, receipt)
+
+    def retry(self, receipt: str, reason: str) -> bool:
+        """It goes to the end of the queue."""
+        return self._settle(_RETRY, receipt, reason, self._max_attempts) == 2
+
+    def reject(self, receipt: str, reason: str) -> None:
+        """Dead letters are a hash: crash id -> reason."""
+        self._settle(_REJECT, receipt, reason)
+
+    def depth(self) -> int:
+        """The length of the queue's list."""
+        return int(self._queue.call("LLEN", self._queue.key("new")))
+
+    def close(self) -> None:
+        """Put back what is ours and hang up."""
+        try:
+            self._of_worker(_RETURN_ALL, self._queue.worker)
+        finally:
+            self._queue.close()
+
+    def _settle(self, script: str, crash_id: str, *arguments: object) -> int:
+        key = self._queue.key
+        keys = (self._cur, key("new"), key("done"), key("dead"), key("attempts"))
+        answer = int(self._queue.call("EVAL", script, len(keys), *keys, crash_id, *arguments))
+        self._held.discard(crash_id)
+        return answer
+
+    def _come_back(self, just_taken: str | None) -> None:
+        """After a (re)connection, put back what was taken for us without our hearing of it."""
+        self._n_reconnects_seen = self._queue.n_reconnects
+        ours = {*self._held, just_taken}
+        for crash_id in self._queue.call("LRANGE", self._cur, 0, -1):
+            if crash_id not in ours:
+                self._settle(_RELEASE, crash_id)
+
+    def _return_dead(self) -> None:
+        """Put back what workers without a connection held; as on the file system, no attempt is counted."""
+        self._look_for_dead_at_s = time.monotonic() + _LOOK_FOR_DEAD_EVERY_S
+        # First who works, then who is connected: a worker that comes between the two is not in the first.
+        workers = set(self._queue.call("SMEMBERS", self._queue.key("workers")))
+        dead = workers - self._queue.connected_workers() - {self._queue.worker}
+        if dead and self._queue.uptime_s() >= _SETTLING_S:
+            for worker in dead:
+                self._of_worker(_RETURN_ALL, worker)
+
+    def _of_worker(self, script: str, worker: str) -> Any:
+        key = self._queue.key
+        keys = (key("cur", worker), key("new"), key("workers"))
+        return self._queue.call("EVAL", script, len(keys), *keys, worker)
