@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import pytest
+from scipy import stats
+
+from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.interval import LaunchMean, estimate_noise, estimate_throughputs
+
+# items per second: layout -> what its launches gave in blocks 0, 1, 2
+TABLE = {0: (10.0, 12.0, 11.0), 1: (13.0, 16.0, 13.0)}
+
+
+def launches(
+    table: dict[int, tuple[float, ...]], n_windows: int = 1, window_ss: float = 0.0
+) -> list[LaunchMean]:
+    return [
+        LaunchMean(layout, block, value, n_windows, window_ss)
+        for layout, values in table.items()
+        for block, value in enumerate(values)
+    ]
+
+
+def fitted(seen: list[LaunchMean]) -> AdditiveFit:
+    n_layouts = 1 + max(one.layout for one in seen)
+    return fit([Observation(one.layout, one.block, log(one.throughput_per_s)) for one in seen], n_layouts)
+
+
+def test_one_layout_has_the_usual_t_interval_of_its_launches() -> None:
+    seen = launches({0: TABLE[0]})
+    [got] = estimate_throughputs(seen, fitted(seen), 0.95)
+    logs = [log(value) for value in TABLE[0]]
+    mean = sum(logs) / 3
+    sd = sqrt(sum((value - mean) ** 2 for value in logs) / 2)
+    factor = exp(stats.t.ppf(0.975, 2) * sd / sqrt(3))
+
+    assert got.mean == pytest.approx(11.0)
+    assert (got.low, got.high) == pytest.approx((11.0 / factor, 11.0 * factor))
+
+
+def test_with_several_layouts_the_variance_is_pooled_with_satterthwaites_degrees_of_freedom() -> None:
+    seen = launches(TABLE)
+    got = estimate_throughputs(seen, fitted(seen), 0.9)[1]
+    # By hand, for a whole table of k layouts and b blocks: (MS of blocks + (k - 1) MS of residuals) / (k b).
+    logs = [[log(value) for value in values] for values in TABLE.values()]
+    grand = sum(map(sum, logs)) / 6
+    of_block = [(logs[0][block] + logs[1][block]) / 2 for block in range(3)]
+    of_layout = [sum(row) / 3 for row in logs]
+    ms_blocks = 2 * sum((mean - grand) ** 2 for mean in of_block) / 2
+    ms_residual = (
+        sum(
+            (logs[layout][block] - of_layout[layout] - of_block[block] + grand) ** 2
+            for layout in range(2)
+            for block in range(3)
+        )
+        / 2
+    )
+    variance = (ms_blocks + ms_residual) / 6
+    df = variance**2 / ((ms_blocks / 6) ** 2 / 2 + (ms_residual / 6) ** 2 / 2)
+    factor = exp(stats.t.ppf(0.95, df) * sqrt(variance))
+
+    assert got.mean == pytest.approx(14.0)
+    assert (got.low, got.high) == pytest.approx((14.0 / factor, 14.0 * factor))
+
+
+def test_one_block_gives_means_without_intervals() -> None:
+    seen = launches({0: (10.0,), 1: (12.0,)})
+    got = estimate_throughputs(seen, fitted(seen), 0.95)
+
+    assert [one.mean for one in got] == pytest.approx([10.0, 12.0])
+    assert [(one.low, one.high) for one in got] == [(None, None)] * 2
+
+
+def test_layouts_that_never_share_a_block_have_no_interval() -> None:
+    seen = [LaunchMean(0, 0, 10.0, 1, 0.0), LaunchMean(1, 1, 12.0, 1, 0.0)]
+
+    assert [one.low for one in estimate_throughputs(seen, fitted(seen), 0.95)] == [None, None]
+
+
+def test_launches_that_agree_to_the_last_digit_leave_no_width() -> None:
+    seen = launches({0: (10.0, 10.0), 1: (10.0, 10.0)})
+    [got, _] = estimate_throughputs(seen, fitted(seen), 0.95)
+
+    assert (got.low, got.high) == pytest.approx((10.0, 10.0))
+
+
+def test_a_layout_missing_from_a_good_block_is_put_right() -> None:
+    seen = [one for one in launches({0: (10.0, 20.0), 1: (10.0, 20.0)}) if (one.layout, one.block) != (1, 1)]
+    got = estimate_throughputs(seen, fitted(seen), 0.95)
+
+    assert got[0].mean == pytest.approx(15.0)
+    assert got[1].mean == pytest.approx(10.0 * sqrt(2))  # its one value, in a block as blocks are on average
+
+
+def test_windows_of_a_launch_tell_the_noise_between_windows_apart_from_that_between_launches() -> None:
+    # Two windows each, 5 % above and below their mean: variance 2 x 0.05^2 / 1.
+    seen = launches(TABLE, n_windows=2, window_ss=2 * 0.05**2)
+    fit_ = fitted(seen)
+    noise = estimate_noise(seen, fit_)
+
+    assert noise.window == pytest.approx(sqrt(2) * 0.05)
+    assert fit_.residual_variance is not None
+    assert noise.launch == pytest.approx(sqrt(max(0.0, fit_.residual_variance - 0.05**2)))
+
+
+def test_launch_noise_cannot_be_told_from_single_windows() -> None:
+    seen = launches(TABLE)
+    noise = estimate_noise(seen, fitted(seen))
+
+    assert noise.window is None
+    assert noise.launch is None
+    assert noise.drift is not None
+
+
+def test_launches_that_differ_less_than_their_windows_explain_have_no_noise_of_their_own() -> None:
+    seen = launches({0: (10.0, 10.0), 1: (12.0, 12.0)}, n_windows=3, window_ss=0.1)
+
+    assert estimate_noise(seen, fitted(seen)).launch == 0.0
