@@ -12,7 +12,7 @@ from .walk_output import WalkOutputError, crashing_frames, parse_walk_output, tr
 
 
 class Analysis(NamedTuple):
-    """What a pass found; each field becomes one of the processed crash."""
+    """What a pass found, in the names of the processed crash."""
 
     success: bool  #: whether the stackwalker gave a stack
     signature: str

@@ -192,8 +192,8 @@ def _spawn_path(parsed: argparse.Namespace) -> None:
     facts = spawn_path()
     if facts["holds_the_gil"]:
         sys.stderr.write(
-            f"Warning: spawn-holds-gil: {facts['interpreter']} holds the GIL while it starts a child: threads
-            of one " "process wait for each other. Use a CPython 3.11.4 or newer, or more processes.\n"
+            f"Warning: spawn-holds-gil: {facts['interpreter']} holds the GIL while it starts a child: "
+            "threads of a process wait for each other. Use CPython 3.11.4 or newer, or more processes.\n"
         )
     _print(facts, as_json=parsed.json)
 

@@ -162,7 +162,11 @@ class Processor:
         return {
             "uuid": crash_id,
             **processed,
-            **analysis._asdict(),
+            "success": analysis.success,
+            "signature": analysis.signature,
+            "crash_type": analysis.crash_type,
+            "classifications": analysis.classifications,
+            "json_dump": analysis.json_dump,
             "processor_notes": notes + analysis.notes,
             "started_datetime": started.isoformat(),
             "completed_datetime": datetime.now(UTC).isoformat(),

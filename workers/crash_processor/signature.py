@@ -38,7 +38,8 @@ _PREFIX = re.compile(
             r"_?_?mem(cpy|move|set|cmp|chr)\w*", r"_platform_mem\w+", r"str(len|cpy|cmp|chr|dup|str)\w*",
             r"(m|c|re)alloc", r"free", r"je_.*", r"arena_\w+", r"operator (new|delete)(\[\])?", r"Rtl\w+",
             r"Nt\w+", r"Zw\w+", r"(base|std)::\w*(Alloc|Ptr|_ptr)\w*(<T>)?(::.*)?",
-            r".*::Release", r".*::AddRef", r"std::.*", r"core::.*", r"alloc::.*", r"__?pthread_\w+", r"pthread_\w+", r"__futex_\w+", r"poll",
+            r".*::Release", r".*::AddRef", r"std::.*", r"core::.*", r"alloc::.*", r"@0x0", r"__?pthread_\w+",
+            r"pthread_\w+", r"__futex_\w+", r"poll",
             r"mach_msg\w*", r"__psynch_\w+", r"[^@]+\.(dll|so|dylib|pdb)[.\d]*@0x[0-9a-f]+",
             r".*::~?RefPtr.*",
         )

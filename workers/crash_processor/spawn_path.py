@@ -1,4 +1,4 @@
-"""Which way this interpreter takes to start a child, and whether it holds the GIL meanwhile: seen, not looked up.
+"""Which way this interpreter takes to start a child, and whether it holds the GIL meanwhile: seen, not told.
 
 It decides how many threads a process can feed with children, so a study records it. Versions do not tell:
 distributions patch theirs, and 3.13 prefers posix_spawn where an earlier Python would not.
@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 _N_SPAWNS = 12
-#: Folders that the child looks through before it finds its program: makes it take 1 ms or so until it has exec'ed.
+#: Folders that a child looks through for its program: it takes a millisecond or so until it has exec'ed.
 _N_EMPTY_FOLDERS = 1000
 _EFFECTS = {
     True: "other threads stand still until a child has exec'ed",
