@@ -61,13 +61,13 @@ class SupervisedLaunch:
         alive = {self._guardian.pid: self._guardian.alive(), self._supervisord_pid: self.supervised()}
         return frozenset(pid for pid, is_alive in alive.items() if is_alive)
 
-    def problems(self) -> Sequence[VoidReason]:
-        """What is or was not as the layout asks. Threads take a moment to appear: meant for after warm-up."""
+    def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
+        """What is or was not as the layout asks; *threads* False leaves out those that take a moment to appear."""
         if not (self.supervised() and self._guardian.alive()):
             who = "supervisord" if not self.supervised() else "the guardian process"
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
         self._note_deaths()
-        if self._max_extra_threads is not None:
+        if threads and self._max_extra_threads is not None:
             self._note_threads(self.layout.threads, self.layout.threads + self._max_extra_threads)
         return tuple(self._problems.values())
 
