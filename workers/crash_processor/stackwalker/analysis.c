@@ -70,10 +70,10 @@ static void walk_thread(struct analysis *analysis, size_t i)
     stack->n_frames = analysis->frames.count - stack->first_frame;
 }
 
-const char *analyse(struct analysis *analysis, struct slice file, struct symbol_source source)
+const char *analyse(struct analysis *analysis, struct slice file, struct symbol_source source, uint64_t work)
 {
     *analysis = (struct analysis){0};
-    budget_init(&analysis->budget);
+    budget_init(&analysis->budget, work);
     analysis->store = (struct symbol_store){.source = source, .budget = &analysis->budget};
     const char *problem = minidump_read(&analysis->dump, &analysis->budget, file);
     if (problem) return problem;

@@ -26,8 +26,8 @@ struct analysis {
     bool cut_short;  // the budget or a limit ended the walk
 };
 
-// NULL, or what is wrong with the dump. analysis_free is due in both cases.
-const char *analyse(struct analysis *analysis, struct slice file, struct symbol_source source);
+// NULL, or what is wrong with the dump. analysis_free is due in both cases. `work` is usually BUDGET_MAX_WORK.
+const char *analyse(struct analysis *analysis, struct slice file, struct symbol_source source, uint64_t work);
 
 void analysis_free(struct analysis *analysis);
 

@@ -12,9 +12,9 @@ struct block {
     max_align_t data[];
 };
 
-void budget_init(struct budget *budget)
+void budget_init(struct budget *budget, uint64_t work)
 {
-    *budget = (struct budget){.bytes_left = BUDGET_MAX_BYTES, .work_left = BUDGET_MAX_WORK};
+    *budget = (struct budget){.bytes_left = BUDGET_MAX_BYTES, .work_left = work};
 }
 
 void *budget_alloc(struct budget *budget, size_t size)

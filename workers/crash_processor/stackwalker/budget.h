@@ -19,7 +19,7 @@ struct budget {
     struct block *blocks;  // what budget_alloc gave out, newest first
 };
 
-void budget_init(struct budget *budget);
+void budget_init(struct budget *budget, uint64_t work);
 
 // Zeroed memory that lives until budget_release, or NULL.
 void *budget_alloc(struct budget *budget, size_t size);

@@ -74,7 +74,7 @@ static bool find_value(const struct minidump *dump, uint32_t type, const char *w
     while (next_pair(&text, ':', &key, value)) {
         if (slice_is(key, wanted)) return true;
     }
-    *value = (struct slice){0};
+    *value = (struct slice){(const uint8_t *)"", 0};
     return true;
 }
 
@@ -96,18 +96,19 @@ bool linux_microcode(const struct minidump *dump, uint64_t *version)
     return take_word(&at, "0x") && take_hex(&at, 16, version) && at.at == at.end;
 }
 
-// "start-end permissions offset device inode [path]"
+// "start-end permissions offset major:minor inode [path]"
 static bool is_mapping(struct slice line)
 {
     struct cursor at = {line.data, line.data + line.size};
-    uint64_t address;
-    if (!take_hex(&at, 16, &address) || !take_word(&at, "-") || !take_hex(&at, 16, &address)) return false;
-    unsigned n_words = 0;
-    while (take_space(&at) && at.at < at.end) {
-        n_words++;
-        while (at.at < at.end && *at.at != ' ' && *at.at != '\t') at.at++;
+    uint64_t number;
+    if (!take_hex(&at, 16, &number) || !take_word(&at, "-") || !take_hex(&at, 16, &number)) return false;
+    if (!take_space(&at)) return false;
+    for (int i = 0; i < 4; i++, at.at++) {
+        if (at.at == at.end || !*at.at || !strchr("rwxsp-", *at.at)) return false;
     }
-    return n_words >= 4;
+    return take_space(&at) && take_hex(&at, 16, &number) && take_space(&at) && take_hex(&at, 8, &number) &&
+           take_word(&at, ":") && take_hex(&at, 8, &number) && take_space(&at) && at.at < at.end &&
+           *at.at >= '0' && *at.at <= '9';
 }
 
 // One mapping a line; smaps adds attribute lines, which begin with a capital. A line that is neither (the stream

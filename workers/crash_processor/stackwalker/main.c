@@ -154,7 +154,7 @@ static int run_pass(const struct options *options, struct symbol_source source, 
     struct slice file;
     const char *problem;
     if (!map_dump(options->dump, &file, &problem)) return fail(options->dump, problem);
-    problem = analyse(&analysis, file, source);
+    problem = analyse(&analysis, file, source, BUDGET_MAX_WORK);
     if (!problem && output) {
         if (options->pipe) report_pipe(output, &analysis);
         else report_json(output, &analysis);

@@ -38,8 +38,7 @@ bool minidump_list(struct slice stream, size_t entry_size, size_t max_count, str
     return false;
 }
 
-// Appends a code point to `out`, which has room; how many bytes it took.
-static size_t put_utf8(uint8_t *out, uint32_t c)
+size_t put_utf8(uint8_t *out, uint32_t c)
 {
     if (c < 0x80) {
         out[0] = (uint8_t)c;
@@ -89,6 +88,7 @@ bool minidump_string(const struct minidump *dump, uint64_t at, struct slice *tex
 struct slice path_leaf(struct slice path)
 {
     size_t start = path.size;
+    if (!start) return path;
     while (start && path.data[start - 1] != '/' && path.data[start - 1] != '\\') start--;
     return (struct slice){path.data + start, path.size - start};
 }

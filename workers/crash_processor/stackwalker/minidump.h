@@ -65,7 +65,7 @@ struct minidump {
     uint16_t architecture;
     const struct cpu *cpu;
     unsigned n_cpus;
-    const char *cpu_info;
+    struct slice cpu_info;
     struct slice os_version, os_build;  // build: data is NULL when there is none
 
     struct thread *threads;
@@ -105,6 +105,9 @@ bool minidump_list(struct slice stream, size_t entry_size, size_t max_count, str
 
 // A UTF-16 string with its byte length before it, as UTF-8; false when broken.
 bool minidump_string(const struct minidump *dump, uint64_t at, struct slice *text);
+
+// Writes a code point as UTF-8 to `out`, which has room for 4 bytes; how many it took.
+size_t put_utf8(uint8_t *out, uint32_t c);
 
 // The part after the last / or \.
 struct slice path_leaf(struct slice path);

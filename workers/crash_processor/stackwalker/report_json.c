@@ -29,7 +29,7 @@ static void print_system(struct output *output, const struct minidump *dump)
     json_key(output, "cpu_arch");
     json_text(output, dump->cpu->name);
     json_key(output, "cpu_info");
-    json_text(output, dump->cpu_info);
+    json_slice(output, dump->cpu_info);
     json_key(output, "cpu_count");
     json_number(output, dump->n_cpus);
     json_key(output, "cpu_microcode_version");

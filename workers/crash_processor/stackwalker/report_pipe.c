@@ -28,7 +28,7 @@ static void print_system(struct output *output, const struct minidump *dump)
     output_text(output, "\nCPU|");
     output_text(output, dump->cpu->name);
     output_text(output, "|");
-    field_text(output, dump->cpu_info);
+    field(output, dump->cpu_info);
     output_text(output, "|");
     output_number(output, dump->n_cpus);
     output_text(output, "\n");

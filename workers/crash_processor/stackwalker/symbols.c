@@ -145,6 +145,32 @@ static bool take_body_line(struct cursor *at, struct body *body, struct budget *
     return ok;
 }
 
+// Order of INLINE records that begin at one address in one depth.
+static bool reaches_less(const struct inlined *a, const struct inlined *b)
+{
+    if (a->size != b->size) return a->size < b->size;
+    if (a->call_file != b->call_file) return a->call_file < b->call_file;
+    if (a->call_line != b->call_line) return a->call_line < b->call_line;
+    return a->origin < b->origin;
+}
+
+// Sorts the INLINE records; of those that begin at one address in one depth the one that reaches furthest stays.
+static bool finish_inlined(struct body *body, struct budget *budget)
+{
+    if (!ranges_sort(&body->depths, budget)) return false;
+    size_t kept = 0;
+    for (size_t i = 0; i < body->depths.count; i++) {
+        struct range *item = &body->depths.items[i], *last = kept ? &body->depths.items[kept - 1] : NULL;
+        if (!last || last->start != item->start || last->end != item->end) {
+            body->depths.items[kept++] = *item;
+        } else if (reaches_less(&body->inlined[last->value], &body->inlined[item->value])) {
+            last->value = item->value;
+        }
+    }
+    body->depths.count = kept;
+    return true;
+}
+
 // Reads the records of a function once; frames of recursive functions ask again and again.
 static struct body *body_of(struct symbols *symbols, const struct function *function)
 {
@@ -163,7 +189,7 @@ static struct body *body_of(struct symbols *symbols, const struct function *func
     if (take_rest(&at, &rest)) {
         while (take_body_line(&at, body, symbols->budget)) {}
     }
-    bool ready = ranges_finish(&body->lines, symbols->budget) && ranges_sort(&body->depths, symbols->budget);
+    bool ready = ranges_finish(&body->lines, symbols->budget) && finish_inlined(body, symbols->budget);
     return ready ? body : NULL;
 }
 

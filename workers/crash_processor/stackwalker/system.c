@@ -104,7 +104,7 @@ static void read_version(struct minidump *dump, struct slice stream)
     if (dump->os == OS_LINUX && slice_is(dump->os_version, "0.0.0")) version_from_uname(dump, build);
 }
 
-// "family 6 model 45 stepping 7", on x86 with the vendor before it.
+// "family 6 model 45 stepping 7", on x86 with the vendor's 12 letters before it.
 static void read_cpu_info(struct minidump *dump, struct slice stream)
 {
     enum { ROOM = 96 };
@@ -112,14 +112,13 @@ static void read_cpu_info(struct minidump *dump, struct slice stream)
     if (!info) return;
     size_t n = 0;
     if (dump->cpu == &cpu_x86) {
-        for (size_t i = 32; i < 44; i++) {  // the vendor's 12 letters
-            if (stream.data[i] >= 0x20 && stream.data[i] < 0x7f) info[n++] = (char)stream.data[i];
-        }
+        for (size_t i = 32; i < 44; i++) n += put_utf8((uint8_t *)info + n, stream.data[i]);
         info[n++] = ' ';
     }
     unsigned revision = u16_at(stream, 4);
-    snprintf(info + n, ROOM - n, "family %u model %u stepping %u", u16_at(stream, 2), revision >> 8, revision & 0xff);
-    dump->cpu_info = info;
+    n += (size_t)snprintf(info + n, ROOM - n, "family %u model %u stepping %u", u16_at(stream, 2), revision >> 8,
+                          revision & 0xff);
+    dump->cpu_info = (struct slice){(const uint8_t *)info, n};
 }
 
 const char *minidump_read_system(struct minidump *dump)
