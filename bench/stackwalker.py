@@ -5,8 +5,8 @@
                          [--symbols DIR] [DUMP ...]
 
 Runs alternate, so that both meet the same neighbours; CPU is user + system of the child, by wait4; the ratio
-is the median of the ratios of neighbouring runs. Beside the dumps given there is always one whose module has a
-symbol file of 4 MB, which this program writes itself. Bars: half of the peer's CPU, a fifth with the 4 MB.
+is the median of the ratios of neighbouring runs. Beside the dumps given there is always one whose module has
+a symbol file of 4 MB, which this program writes itself. Bars: half of the peer's CPU, a fifth with the 4 MB.
 Exits 1 when a bar is missed.
 """
 
