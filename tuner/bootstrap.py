@@ -61,6 +61,7 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         max_attempts=asked.max_attempts,
         warmup_cap_s=asked.warmup_cap,
         foreign_limit_cores=asked.foreign_limit,
+        memory_pressure_limit_ratio=asked.memory_pressure_limit,
         warms_cache=asked.warm_cache,
         provenance=provenance(_spawn_path_command(settings)),
     )

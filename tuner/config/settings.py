@@ -52,6 +52,7 @@ class StudySettings(Section):
     budget: LongerThanZero | None = None
     max_attempts: Count = 3
     foreign_limit: Annotated[float, Field(gt=0)] | None = None  #: cores; None: max(0.15, 1 % of the cores)
+    memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05  #: share of a window
 
     @field_validator("warmup", mode="wrap")
     @classmethod

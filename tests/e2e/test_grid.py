@@ -1,0 +1,171 @@
+"""tuner grid, for real: the built-in crash processor under supervisord, and scripts of the user's own.
+
+The limits on what strangers do to the box are lifted: other tests may run beside these.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+STUDY = (
+    "study: {layouts: [%s], window: 2s, warmup: 1s, repeats: %d, warm_cache: no,"
+    " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+)
+PATIENCE_S = 120.0
+
+
+def test_the_built_in_service_is_measured_ranked_and_gone_afterwards(tuner) -> None:
+    (tuner.folder / "s.yaml").write_text(STUDY % ("1x1, 1x2", 1))
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    ranking = json.loads(done.stdout)
+    assert ranking["schema_version"] == 1
+    assert {row["layout"] for row in ranking["layouts"]} == {"1x1", "1x2"}
+    assert all(row["throughput_per_10min"]["mean"] > 0 for row in ranking["layouts"])
+    assert [line for line in done.stderr.splitlines() if "items/10 min" in line]
+    again = tuner("rank", "crash-processor.tuner.db", "--json")
+    assert again.stdout == done.stdout
+    assert tuner("export", "crash-processor.tuner.db", "--into", "RUNBOOK.md").returncode == 0
+    assert "1x2" in (tuner.folder / "RUNBOOK.md").read_text()
+    assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []  # the spool went with it
+
+
+def test_layouts_for_more_cores_than_there_are_run_and_say_so(tuner) -> None:
+    (tuner.folder / "s.yaml").write_text(STUDY % ("1x1", 1))
+
+    done = tuner("grid", "s.yaml", "--cores", "4096")
+
+    assert done.returncode == 0, done.stderr
+    assert "Layouts for 4096 cores measured on" in done.stderr
+    assert "4096 cores" in tuner("rank", "crash-processor.tuner.db").stdout
+
+
+WORKER = """\
+import os, signal, threading, time
+from tuner.probe import counter
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+
+def work():
+    slot = counter.open_counter().slot()
+    while not stop.is_set():
+        time.sleep(0.002)
+        slot.done()
+
+
+threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def script(folder: Path, more: str = "") -> Path:
+    (folder / "worker.py").write_text(WORKER)
+    path = folder / "s.yaml"
+    path.write_text(
+        "service:\n  kind: script\n  name: sleeper\n"
+        f"  command: [{sys.executable}, {folder / 'worker.py'}]\n" + STUDY % ("1x1, 2x2", 2) + more
+    )
+    return path
+
+
+def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(tuner) -> None:
+    told = tuner.folder / "told"
+    note = f"[sh, -c, 'echo \"$TUNER_EVENT $TUNER_LAYOUT\" >> {told}']"
+    events = (
+        "before_study",
+        "before_launch",
+        "before_window",
+        "after_window",
+        "after_launch",
+        "after_study",
+        "finished",
+    )
+    hooks = "hooks:\n" + "".join(f"  {event}: [{note}]\n" for event in events)
+
+    done = tuner("grid", script(tuner.folder, hooks), "--layouts", "1x1", "--repeats", "1")
+
+    assert done.returncode == 0, done.stderr
+    assert [line.strip() for line in told.read_text().splitlines()] == [
+        "before_study", "before_launch 1x1", "before_window 1x1", "after_window 1x1", "after_launch 1x1",
+        "after_study", "finished",
+    ]  # fmt: skip
+
+
+def begun(tuner, *arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*tuner.program, "grid", *map(str, arguments)],
+        cwd=tuner.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_line(process: subprocess.Popen[str], said: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if said in line:
+            return
+    pytest.fail(f"it ended without saying {said!r}")
+
+
+def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner) -> None:
+    process = begun(tuner, script(tuner.folder))
+    wait_for_line(process, "1 of 4 windows")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, err
+    assert "sleeper" in out
+    assert "tuner grid --resume" in err
+
+    done = tuner("grid", "--resume", "sleeper.tuner.db", "--json")
+
+    assert done.returncode == 0, done.stderr
+    rows = {row["layout"]: row["n_windows"] for row in json.loads(done.stdout)["layouts"]}
+    assert rows == {"1x1": 2, "2x2": 2}
+
+
+def test_sigterm_stops_at_once_with_everything_gone(tuner) -> None:
+    process = begun(tuner, script(tuner.folder), "--window", "10m")
+    wait_until_launched(tuner.folder / "sleeper.tuner.db")
+    process.send_signal(signal.SIGTERM)
+
+    _, err = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+
+
+def wait_until_launched(file: Path) -> None:
+    """Until a worker of ours runs."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _is_worker(entry, file.parent):
+                return
+        time.sleep(0.05)
+    pytest.fail("no worker was started")
+
+
+def _is_worker(entry: Path, folder: Path) -> bool:
+    try:
+        return str(folder / "worker.py").encode() in (entry / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
