@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual_box import Kind, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.window import Window
@@ -25,6 +28,15 @@ FAULTS = (
     Trouble("dies-warming", B, block=1, attempt=1, after_s=1.0),
     Trouble("wrong-threads", B, block=1, attempt=2, after_s=1.0),
 )
+RISKS: Mapping[Kind, float] = {
+    "dies-at-start": 0.15,
+    "dies-warming": 0.1,
+    "dies": 0.15,
+    "wrong-threads": 0.1,
+    "foreign-cpu": 0.15,
+    "dry": 0.1,
+    "clock-jump": 0.1,
+}
 
 
 class CutClock(VirtualClock):
@@ -260,3 +272,44 @@ def test_windows_of_a_cut_launch_belong_to_the_launch_that_gave_them() -> None:
     assert first[0].launch_id != first[1].launch_id
     assert cut.ended_wall_s is None
     assert (cut.block, cut.position, cut.attempt) == (again.block, again.position, again.attempt)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    cuts=st.lists(st.integers(1, 120), max_size=4),
+    windows_per_launch=st.integers(1, 3),
+    max_attempts=st.integers(1, 3),
+)
+def test_whatever_goes_wrong_and_whenever_it_is_cut_the_rules_hold(
+    seed: int, cuts: list[int], windows_per_launch: int, max_attempts: int
+) -> None:
+    asked = {**SHORT, "windows_per_launch": windows_per_launch, "max_attempts": max_attempts, "n_blocks": 3}
+
+    def run(store: MemoryStore, n_cut: int = -1) -> bool:
+        clock = CutClock.resumed(store)
+        assert isinstance(clock, CutClock)
+        clock.n_left = n_cut
+        box = VirtualBox(SERVICE, seed=seed, cores=4, clock=clock, risks=RISKS).box()
+        try:
+            run_study(box, store, MemoryProgress(), PlannedStop())
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    whole, store = MemoryStore(virtual_study(SERVICE, **asked)), MemoryStore(virtual_study(SERVICE, **asked))
+    run(whole)
+    n_cut = sum(run(store, cut) for cut in cuts)
+    run(store)
+
+    assert exported(store, moments=False) == exported(whole, moments=False)
+    tries: dict[tuple[int, Layout, int], list[WindowRecord]] = {}
+    for window in store.windows():
+        tries.setdefault((window.block, window.layout, window.index), []).append(window)
+    for taken in tries.values():
+        assert [window.attempt for window in taken] == list(range(1, len(taken) + 1))
+        assert len(taken) <= max_attempts
+        assert all(window.void for window in taken[:-1])
+    failed = Counter((launch.block, launch.layout) for _, launch in store.launches() if launch.error)
+    assert all(n <= max_attempts for (block, _), n in failed.items() if block != WARMING_BLOCK)
+    assert sum(launch.ended_wall_s is None for _, launch in store.launches()) <= n_cut

@@ -82,7 +82,9 @@ def written(path: Path) -> Iterator[sqlite3.Connection]:
         try:
             lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            raise ConfigError(f"cannot write {path}: {error.strerror}", hint="Check who owns it.") from error
+            raise ConfigError(
+                f"cannot write {path}: {error.strerror}", hint="Check who owns it, or go on with a copy."
+            ) from error
         # Closed last: closing any descriptor of a file drops the fcntl locks that SQLite holds on it.
         stack.callback(os.close, lock)
         try:
