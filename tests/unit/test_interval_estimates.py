@@ -39,7 +39,7 @@ def test_one_layout_has_the_usual_t_interval_of_its_launches() -> None:
     assert (got.low, got.high) == pytest.approx((11.0 / factor, 11.0 * factor))
 
 
-def test_with_several_layouts_the_variance_is_pooled_with_satterthwaites_degrees_of_freedom() -> None:
+def test_with_several_layouts_the_variance_is_pooled_and_blocks_weigh_more_in_its_df() -> None:
     seen = launches(TABLE)
     got = estimate_throughputs(seen, fitted(seen), 0.9)[1]
     # By hand, for a whole table of k layouts and b blocks: (MS of blocks + (k - 1) MS of residuals) / (k b).
@@ -56,12 +56,32 @@ def test_with_several_layouts_the_variance_is_pooled_with_satterthwaites_degrees
         )
         / 2
     )
+    assert ms_blocks > ms_residual
     variance = (ms_blocks + ms_residual) / 6
-    df = variance**2 / ((ms_blocks / 6) ** 2 / 2 + (ms_residual / 6) ** 2 / 2)
+    weighed = 3 * ms_blocks  # 1 + 4 / 2 times
+    df = (weighed + ms_residual) ** 2 / (weighed**2 / 2 + ms_residual**2 / 2)
     factor = exp(stats.t.ppf(0.95, df) * sqrt(variance))
 
     assert got.mean == pytest.approx(14.0)
     assert (got.low, got.high) == pytest.approx((14.0 / factor, 14.0 * factor))
+
+
+def test_blocks_that_differ_less_than_launches_do_not_narrow_the_interval() -> None:
+    # The same residuals twice; blocks agree more than chance would have it, the first time wholly.
+    residual = (0.3, -0.1, -0.2)
+    widths = []
+    for drift in ((0.0, 0.0, 0.0), (0.05, -0.05, 0.0)):
+        seen = [
+            LaunchMean(layout, block, exp(sign * residual[block] + drift[block]), 1, 0.0)
+            for layout, sign in ((0, 1), (1, -1))
+            for block in range(3)
+        ]
+        [got, _] = estimate_throughputs(seen, fitted(seen), 0.95)
+        assert got.low is not None
+        assert got.high is not None
+        widths.append(log(got.high / got.low))
+
+    assert widths[0] == pytest.approx(widths[1])
 
 
 def test_one_block_gives_means_without_intervals() -> None:

@@ -72,9 +72,9 @@ def estimate_throughputs(
     It supposes that blocks are a sample of the box's states; a steady trend through the study, or blocks
     much shorter than the drift is slow, make it too narrow.
 
-    Its variance is a sum of two mean squares, of blocks and of residuals, pooled over layouts; degrees of
-    freedom are Satterthwaite's. With three launches per layout, a layout's own variance would have 2 of
-    them (t = 4.3).
+    Its variance is a sum of two mean squares, of blocks and of residuals, pooled over layouts, with degrees
+    of freedom after Satterthwaite (1946). With three launches per layout, a layout's own variance would have
+    2 of them (t = 4.3).
     """
     n_layouts = len(fit.effects)
     total = [0.0] * n_layouts
@@ -102,23 +102,31 @@ def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
 
     Variance = drift / blocks + effect_variance x residual, where drift is
     (block_ss - block_df x residual) / block_ss_per_variance; written as a sum of independent mean squares.
+
+    Satterthwaite's degrees of freedom are too many when most of the variance is between few blocks: the mean
+    square of two blocks is often far too small, and then looks as if it did not matter. Where drift rules,
+    his 95 % cover 87.5 % to 91 % with two blocks and 92 % to 93 % with three. So the mean square of blocks is
+    never taken below the residual one (it is not, but by chance), and weighs 1 + 4 / block_df times as much
+    in the degrees of freedom. Then they cover 92.7 % and more with two blocks, 94.6 % to 97.8 % with three,
+    94.9 % to 96.7 % with five (whole tables of 2, 6 and 22 layouts, any share of drift).
     """
     if not fit.block_df or not fit.block_ss_per_variance:
         return None
     n_blocks = fit.n_blocks_of[fit.components[layout]]
-    of_blocks = fit.block_df / (fit.block_ss_per_variance * n_blocks)
-    of_residual = fit.effect_variance[layout] - of_blocks
-    if abs(of_residual) < 1e-12:
-        of_residual = 0.0  # a single layout: its own variance between blocks is all there is
-    parts = [(of_blocks * fit.block_ss / fit.block_df, fit.block_df)]
-    if of_residual:
-        if fit.residual_variance is None:
-            return None
-        parts.append((of_residual * fit.residual_variance, fit.residual_df))
-    variance = fsum(part for part, _ in parts)
-    if variance <= 0:
+    block_share = fit.block_df / (fit.block_ss_per_variance * n_blocks)
+    residual_share = fit.effect_variance[layout] - block_share
+    block_ms = fit.block_ss / fit.block_df
+    if abs(residual_share) < 1e-12:  # a single layout: its own variance between blocks is all there is
+        return block_share * block_ms, fit.block_df
+    if fit.residual_variance is None:
+        return None
+    of_blocks = block_share * max(block_ms, fit.residual_variance)
+    of_residual = residual_share * fit.residual_variance
+    if of_blocks + of_residual <= 0:
         return 0.0, 1.0
-    return variance, variance**2 / fsum(part**2 / df for part, df in parts)
+    weighed = of_blocks * (1 + 4 / fit.block_df)
+    df = (weighed + of_residual) ** 2 / (weighed**2 / fit.block_df + of_residual**2 / fit.residual_df)
+    return of_blocks + of_residual, max(df, fit.block_df)
 
 
 def _drift_variance(fit: AdditiveFit) -> float | None:
