@@ -96,7 +96,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         } else if (strcmp(option, "--pipe") == 0) {
             options->pipe = true;
         } else if (strcmp(option, "--cpu-limit") == 0) {
-            if (!parse_count(argv[++i], &options->cpu_limit_s)) return wrong_usage("--cpu-limit needs whole seconds, 1 or more", "");
+            if (!parse_count(argv[++i], &options->cpu_limit_s))
+                return wrong_usage("--cpu-limit needs whole seconds, 1 or more", "");
         } else if (strcmp(option, "--passes") == 0) {
             if (!parse_count(argv[++i], &options->passes)) return wrong_usage("--passes needs a number, 1 or more", "");
         } else if (strcmp(option, "--help") == 0) {
@@ -121,10 +122,11 @@ static void limit_cpu(unsigned long seconds)
     struct sigaction action = {.sa_handler = on_cpu_limit};
     sigaction(SIGXCPU, &action, NULL);
     if (getrlimit(RLIMIT_CPU, &limit) != 0) return;
-    // The soft limit sends SIGXCPU; the hard one, two seconds later, kills.
+    // The soft limit sends SIGXCPU; the hard one, two seconds later, kills. A lower hard limit that was set for us
+    // stays, and leaves a second for the message.
     rlim_t wanted = (rlim_t)seconds, hardest = wanted + 2;
     if (limit.rlim_max == RLIM_INFINITY || hardest < limit.rlim_max) limit.rlim_max = hardest;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max > 1 ? limit.rlim_max - 1 : 1;
     setrlimit(RLIMIT_CPU, &limit);
 }
 

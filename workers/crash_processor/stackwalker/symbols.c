@@ -2,7 +2,8 @@
 
 #include "symbol_text.h"
 
-enum { MAX_INLINE_DEPTH = 1024 };
+// Deeper than compilers inline, and what a call costs in work: its frame line is looked up, kept and printed.
+enum { MAX_INLINE_DEPTH = 256, WORK_PER_INLINE = 256 };
 
 struct inlined {
     uint64_t address;
@@ -242,7 +243,7 @@ static void fill_inlines(struct symbols *symbols, const struct body *body, uint6
     uint32_t n_depths = 0;
     while (n_depths < MAX_INLINE_DEPTH && inlined_at(body, n_depths, address)) {
         n_depths++;
-        if (!budget_work(symbols->budget, 8)) return;
+        if (!budget_work(symbols->budget, WORK_PER_INLINE)) return;
     }
     source->inlines = budget_alloc(symbols->budget, n_depths * sizeof *source->inlines);
     if (!source->inlines) return;
