@@ -19,10 +19,11 @@ from typing import Any
 import tuner
 from tuner.adapters.guardian_process import GRACE_S, remove_tree
 from tuner.adapters.job import shim_command
-from tuner.adapters.sweep import Swept, sweep
+from tuner.adapters.sweep import Swept, started, sweep
 from tuner.core.errors import MeasurementError
 
-_ANSWER_TIMEOUT_S = 30.0  #: a sweep takes 9 s at worst
+_ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
+_CLOSE_TIMEOUT_S = 60.0
 _BOOT = (
     "import sys; sys.path.append(sys.argv.pop(1)); from tuner.adapters.guardian_process import main; main()"
 )
@@ -71,7 +72,7 @@ class Guardian:
         """End whatever is left of the launch and remove its folder; done here when the guardian is gone."""
         with contextlib.suppress(MeasurementError):
             return _swept(self._ask({"do": "end", "grace_s": grace_s}))
-        swept = sweep(self._marker, None, grace_s=grace_s)
+        swept = sweep(self._marker, None, since=started(os.getpid()), grace_s=grace_s)
         if self._folder is not None:
             remove_tree(str(self._folder))
         return swept
@@ -79,7 +80,11 @@ class Guardian:
     def close(self) -> None:
         """Let it clean up and go."""
         self._control.close()
-        self._process.wait()
+        try:
+            self._process.wait(_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # stuck in the kernel, or stopped: it would keep the box locked
+            self._process.kill()
+            self._process.wait()
         self._words.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +94,8 @@ class Guardian:
             self._control.sendall(json.dumps({**request, "n": self._n_asked}).encode() + b"\n")
             while answer.get("n") != self._n_asked:  # an earlier one was interrupted before it was heard
                 answer = json.loads(self._hear())
+        except TimeoutError as error:
+            raise MeasurementError(f"the guardian process {self.pid} does not answer") from error
         except OSError as error:
             raise MeasurementError(f"the guardian process {self.pid} is gone{self._last_words()}") from error
         if "error" in answer:

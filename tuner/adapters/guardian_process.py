@@ -23,7 +23,7 @@ import stat
 import sys
 from typing import Any
 
-from tuner.adapters.sweep import Found, Swept, sweep
+from tuner.adapters.sweep import Found, Swept, started, sweep
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
@@ -34,8 +34,10 @@ _PARENT = "TUNER_PARENT_PID"  #: tells the shim who must still be its parent
 class Guardian:
     """One tuner's guardian: at most one launch at a time."""
 
-    def __init__(self, marker: str, control: socket.socket) -> None:
+    def __init__(self, marker: str, control: socket.socket, tuner_pid: int) -> None:
         self._marker = marker
+        self._tuner_pid = tuner_pid
+        self._since = started(tuner_pid)  #: what is older than tuner carries no marker of it
         self._control = control
         self._heard = b""
         self._folder: str | None = None
@@ -45,10 +47,10 @@ class Guardian:
         self._killed: set[str] = set()
         self._wake = _wake_descriptor()
 
-    def serve(self, tuner_pid: int) -> None:
+    def serve(self) -> None:
         """Do what tuner asks until it has ended, then clean up."""
-        tuner = os.pidfd_open(tuner_pid)
-        if os.getppid() != tuner_pid:
+        tuner = os.pidfd_open(self._tuner_pid)
+        if os.getppid() != self._tuner_pid:
             return  # it ended before we could look; nothing has been started
         poll = select.poll()
         for descriptor in (tuner, self._control.fileno(), self._wake):
@@ -109,7 +111,12 @@ class Guardian:
 
     def _sweep(self, grace_s: float) -> Swept:
         swept = sweep(
-            self._marker, os.getpid(), first_signal=self._first_signal, grace_s=grace_s, reap=self._reap
+            self._marker,
+            os.getpid(),
+            since=self._since,
+            first_signal=self._first_signal,
+            grace_s=grace_s,
+            reap=self._reap,
         )
         self._met.update(swept.met)
         self._killed.update(swept.killed)
@@ -144,7 +151,7 @@ def main() -> None:
     os.chdir("/")
     if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
-    Guardian(marker, socket.socket(fileno=control)).serve(tuner_pid)
+    Guardian(marker, socket.socket(fileno=control), tuner_pid).serve()
 
 
 def _wake_descriptor() -> int:

@@ -62,7 +62,7 @@ class SupervisedLaunch:
         return frozenset(pid for pid, is_alive in alive.items() if is_alive)
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
-        """What is or was not as the layout asks; *threads* False leaves out those that take a moment to appear."""
+        """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
         if not (self.supervised() and self._guardian.alive()):
             who = "supervisord" if not self.supervised() else "the guardian process"
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")

@@ -20,7 +20,7 @@ class SupervisordRpc:
 
     def __init__(self, socket_path: Path, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
         self._path = socket_path
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
 
     def states(self) -> dict[str, tuple[str, int]]:
         """Process name -> its state by name and its pid, 0 when it has none."""
@@ -37,7 +37,7 @@ class SupervisordRpc:
 
     def _call(self, method: str, *arguments: str | bool) -> Any:
         body = xmlrpc.client.dumps(arguments, method).encode()
-        connection = _UnixConnection(self._path, self._timeout_s)
+        connection = _UnixConnection(self._path, self.timeout_s)
         try:
             connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml", "Connection": "close"})
             answer = connection.getresponse()

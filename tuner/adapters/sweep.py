@@ -37,8 +37,19 @@ class Swept:
     left: tuple[str, ...]  #: those it could not end
 
 
-def find(marker: str, ancestor: int | None) -> dict[int, Found]:
-    """Every living process that carries *marker* or descends from *ancestor*; never us or our ancestors."""
+def started(pid: int) -> int:
+    """When *pid* started, in clock ticks since boot; 0 when it has ended."""
+    found = _look(pid)
+    return found.started if found is not None else 0
+
+
+def find(marker: str, ancestor: int | None, since: int = 0) -> dict[int, Found]:
+    """Every living process that carries *marker* or descends from *ancestor*; never us or our ancestors.
+
+    Args:
+        since: no older process is looked into, in clock ticks since boot: on a busy box most are older than any
+            launch, and reading the environment of one that is stuck in the kernel would wait for it.
+    """
     everyone = {found.pid: found for found in map(_look, _pids()) if found is not None}
     spared = _ancestors(os.getpid(), everyone)
     wanted = f"TUNER_RUN_ID={marker}".encode()
@@ -47,7 +58,8 @@ def find(marker: str, ancestor: int | None) -> dict[int, Found]:
         children.setdefault(found.parent, []).append(found.pid)
     ours: set[int] = set()
     todo = list(children.get(ancestor, ())) if ancestor is not None else []
-    todo += [pid for pid in everyone if wanted in _environment(pid)]
+    young = (pid for pid, one in everyone.items() if one.started >= since)
+    todo += [pid for pid in young if wanted in _environment(pid)]
     while todo:
         pid = todo.pop()
         if pid not in ours and pid not in spared:
@@ -60,6 +72,7 @@ def sweep(
     marker: str,
     ancestor: int | None,
     *,
+    since: int = 0,
     first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
     grace_s: float = 5.0,
     reap: Callable[[], None] = lambda: None,
@@ -77,7 +90,7 @@ def sweep(
     signalled: set[tuple[int, int]] = set()
     while True:
         reap()
-        found = find(marker, ancestor)
+        found = find(marker, ancestor, since)
         met.update({(one.pid, one.started): f"{one.pid} {one.command}" for one in found.values()})
         if not found or time.monotonic() >= deadline:
             break
@@ -93,7 +106,7 @@ def sweep(
             killed[one.pid, one.started] = f"{one.pid} {one.command}"
             _send(one, signal.SIGKILL)
         reap()
-        found = find(marker, ancestor)
+        found = find(marker, ancestor, since)
         if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
             time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
     met.update(killed)

@@ -25,12 +25,13 @@ def warnings_told() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def launcher_of(warnings_told: list[tuple[str, str]]) -> Iterator[LaunchersOf]:
-    """Makes launchers of the test worker: ``launcher_of("die", "3", spec=..., settings=...)``."""
+    """Makes launchers of the test worker: ``launcher_of("die", "3", spec={...})``; they settle quickly."""
     made = []
 
     def make(*arguments: str, spec: dict[str, Any] | None = None, **settings: Any) -> SupervisordLauncher:
         command = {"command": (sys.executable, str(WORKER), *arguments), **(spec or {})}
-        how: dict[str, Any] = {"cores": 2, "cpus": None, "run_root": None, "keep_logs": None, **settings}
+        usual = {"cores": 2, "cpus": None, "run_root": None, "keep_logs": None, "settle_s": 0.05}
+        how: dict[str, Any] = {**usual, **settings}
         launcher = SupervisordLauncher(
             ServiceSpec("tested", **command),
             clock=SystemClock(),

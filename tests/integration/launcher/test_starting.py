@@ -60,7 +60,7 @@ def failure(launcher: SupervisordLauncher, layout: Layout = Layout(2, 1)) -> Mea
 def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
     launcher_of: LaunchersOf,
 ) -> None:
-    error = failure(launcher_of("die", "3", "first", "no config:", "file 'x' is missing"))
+    error = failure(launcher_of("die", "3", "first", "no config:", "file 'x' is missing", settle_s=30.0))
 
     assert isinstance(error, MeasurementError)
     assert "of 2x1 died at start: exit status 3; its log ends: " in error.problem
@@ -69,13 +69,13 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_killed_at_start_is_told_with_its_signal(launcher_of: LaunchersOf, number: int) -> None:
-    error = failure(launcher_of("signalled", str(int(number))))
+    error = failure(launcher_of("signalled", str(int(number)), settle_s=30.0))
 
     assert f"terminated by {signal.Signals(number).name}" in error.problem
 
 
 def test_a_worker_that_goes_to_the_background_is_told_to_stay(launcher_of: LaunchersOf) -> None:
-    error = failure(launcher_of("die", "0"))
+    error = failure(launcher_of("die", "0", settle_s=30.0))
 
     assert "exit status 0" in error.problem
     assert error.hint is not None
@@ -83,14 +83,16 @@ def test_a_worker_that_goes_to_the_background_is_told_to_stay(launcher_of: Launc
 
 
 def test_a_worker_that_dies_soon_after_it_was_executed_never_ran(launcher_of: LaunchersOf) -> None:
-    error = failure(launcher_of("late", "0.2", "7"))
+    error = failure(launcher_of("late", "0.2", "7", settle_s=30.0))
 
     assert "exit status 7; its log ends: too late" in error.problem
 
 
 def test_the_dead_worker_is_told_among_living_ones(launcher_of: LaunchersOf) -> None:
     script = "import os, sys, time; sys.exit(9) if os.environ['TUNER_PROCESS'] == '2' else time.sleep(60)"
-    error = failure(launcher_of(spec={"command": (sys.executable, "-c", script)}), Layout(4, 1))
+    error = failure(
+        launcher_of(spec={"command": (sys.executable, "-c", script)}, settle_s=30.0), Layout(4, 1)
+    )
 
     assert "process 3 of 4 of 4x1 died at start: exit status 9" in error.problem
 
@@ -282,7 +284,7 @@ def test_too_few_open_files_are_found_before_supervisord_finds_them(files: int, 
 
 
 def test_logs_are_kept_where_asked(launcher_of: LaunchersOf, tmp_path: Path) -> None:
-    launcher = launcher_of("late", "1.5", "0", keep_logs=tmp_path / "logs")
+    launcher = launcher_of("late", "1.0", "0", keep_logs=tmp_path / "logs")
     with launcher.running(Layout(2, 1), {}) as launch:
         while launch.worker_pids():
             time.sleep(0.01)

@@ -36,10 +36,12 @@ def late(seconds, code):
     sys.exit(int(code))
 
 
-def stubborn():
+def stubborn(folder=None):
     """Ignores everything that can be ignored."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+    if folder is not None:
+        _note(folder, "ready")
     while True:
         time.sleep(60)
 

@@ -1,0 +1,144 @@
+"""What a launch tells of itself while it runs, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.supervised_launch import SupervisedLaunch
+from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.core.layout import Layout
+from tuner.core.window import VoidReason
+
+pytestmark = pytest.mark.integration
+LaunchersOf = Callable[..., SupervisordLauncher]
+
+
+def awaited_problem(launch: SupervisedLaunch, slug: str) -> VoidReason:
+    deadline = time.monotonic() + 30
+    while slug not in {problem.slug for problem in launch.problems()}:
+        assert time.monotonic() < deadline, launch.problems()
+        time.sleep(0.01)
+    return next(problem for problem in launch.problems() if problem.slug == slug)
+
+
+def await_threads(launch: SupervisedLaunch, n_threads: int) -> None:
+    deadline = time.monotonic() + 30
+    while {launch.watch.threads(process) for process in launch.watch.alive()} != {n_threads}:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_layout_as_asked_for_has_no_problems(launcher_of: LaunchersOf) -> None:
+    launcher = launcher_of("wait", "3", spec={"max_extra_threads": 0})
+
+    with launcher.running(Layout(3, 3), {}) as launch:
+        await_threads(launch, 3)
+        assert launch.problems() == ()
+        assert len(launch.worker_pids()) == 3
+        assert len(launch.overhead_pids()) == 2
+        assert not launch.worker_pids() & launch.overhead_pids()
+
+
+@pytest.mark.parametrize(
+    ("threads", "said"), [(1, "has 1 threads, not 2 to 3"), (4, "has 4 threads, not 2 to 3")]
+)
+def test_too_few_or_too_many_threads_are_told(launcher_of: LaunchersOf, threads: int, said: str) -> None:
+    launcher = launcher_of("wait", str(threads), spec={"max_extra_threads": 1})
+
+    with launcher.running(Layout(2, 2), {}) as launch:
+        await_threads(launch, threads)
+        problems = launch.problems()
+
+    assert [problem.slug for problem in problems] == ["wrong-layout"] * 2
+    assert all(problem.detail.endswith(said) for problem in problems)
+
+
+def test_a_wrong_layout_stays_told_when_it_mends(launcher_of: LaunchersOf, tmp_path: Path) -> None:
+    script = (
+        "import os, sys, threading, time\n"
+        "def linger():\n"
+        "    while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+        "extra = threading.Thread(target=linger); extra.start(); extra.join(); time.sleep(60)"
+    )
+    go = tmp_path / "go"
+    command = (sys.executable, "-c", script, str(go))
+    with launcher_of(spec={"command": command, "max_extra_threads": 0}).running(Layout(1, 1), {}) as launch:
+        awaited_problem(launch, "wrong-layout")
+        go.touch()
+        await_threads(launch, 1)
+        problems = launch.problems()
+
+    assert [problem.slug for problem in problems] == ["wrong-layout"]
+
+
+def test_threads_are_not_looked_at_where_the_service_does_not_say(launcher_of: LaunchersOf) -> None:
+    with launcher_of("wait", "1").running(Layout(1, 9), {}) as launch:
+        assert launch.problems() == ()
+
+
+def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: LaunchersOf) -> None:
+    with launcher_of("late", "1.0", "5").running(Layout(1, 1), {}) as launch:
+        problem = awaited_problem(launch, "worker-died")
+        time.sleep(0.05)
+        again = launch.problems()
+
+    assert problem.detail.endswith(" ended: exit status 5; its log ends: too late")
+    assert again == (problem,)
+    assert launch.worker_pids() == frozenset()
+
+
+def test_a_worker_that_is_killed_is_told_with_the_signal_and_never_replaced(launcher_of: LaunchersOf) -> None:
+    with launcher_of("wait").running(Layout(3, 1), {}) as launch:
+        before = launch.worker_pids()
+        os.kill(min(before), signal.SIGKILL)
+        problem = awaited_problem(launch, "worker-died")
+
+        assert "terminated by SIGKILL" in problem.detail
+        assert f"(pid {min(before)})" in problem.detail
+        assert launch.worker_pids() == before - {min(before)}
+
+
+def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:
+    launcher = launcher_of("wait")
+    with launcher.running(Layout(2, 1), {}) as launch:
+        (supervisord,) = launch.overhead_pids() - {launcher.guardian_pid}
+        os.kill(supervisord, signal.SIGKILL)
+        problem = awaited_problem(launch, "launcher-died")
+        awaited_problem(launch, "worker-died")
+
+    assert problem.detail == "supervisord ended while the layout ran"
+    assert launch.overhead_pids() == frozenset({launcher.guardian_pid})
+
+
+def test_a_dead_guardian_is_told_and_the_next_launch_has_another(launcher_of: LaunchersOf) -> None:
+    launcher = launcher_of("wait")
+    with launcher.running(Layout(2, 1), {}) as launch:
+        first = launcher.guardian_pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        problem = awaited_problem(launch, "launcher-died")
+        workers = launch.worker_pids()
+
+    assert problem.detail == "the guardian process ended while the layout ran"
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    with launcher.running(Layout(2, 1), {}) as launch:
+        assert launch.problems() == ()
+        assert launcher.guardian_pid not in {None, first}
+
+
+def test_asking_every_second_is_cheap(launcher_of: LaunchersOf) -> None:
+    with launcher_of("wait", spec={"max_extra_threads": 0}).running(Layout(8, 1), {}) as launch:
+        await_threads(launch, 1)
+        begun_s = time.process_time()
+        for _ in range(100):
+            assert launch.problems() == ()
+        spent_s = time.process_time() - begun_s
+
+    assert spent_s / 100 < 0.005  # 0.1 ms here; a call of supervisord is 3 ms
