@@ -8,7 +8,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = {
     # The shares of an item in 2014: stackwalker about 80 %, Python (with the GIL) 8-10 %, waiting 10-15 %,
     # scaled to about 60 ms.
     "socorro-2014": {
-        "stackwalk_passes": "8",
+        "stackwalk_passes": "110",
         "python_cost_ms": "5",
         "fetch_delay_ms": "4",
         "save_delay_ms": "4",

@@ -98,7 +98,7 @@ class StackwalkCommand:
             ) from error
         for part in self._parts:
             for match in _FIELD.finditer(part):
-                _check_field(match[1] or match[2], template)
+                _check_field(_name(match), template)
         if not self._parts:
             raise InputError("stackwalk_command_line is empty")
 
@@ -114,8 +114,12 @@ class StackwalkCommand:
         return arguments
 
     def _value(self, match: re.Match[str], values: dict[str, str]) -> str:
-        name = match[1] or match[2]
+        name = _name(match)
         return " ".join(self._symbols) if name == "processor_symbols_pathname_list" else values[name]
+
+
+def _name(match: re.Match[str]) -> str:
+    return match[2] if match[1] is None else match[1]
 
 
 def _check_field(name: str, template: str) -> None:
