@@ -153,6 +153,12 @@ def test_a_backend_is_found_by_name_and_brings_its_children(box: RecordedBox, wa
     assert box.warnings == []
 
 
+def test_a_backend_named_together_with_its_child_counts_once(box: RecordedBox) -> None:
+    box.ten_seconds_later()
+    with box.sampler(REDIS_NAME, "redis-rdb-bgsave").watching(box.launch, frozenset()) as watch:
+        assert watch.usage().backend_cpu_s_total == pytest.approx(3.7)
+
+
 def test_a_backend_may_be_named_by_its_pid(box: RecordedBox) -> None:
     with box.sampler("70").watching(box.launch, frozenset()) as watch:
         assert watch.usage().backend_cpu_s_total == pytest.approx(3.0)
@@ -213,12 +219,45 @@ def test_a_child_that_left_its_worker_still_belongs_to_the_service(
     before = watch.usage().service_cpu_s_total
     (box.proc / "51" / "task" / "51" / "children").write_text("")
     box.kill(61)
-    moved = (box.proc / "62" / "stat").read_text().replace(" R 61 ", " R 1 ")
-    (box.proc / "62" / "stat").write_text(moved)
+    orphan = (box.proc / "62" / "stat").read_text().replace(" R 61 ", " R 1 ")
+    (box.proc / "62" / "stat").write_text(orphan)
     worker = (box.proc / "51" / "stat").read_text()
     (box.proc / "51" / "stat").write_text(worker.replace(" 1333 667 0 0 ", " 1333 667 7 3 "))
+    moved = watch.usage().service_cpu_s_total
+    stray = (box.proc / "62" / "stat").read_text()
+    (box.proc / "62" / "stat").write_text(stray.replace(" 3 2 0 0 ", " 103 2 0 0 "))
+    worked = watch.usage().service_cpu_s_total
+    box.kill(62)
+
+    assert moved == pytest.approx(before)
+    assert worked == pytest.approx(before + 1)
+    assert watch.usage().service_cpu_s_total == pytest.approx(before + 1)
+
+
+def test_a_pid_that_was_given_to_a_stranger_is_not_the_services(box: RecordedBox, watch: ProcWatch) -> None:
+    """62 ended and its number came back: the start time tells."""
+    before = watch.usage().service_cpu_s_total
+    (box.proc / "61" / "task" / "61" / "children").write_text("")
+    stranger = (box.proc / "62" / "stat").read_text()
+    stranger = (
+        stranger.replace(" R 61 ", " R 1 ").replace(" 3 2 0 0 ", " 9000 2 0 0 ").replace("999900", "999999")
+    )
+    (box.proc / "62" / "stat").write_text(stranger)
 
     assert watch.usage().service_cpu_s_total == pytest.approx(before)
+
+
+def test_a_worker_that_waits_to_be_reaped_still_counts_but_is_not_alive(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    before = watch.usage().service_cpu_s_total
+    box.launch.workers = frozenset({50})
+    ended = (box.proc / "51" / "stat").read_text()
+    (box.proc / "51" / "stat").write_text(ended.replace(") R 40 ", ") Z 40 ").replace(" 1333 ", " 1433 "))
+    after = watch.usage()
+
+    assert after.service_cpu_s_total == pytest.approx(before + 1)
+    assert (after.n_processes, after.n_threads) == (1, 3)
 
 
 def test_pressure_is_none_where_the_kernel_does_not_tell(watch: ProcWatch) -> None:

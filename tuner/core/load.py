@@ -14,30 +14,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, variance
-from typing import NamedTuple
 
+from tuner.core.interval import Estimate
+from tuner.core.quantiles import student_t_quantile
 from tuner.core.window import Sample
 
 STEP_S = 5.004  #: 5 s and a jiffy, with 250 of them to a second; 5.01 with 100, 5.001 with 1000
 DECAY = 1884 / 2048
 SAFE_S = 1.9  #: from the middle of a step; samples a second apart show its ends to 0.5 s
-FEWEST_LOOKS = 4  #: fewer say nothing of how much they scatter
 _PRINT_ERROR = 0.01 / sqrt(12)  #: standard deviation of rounding to two decimals
 _PHASES = 50  #: candidates for the moment of the update, 0.1 s apart
-_Z = 1.96
 
 
-class ActiveEstimate(NamedTuple):
-    """Mean number of active tasks, with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-    n_looks: int  #: of the kernel, within the samples
-
-
-def mean_active_from_load1(samples: Sequence[Sample]) -> ActiveEstimate | None:
-    """Estimate the mean active count of a window from the load1 of its samples.
+def mean_active_from_load1(samples: Sequence[Sample]) -> Estimate:
+    """Estimate the mean active count of a window from the load1 of its samples, with a 95 % interval.
 
     The interval covers the printing (two decimals at both ends) and that the kernel looks only every 5 s.
     It takes the looks as independent: where the active count swings slower than that, the interval is too
@@ -47,18 +37,21 @@ def mean_active_from_load1(samples: Sequence[Sample]) -> ActiveEstimate | None:
         samples: one a second, in time order.
 
     Returns:
-        None when the samples hold fewer than 4 looks of the kernel (about 25 s).
+        No interval when the samples hold only one look of the kernel, no mean when they hold none (under 10
+        s).
     """
     looks = active_at_looks(samples)
     n = len(looks)
-    if n < FEWEST_LOOKS:
-        return None
-    mean = fmean(looks)
+    if n == 0:
+        return Estimate(None)
+    mean = max(0.0, fmean(looks))  # what two decimals leave may be less than nothing
+    if n == 1:
+        return Estimate(mean)
     of_one_look = _PRINT_ERROR * sqrt(1 + DECAY**2) / (1 - DECAY)
     of_the_ends = _PRINT_ERROR * sqrt(2) / (1 - DECAY) / n
     scatter = sqrt(max(0.0, variance(looks) - of_one_look**2) / n)
-    margin = _student_t(n - 1) * sqrt(scatter**2 + of_the_ends**2)
-    return ActiveEstimate(mean, max(0.0, mean - margin), mean + margin, n)
+    margin = student_t_quantile(0.975, n - 1) * sqrt(scatter**2 + of_the_ends**2)
+    return Estimate(mean, max(0.0, mean - margin), mean + margin)
 
 
 def active_at_looks(samples: Sequence[Sample]) -> list[float]:
@@ -108,10 +101,3 @@ def _phase_s(samples: Sequence[Sample]) -> float:
     turned = [(worst + number) % _PHASES for number in range(_PHASES)]
     good = [number for number in turned if scores[number] == best]
     return candidates[good[len(good) // 2]]
-
-
-def _student_t(degrees: int) -> float:
-    """The 97.5 % quantile, by Cornish-Fisher; from 3 degrees of freedom on within 4 %."""
-    first = (_Z**3 + _Z) / 4
-    second = (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
-    return _Z + first / degrees + second / degrees**2

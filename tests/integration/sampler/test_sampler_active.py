@@ -87,7 +87,9 @@ def test_the_count_agrees_with_what_the_kernel_averages(start: Start, wait_until
     counts = [float(sample.n_active) for sample in samples if sample.n_active is not None]
     kernel = mean_active_from_load1(samples)
 
-    assert kernel is not None
+    assert kernel.mean is not None
+    assert kernel.low is not None
+    assert kernel.high is not None
     of_the_kernel = (kernel.high - kernel.low) / 2
     of_ours = (
         2 * stdev(counts) / (len(counts) / 5) ** 0.5
