@@ -94,7 +94,9 @@ class RedisQueue:
                     return self._call_once(command)
                 except (LostError, ReplyError) as error:
                     self._give_up_unless_temporary(error)
-                    if self._stop is not None and self._stop.wait(delay_s):
+                    if self._stop is None:
+                        time.sleep(delay_s)
+                    elif self._stop.wait(delay_s):
                         break
             try:
                 return self._call_once(command)

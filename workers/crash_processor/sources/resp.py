@@ -68,13 +68,7 @@ class Connection:
 
     def __init__(self, address: Address, name: str) -> None:
         try:
-            if isinstance(address.target, str):
-                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                self._socket.settimeout(_TIMEOUT_S)
-                self._socket.connect(address.target)
-            else:
-                self._socket = socket.create_connection(address.target, timeout=_TIMEOUT_S)
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = _connected(address.target)
         except OSError as error:
             raise LostError(error.strerror or str(error)) from error
         self._replies: BinaryIO = self._socket.makefile("rb")
@@ -124,3 +118,18 @@ class Connection:
         if len(content) < n + 2:
             raise LostError("connection closed")
         return content[:-2].decode("utf-8", "replace")
+
+
+def _connected(target: str | tuple[str, int]) -> socket.socket:
+    if not isinstance(target, str):
+        connected = socket.create_connection(target, timeout=_TIMEOUT_S)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connected.settimeout(_TIMEOUT_S)
+        connected.connect(target)
+    except BaseException:
+        connected.close()
+        raise
+    return connected

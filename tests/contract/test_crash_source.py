@@ -1,0 +1,432 @@
+"""One promise, two crash sources: no item is lost, each is done once."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner_workers.crash_processor.errors import InputError, SourceLostError
+from tuner_workers.crash_processor.fill import enqueue_files
+from tuner_workers.crash_processor.sources import CrashSource
+from tuner_workers.crash_processor.sources import redis as redis_source
+from tuner_workers.crash_processor.sources.fs import FileSystemCrashSource
+from tuner_workers.crash_processor.sources.redis import RedisCrashSource, RedisQueue
+from tuner_workers.crash_processor.spool import make_spool, spool_status
+
+LONG_S = 30.0
+
+
+class Bed:
+    """A queue, the sources that take from it, and a look from outside."""
+
+    def fill(self, crash_ids: list[str]) -> int:
+        raise NotImplementedError
+
+    def source(self, **how: Any) -> CrashSource:
+        raise NotImplementedError
+
+    def die(self, source: Any) -> None:
+        """What the end of a process does to its source: nothing is put back."""
+        raise NotImplementedError
+
+    def status(self) -> dict[str, int]:
+        raise NotImplementedError
+
+    def why_dead(self, crash_id: str) -> str:
+        raise NotImplementedError
+
+
+class FileBed(Bed):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        make_spool(root)
+
+    def fill(self, crash_ids: list[str]) -> int:
+        return enqueue_files(self.root)(crash_ids)
+
+    def source(self, **how: Any) -> CrashSource:
+        return FileSystemCrashSource(self.root, **how)
+
+    def die(self, source: Any) -> None:
+        os.close(source._presence._lock_fd)
+
+    def status(self) -> dict[str, int]:
+        return spool_status(self.root)
+
+    def why_dead(self, crash_id: str) -> str:
+        return (self.root / "dead" / crash_id).read_text()
+
+
+class RedisBed(Bed):
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.queue = RedisQueue(url, "test")
+        self.queues = [self.queue]
+
+    def fill(self, crash_ids: list[str]) -> int:
+        return self.queue.fill(crash_ids)
+
+    def source(self, **how: Any) -> CrashSource:
+        self.queues.append(RedisQueue(self.url, "test"))
+        return RedisCrashSource(self.queues[-1], **how)
+
+    def die(self, source: Any) -> None:
+        source._queue.close()
+
+    def status(self) -> dict[str, int]:
+        return self.queue.status()
+
+    def why_dead(self, crash_id: str) -> str:
+        return str(self.queue.call("HGET", "test:dead", crash_id))
+
+
+class RedisServer:
+    """A Redis of our own: a unix socket in a temporary folder, nothing kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"unix://{folder}/redis"
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", "redis", "--save", "", "--appendonly", "no"],
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+        )
+        deadline_s = time.monotonic() + LONG_S
+        while True:
+            queue = RedisQueue(self.url, "test")
+            try:
+                queue.call("PING")
+            except SourceLostError:
+                assert time.monotonic() < deadline_s, "redis-server did not start"
+                time.sleep(0.01)
+            else:
+                return
+            finally:
+                queue.close()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    if shutil.which("redis-server") is None:
+        if os.environ.get("CI"):
+            pytest.fail("redis-server is not installed, and CI must test with it")
+        pytest.skip("redis-server is not installed")
+    with tempfile.TemporaryDirectory(prefix="rd-") as folder:
+        server = RedisServer(Path(folder))
+        yield server
+        server.stop()
+
+
+@pytest.fixture(params=["fs", pytest.param("redis", marks=pytest.mark.integration)])
+def bed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
+    if request.param == "fs":
+        yield FileBed(tmp_path)
+        return
+    monkeypatch.setattr(redis_source, "_SETTLING_S", 0)  # this server is young all the time
+    bed = RedisBed(request.getfixturevalue("redis_server").url)
+    yield bed
+    for queue in bed.queues:
+        queue.close()
+
+
+def _take(source: CrashSource) -> tuple[str, Any]:
+    taken = source.new_crashes()
+    assert taken is not None
+    return taken
+
+
+def test_what_is_filled_can_be_taken_once(bed: Bed) -> None:
+    bed.fill(["a", "b", "c"])
+    source = bed.source()
+
+    assert {_take(source)[0], _take(source)[0], _take(source)[0]} == {"a", "b", "c"}
+    assert source.new_crashes() is None
+    source.close()
+
+
+def test_filling_again_adds_nothing_wherever_the_item_stands(bed: Bed) -> None:
+    ids = ["new", "taken", "done", "dead", "tried"]
+    assert bed.fill(ids[1:]) == 4
+    source = bed.source()
+    receipts = dict(_take(source) for _ in range(4))
+    source.ack(receipts["done"])
+    source.reject(receipts["dead"], "no good")
+    source.retry(receipts["tried"], "once")
+
+    assert bed.fill(ids) == 1
+    assert bed.fill(ids) == 0
+    source.close()
+
+
+def test_an_acknowledged_item_is_done_and_never_comes_again(bed: Bed) -> None:
+    bed.fill(["a"])
+    source = bed.source()
+
+    assert source.ack(_take(source)[1])
+    assert source.new_crashes() is None
+    assert (bed.status()["done"], bed.status()["cur"]) == (1, 0)
+    source.close()
+
+
+def test_an_endless_source_offers_what_was_acknowledged_again(bed: Bed) -> None:
+    bed.fill(["a"])
+    source = bed.source(endless=True)
+
+    for _ in range(3):
+        crash_id, receipt = _take(source)
+        assert crash_id == "a"
+        assert source.ack(receipt)
+    assert (bed.status()["new"], bed.status()["done"]) == (1, 0)
+    source.close()
+
+
+def test_a_released_item_can_be_taken_by_another_at_once(bed: Bed) -> None:
+    bed.fill(["a"])
+    first, second = bed.source(), bed.source()
+    first.release(_take(first)[1])
+
+    assert _take(second)[0] == "a"
+    first.close()
+    second.close()
+
+
+def test_an_item_that_fails_too_often_is_a_dead_letter_with_the_reason(bed: Bed) -> None:
+    bed.fill(["a"])
+    source = bed.source(max_attempts=3)
+
+    assert [source.retry(_take(source)[1], "disk full") for _ in range(3)] == [False, False, True]
+    assert source.new_crashes() is None
+    assert bed.status()["dead"] == 1
+    assert bed.why_dead("a").strip() == "disk full (3 attempts)"
+    source.close()
+
+
+def test_success_forgets_failed_attempts(bed: Bed) -> None:
+    bed.fill(["a"])
+    source = bed.source(endless=True, max_attempts=2)
+    for _ in range(4):
+        assert not source.retry(_take(source)[1], "once")
+        assert source.ack(_take(source)[1])
+
+    assert bed.status()["dead"] == 0
+    source.close()
+
+
+def test_attempts_are_counted_over_processes(bed: Bed) -> None:
+    bed.fill(["a"])
+    for expected in (False, True):
+        source = bed.source(max_attempts=2)
+        assert source.retry(_take(source)[1], "no") is expected
+        source.close()
+
+
+def test_a_rejected_item_is_dead_at_once(bed: Bed) -> None:
+    bed.fill(["a"])
+    source = bed.source()
+    source.reject(_take(source)[1], "no raw crash")
+
+    assert (bed.status()["dead"], bed.status()["new"], bed.status()["cur"]) == (1, 0, 0)
+    assert bed.why_dead("a").strip() == "no raw crash"
+    source.close()
+
+
+def test_depth_counts_what_nobody_has_taken(bed: Bed) -> None:
+    bed.fill(["a", "b", "c"])
+    source = bed.source()
+    _take(source)
+
+    assert source.depth() == 2
+    source.close()
+
+
+def test_closing_puts_back_what_was_held(bed: Bed) -> None:
+    bed.fill(["a", "b"])
+    source = bed.source()
+    _take(source)
+    source.close()
+
+    assert (bed.status()["new"], bed.status()["cur"]) == (2, 0)
+
+
+def test_what_a_dead_process_held_comes_back(bed: Bed) -> None:
+    bed.fill(["a", "b"])
+    dead = bed.source()
+    _take(dead)
+    _take(dead)
+    bed.die(dead)
+
+    heir = bed.source()
+    assert {_take(heir)[0], _take(heir)[0]} == {"a", "b"}
+    assert bed.status()["cur"] == 2
+    heir.close()
+
+
+def test_a_living_process_keeps_what_it_holds(bed: Bed) -> None:
+    bed.fill(["a"])
+    owner = bed.source()
+    _, receipt = _take(owner)
+    other = bed.source()
+
+    assert other.new_crashes() is None
+    assert owner.ack(receipt)
+    owner.close()
+    other.close()
+
+
+def test_who_was_taken_for_dead_cannot_finish_what_others_have(bed: Bed) -> None:
+    bed.fill(["a"])
+    slow = bed.source()
+    _, receipt = _take(slow)
+    bed.die(slow)
+    heir = bed.source()
+    _, heirs_receipt = _take(heir)
+
+    assert not slow.ack(receipt)
+    slow.release(receipt)
+    assert not slow.retry(receipt, "late")
+    assert bed.status()["new"] == 0
+    assert heir.ack(heirs_receipt)
+    assert bed.status()["done"] == 1
+    heir.close()
+
+
+def test_many_threads_of_many_sources_do_each_item_once(bed: Bed) -> None:
+    ids = [f"id{n}" for n in range(300)]
+    bed.fill(ids)
+    sources = [bed.source() for _ in range(4)]
+    finished: list[str] = []
+
+    def work(source: CrashSource, seed: int) -> None:
+        noise = random.Random(seed)
+        while (taken := source.new_crashes()) is not None:
+            if noise.random() < 0.1:
+                source.release(taken[1])
+            elif source.ack(taken[1]):
+                finished.append(taken[0])
+
+    threads = [threading.Thread(target=work, args=(source, n)) for n, source in enumerate(sources)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG_S)
+    for source in sources:  # one may have released the last item after the others had gone
+        work(source, 99)
+        source.close()
+
+    assert sorted(finished) == sorted(ids)
+    assert bed.status()["done"] == len(ids)
+
+
+def test_a_lock_and_not_a_pid_says_who_is_alive(tmp_path: Path) -> None:
+    bed = FileBed(tmp_path)
+    bed.fill(["a"])
+    dead = FileSystemCrashSource(tmp_path)
+    _take(dead)
+    bed.die(dead)  # its folder names our own pid and start time, and we live
+
+    assert dead._presence.folder.name.split(".")[-2] == str(os.getpid())
+    heir = FileSystemCrashSource(tmp_path)
+    assert _take(heir)[0] == "a"
+    heir.close()
+
+
+@pytest.mark.integration
+def test_a_source_comes_back_to_a_redis_that_was_away(redis_server: RedisServer) -> None:
+    queue = RedisQueue(redis_server.url, "test", delays_s=[0.05] * 400)
+    source = RedisCrashSource(queue)
+    redis_server.stop()
+    restart = threading.Timer(0.3, redis_server.start)
+    restart.start()
+
+    assert source.new_crashes() is None
+    restart.join()
+    queue.fill(["a"])
+    assert source.ack(_take(source)[1])
+    source.close()
+
+
+@pytest.mark.integration
+def test_a_redis_that_stays_away_ends_the_source_with_its_address(redis_server: RedisServer) -> None:
+    source = RedisCrashSource(RedisQueue(redis_server.url, "test", delays_s=[0.01]))
+    redis_server.stop()
+
+    with pytest.raises(SourceLostError, match=r"Redis at .*/redis does not answer"):
+        source.new_crashes()
+
+
+@pytest.mark.integration
+def test_an_item_taken_without_our_hearing_of_it_is_put_back(redis_server: RedisServer) -> None:
+    queue = RedisQueue(redis_server.url, "test", delays_s=[0.01])
+    queue.fill(["kept", "lost"])
+    source = RedisCrashSource(queue)
+    assert _take(source)[0] == "kept"
+    queue.call("LMOVE", "test:new", f"test:cur:{queue.worker}", "RIGHT", "LEFT")  # as if the answer was lost
+    queue.close()
+
+    assert source.new_crashes() is None
+    assert _take(source)[0] == "lost"
+    assert queue.status()["cur"] == 2
+    source.close()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("settings", "kind", "problem"),
+    [
+        (("requirepass", "secret"), InputError, "refused: NOAUTH"),
+        (("maxmemory", "1"), SourceLostError, "does not answer: OOM"),
+    ],
+)
+def test_a_redis_that_refuses_is_told_apart_from_one_that_may_recover(
+    redis_server: RedisServer, settings: tuple[str, str], kind: type[Exception], problem: str
+) -> None:
+    filler = RedisQueue(redis_server.url, "test")
+    filler.fill(["a"])
+    filler.call("CONFIG", "SET", *settings)
+    queue = RedisQueue(redis_server.url, "test", delays_s=[0.01])
+
+    with pytest.raises(kind, match=problem):
+        RedisCrashSource(queue).new_crashes()
+    filler.close()
+    queue.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost", "redis://localhost:99999", "unix://", "redis://localhost/x", "localhost:6379"]
+)
+def test_a_url_that_is_none_of_redis_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="--redis-url"):
+        RedisQueue(url, "test")
+
+
+def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a spool"):
+        FileSystemCrashSource(tmp_path)
+
+
+def test_a_folder_left_half_made_is_removed_only_when_it_is_old(tmp_path: Path) -> None:
+    FileBed(tmp_path)
+    young, old = tmp_path / "cur" / ".starting-young", tmp_path / "cur" / ".starting-old"
+    young.mkdir()
+    old.mkdir()
+    os.utime(old, (1, 1))
+    FileSystemCrashSource(tmp_path).close()
+
+    assert (young.exists(), old.exists()) == (True, False)
