@@ -19,7 +19,7 @@ from tuner_workers.crash_processor.synthetic.minidump import (
     write_minidump,
 )
 
-from .conftest import LIB, STACK, Walker, frame_line, scene_module
+from .conftest import LIB, STACK, Walker, frame_line, scene_module, write_symbols
 
 pytestmark = pytest.mark.integration
 
@@ -221,25 +221,38 @@ def test_the_main_module_is_the_first(walker: Walker) -> None:
     assert walker.json(write_minidump(dump_of(thread(1))))["main_module"] == 0
 
 
-def test_an_x86_dump_is_walked_or_refused_in_words(our_walker: Walker) -> None:
+X86_STACK = 0xBF00_0000
+X86_REGISTERS = {"ebx": 164, "ebp": 180, "eip": 184, "esp": 196}  #: offsets in the 716 bytes of the context
+
+
+def x86_dump(words: list[int], **registers: int) -> bytes:
     context = bytearray(716)
     struct.pack_into("<I", context, 0, 0x1007F)
-    struct.pack_into("<II", context, 180, STACK & 0xFFFF_F000 | 0x10, LIB + 0x10)  # ebp, eip
-    dump = Dump(
-        System(minidump.WINDOWS, minidump.X86),
-        [Thread(1, Memory(0x10000, bytes(64)), bytes(context))],
-        [scene_module("lib", LIB)],
-    )
-    path = our_walker.folder / "x86.dmp"
-    path.write_bytes(write_minidump(dump))
+    for name, value in {"esp": X86_STACK, **registers}.items():
+        struct.pack_into("<I", context, X86_REGISTERS[name], value)
+    stack = Memory(X86_STACK, struct.pack(f"<{len(words)}I", *words))
+    system = System(minidump.LINUX, minidump.X86)
+    return write_minidump(Dump(system, [Thread(1, stack, bytes(context))], [scene_module("lib", LIB)]))
 
-    done = our_walker.run(path)
 
-    if done.returncode:
-        assert done.returncode == 1
-        assert b"ERROR" in done.stderr
-        assert b"x86" in done.stderr
-    else:
-        answer = our_walker.json(path)
-        assert answer["system_info"]["cpu_arch"] == "x86"
-        assert [entry["thread_id"] for entry in answer["threads"]] == [1]
+def test_an_x86_dump_is_walked_by_frame_pointer_and_by_scanning(walker: Walker) -> None:
+    words = [7, X86_STACK + 16, FOUND, 7, 0, 0, 7, FOUND + 1, 0]
+
+    answer = walker.json(x86_dump(words, eip=LIB + 0x10, ebp=X86_STACK + 4))
+
+    assert answer["system_info"]["cpu_arch"] == "x86"
+    assert frames(answer) == ["context lib+0x10 ?", "frame_pointer lib+0x14f ?"]
+    words[1] = 7
+    assert frames(walker.json(x86_dump(words, eip=LIB + 0x10, ebp=0)))[1:] == [
+        "scan lib+0x14f ?",
+        "scan lib+0x150 ?",
+    ]
+
+
+def test_an_x86_dump_is_walked_by_cfi(walker: Walker) -> None:
+    rules = "STACK CFI INIT 0 1000 .cfa: $esp 12 + .ra: .cfa -4 + ^ $ebx: .cfa -8 + ^\n"
+    write_symbols(walker.folder, "lib", f"FUNC 0 1000 0 f\n{rules}")
+
+    answer = walker.json(x86_dump([1, 2, FOUND, 1, 2, FOUND + 1, 1, 2, 0], eip=LIB + 0x10), walker.folder)
+
+    assert frames(answer) == ["context lib+0x10 f", "cfi lib+0x14f f", "cfi lib+0x150 f"]

@@ -28,7 +28,7 @@ AMD64 = [
     "simple-crashpad",
     "tiny-exe-with-cet-xsave",
 ]
-X86 = ["ascii_read_av", "null_write_av"]
+X86 = ["ascii_read_av", "null_write_av"]  # no symbols here, hence no STACK WIN, which we do not read
 UNREADABLE = ["invalid-range", "microdump-arm64"]
 FRAME_KEYS = ("module", "module_offset", "function", "file", "trust", "offset", "frame")
 MODULE_KEYS = ("filename", "base_addr", "end_addr", "debug_file", "debug_id")
@@ -65,7 +65,7 @@ def what_matters(answer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", AMD64)
+@pytest.mark.parametrize("name", [*AMD64, *X86])
 @pytest.mark.parametrize("folder", ["expected", "expected-nosym"])
 def test_a_real_dump_gives_the_references_answer(
     real_dumps: Path, walker: Walker, assert_contains: Callable[[Any, Any], None], name: str, folder: str
@@ -76,17 +76,6 @@ def test_a_real_dump_gives_the_references_answer(
     answer = walker.json(real_dumps / "dumps" / f"{name}.dmp", *stores)
 
     assert_contains(what_matters(reference), answer)
-
-
-@pytest.mark.parametrize("name", X86)
-def test_an_x86_dump_names_its_crash_even_where_frames_need_stack_win(
-    real_dumps: Path, our_walker: Walker, assert_contains: Callable[[Any, Any], None], name: str
-) -> None:
-    reference = what_matters(json.loads((real_dumps / "expected" / f"{name}.json").read_text()))
-    for thread in reference["threads"]:  # how far the walk gets is not promised
-        del thread["frame_count"], thread["frames"]
-
-    assert_contains(reference, our_walker.json(real_dumps / "dumps" / f"{name}.dmp", real_dumps / "symbols"))
 
 
 @pytest.mark.parametrize("name", UNREADABLE)

@@ -167,6 +167,53 @@ def test_a_file_that_was_declared_last_is_known(walker: Walker) -> None:
     assert innermost(walker, 0x1010, "FUNC 1000 100 0 f\n1000 100 3 12\nFILE 12 late.c\n")[2] == "late.c"
 
 
+INLINED = """\
+FILE 0 outer.c
+FILE 1 middle.h
+FILE 2 inner.h
+INLINE_ORIGIN 0 middle()
+INLINE_ORIGIN 1 inner()
+FUNC 1000 100 0 outer
+INLINE 0 11 0 0 1010 40 1080 10
+INLINE 1 22 1 1 1020 10
+1000 10 1 0
+1010 10 21 1
+1020 10 31 2
+1030 d0 2 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("offset", "line", "inlined"),
+    [
+        (0x1000, 1, None),
+        (0x1010, 11, [("middle()", "middle.h", 21)]),
+        (0x1025, 11, [("inner()", "inner.h", 31), ("middle()", "middle.h", 22)]),
+        (0x1080, 11, [("middle()", "outer.c", 2)]),
+        (0x10F0, 2, None),
+    ],
+)
+def test_inlined_calls_are_listed_innermost_first(
+    walker: Walker, offset: int, line: int, inlined: list[tuple[str, str, int]] | None
+) -> None:
+    write_symbols(walker.folder, "app", INLINED)
+
+    answer = walker.json(Scene([0], {"rip": APP + offset}).dump(), walker.folder)
+
+    frame = answer["threads"][0]["frames"][0]
+    assert (frame["function"], frame["file"], frame["line"]) == ("outer", "outer.c", line)
+    found = frame["inlines"] and [(one["function"], one["file"], one["line"]) for one in frame["inlines"]]
+    assert found == inlined
+
+
+@pytest.mark.parametrize("record", ["FUNC 1000 100 0 ", "PUBLIC 1000 0 "])
+def test_a_nameless_function_is_no_reason_to_believe_a_word(walker: Walker, record: str) -> None:
+    assert innermost(walker, 0x1010, f"{record}\n")[0] == ""
+
+    words = Scene([7, APP + 0x1051, 0], {"rip": LIB})
+    assert walker.json(words.dump(), walker.folder / "symbols")["threads"][0]["frame_count"] == 1
+
+
 def function_with(walker: Walker, module: LoadedModule, *stores: Path) -> str | None:
     dump = Dump(
         System(),
