@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,21 +71,21 @@ def tuner(tmp_path: Path) -> Tuner:
 
 
 @pytest.fixture(scope="session")
-def readable_python(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]:
+def readable_python() -> Iterator[tuple[str, dict[str, str]]]:
     """A Python that any user can run with all that tuner needs, and its environment: ours, or a copy.
 
-    A root's own Python often lies in a folder that only root may enter.
+    A root's own Python often lies in a folder that only root may enter. The copy is not below pytest's
+    folder: each run of pytest closes that to others again.
     """
     if os.geteuid() != 0 or not _why_not(sys.executable, {}):
-        return sys.executable, {}
-    home = tmp_path_factory.mktemp("python")
-    for folder in (home, *home.parents):
-        if (
-            folder != Path("/")
-            and folder.stat().st_mode & 0o005 != 0o005
-            and folder.stat().st_uid == os.getuid()
-        ):
-            folder.chmod(folder.stat().st_mode | 0o055)
+        yield sys.executable, {}
+        return
+    with tempfile.TemporaryDirectory(prefix="tn-python-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield _copied_python(Path(name))
+
+
+def _copied_python(home: Path) -> tuple[str, dict[str, str]]:
     library = Path(sysconfig.get_path("stdlib"))
     shutil.copytree(library, home / "lib" / library.name, ignore=_NOT_NEEDED, symlinks=True)
     for shared in Path(sys.base_prefix, "lib").glob("libpython*"):
@@ -126,8 +127,6 @@ def ordinary(tmp_path: Path, readable_python: tuple[str, dict[str, str]]) -> Ite
     if os.geteuid() != 0:
         yield Tuner((program, "-c", "from tuner.cli import main; main()"), tmp_path)
         return
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
         folder = Path(name)
         entry = pwd.getpwnam(_NOBODY)

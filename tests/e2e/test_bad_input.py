@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import sqlite3
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tuner.bootstrap import new_store, planned
+from tuner.config.load import Given, load_settings
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord
+from tuner.core.window import Reading, Sample, Usage, Window
 
 pytestmark = pytest.mark.integration
 
@@ -144,3 +153,99 @@ def test_an_ordinary_user_cannot_run_a_service_as_somebody_else(ordinary) -> Non
     config.write_text("service: {user: root}\n")
 
     is_told(ordinary("grid", "s.yaml"), "s.yaml:1:17: service.user: only root can run a service as root")
+
+
+@pytest.fixture
+def study_file(tuner) -> Path:
+    """A finished study of one window, kept as tuner keeps it."""
+    options = {"layouts": "1x1", "window": "1s", "repeats": "1"}
+    settings = load_settings(
+        None, {("study", name): Given(f"--{name}", text) for name, text in options.items()}
+    )
+    file = tuner.folder / "crash-processor.tuner.db"
+    layout = Layout(1, 1)
+    samples = (Sample(0.0, 0, 0, 1.0, 1.0, 1.0, 1), Sample(1.0, 5, 0, 1.0, 1.0, 1.0, 1))
+    usage = [
+        Usage(at_s, at_s, at_s, 0, 0, at_s, 0, 0, 1 << 20, 1, 1, None, None, None) for at_s in (0.0, 1.0)
+    ]
+    readings = (Reading(0.0, 0, 0), Reading(1.0, 5, 0))
+    with new_store(file, planned(settings)) as store:
+        launch_id = store.add_launch(LaunchRecord(0, 0, 1, layout, "box", 0.0, 1.0, 1.0, True, None, 9.0))
+        store.add_window(launch_id, Window(layout, 0, 1, 1.0, 1.0, 5, 0, samples, tuple(usage), readings))
+    return file
+
+
+def test_a_study_of_a_newer_version_is_told(tuner, study_file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(study_file)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+    for command in (("rank",), ("export",), ("grid", "--resume")):
+        is_told(tuner(*command, study_file), "has schema version 99")
+
+
+def test_a_runbook_with_one_mark_only_is_told_and_left_alone(tuner, study_file: Path) -> None:
+    runbook = tuner.folder / "RUNBOOK.md"
+    assert tuner("export", study_file, "--into", runbook).returncode == 0
+    lines = [line for line in runbook.read_text().splitlines() if not line.endswith(" end -->")]
+    runbook.write_text("\n".join(lines) + "\n")
+
+    is_told(tuner("export", study_file, "--into", runbook), "RUNBOOK.md", "mark")
+
+    assert runbook.read_text() == "\n".join(lines) + "\n"
+
+
+def test_resume_takes_no_options_that_would_change_the_study(tuner, study_file: Path) -> None:
+    is_told(tuner("grid", "--resume", study_file, "--window", "1s"), "--window cannot change that")
+    is_told(tuner("grid", "other.yaml", "--resume", study_file), "cannot read the config other.yaml")
+
+
+def test_a_finished_study_resumed_measures_nothing_more(tuner, study_file: Path) -> None:
+    done = tuner("grid", "--resume", study_file)
+
+    assert done.returncode == 0, done.stderr
+    assert "items/10 min" not in done.stderr  # no window was taken
+    assert "1x1" in done.stdout
+
+
+def test_an_ordinary_user_cannot_go_on_with_a_study_that_is_read_only(
+    ordinary, tuner, study_file: Path
+) -> None:
+    theirs = ordinary.folder / "s.tuner.db"
+    shutil.copy2(study_file, theirs)
+    theirs.chmod(0o444)
+
+    is_told(ordinary("grid", "--resume", "s.tuner.db"), "cannot write s.tuner.db", "Permission denied")
+
+    assert ordinary("rank", "s.tuner.db").returncode == 0  # reading needs no right to write
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_a_study(tuner) -> None:
+    """A limit on file sizes stands for the disk: a write fails likewise, and no root is needed."""
+    config = script(tuner.folder, "[sleep, 60]")
+
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 8; exec "$0" "$@"', *tuner.program, "grid", config],
+        cwd=tuner.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    is_told(done, "cannot write worker.tuner.db", "File too large")
+    assert list(tuner.folder.glob("*.db*")) == []
+
+
+def test_without_a_stackwalker_the_worker_says_so_and_tuner_passes_it_on(tuner) -> None:
+    config = tuner.folder / "s.yaml"
+    config.write_text(
+        "service: {options: {minidump_stackwalk_pathname: /no/such/stackwalker}}\n"
+        "study: {layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, warm_cache: no, max_attempts: 1}\n"
+    )
+
+    done = tuner("grid", config)
+
+    assert done.returncode == 3, done.stderr
+    assert "/no/such/stackwalker" in done.stderr
+    assert "Traceback" not in done.stderr
