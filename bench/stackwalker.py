@@ -33,7 +33,9 @@ def write_symbols(path: Path, size: int) -> list[int]:
     """Write a symbol file of *size* bytes: functions with lines and CFI; return the functions' addresses."""
     draw = random.Random(7)
     files = [f"FILE {i} /build/src/component_{i % 20}/source_{i}.cc" for i in range(400)]
-    functions, rules, addresses = [], [], []
+    functions: list[str] = []
+    rules: list[str] = []
+    addresses: list[int] = []
     at, written = 0x1000, sum(len(line) + 1 for line in files)
     while written < size:
         n_lines, length = draw.randint(4, 60), 0

@@ -1,7 +1,5 @@
 #include "symbols.h"
 
-#include "symbol_text.h"
-
 // Deeper than compilers inline, and what a call costs in work: its frame line is looked up, kept and printed.
 enum { MAX_INLINE_DEPTH = 256, WORK_PER_INLINE = 256 };
 
@@ -43,11 +41,6 @@ void symbols_free(struct symbols *symbols)
     }
 }
 
-static struct cursor cursor_at(const struct symbols *symbols, uint64_t offset)
-{
-    return (struct cursor){symbols->text.data + offset, symbols->text.data + symbols->text.size};
-}
-
 static bool read_name(struct cursor line, const char *word, unsigned n_numbers, struct slice *name)
 {
     uint64_t number;
@@ -65,12 +58,12 @@ static bool public_function(const struct symbols *symbols, uint64_t address, str
     if (!found) return false;
     const struct range *before = ranges_floor(&symbols->index.functions, address);
     if (before && found->start <= before->start) return false;
-    if (!read_name(cursor_at(symbols, found->value), "PUBLIC", 2, &function->name)) return false;
+    if (!read_name(symbols_cursor(symbols, found->value), "PUBLIC", 2, &function->name)) return false;
     for (const struct range *other = found; other > symbols->index.publics.items && other[-1].start == found->start;) {
         other--;
         struct slice name;
         if (!budget_work(symbols->budget, 64)) return false;
-        if (!read_name(cursor_at(symbols, other->value), "PUBLIC", 2, &name)) return false;
+        if (!read_name(symbols_cursor(symbols, other->value), "PUBLIC", 2, &name)) return false;
         if (compare_slices(name, function->name) > 0) function->name = name;
     }
     function->address = found->start;
@@ -82,7 +75,7 @@ bool symbols_function(const struct symbols *symbols, uint64_t address, struct fu
 {
     const struct range *found = ranges_find(&symbols->index.functions, address);
     if (!found) return public_function(symbols, address, function);
-    if (!read_name(cursor_at(symbols, found->value), "FUNC", 3, &function->name)) return false;
+    if (!read_name(symbols_cursor(symbols, found->value), "FUNC", 3, &function->name)) return false;
     function->address = found->start;
     function->offset = found->value;
     function->has_body = true;
@@ -185,7 +178,7 @@ static struct body *body_of(struct symbols *symbols, const struct function *func
     body->offset = function->offset;
     body->next = *bucket;
     *bucket = body;
-    struct cursor at = cursor_at(symbols, function->offset);
+    struct cursor at = symbols_cursor(symbols, function->offset);
     struct slice rest;
     if (take_rest(&at, &rest)) {
         while (take_body_line(&at, body, symbols->budget)) {}
@@ -216,7 +209,7 @@ static struct slice name_of(const struct symbols *symbols, const struct ranges *
     struct slice name = {0};
     const struct range *found = ranges_find(names, number);
     if (!found) return name;
-    struct cursor line = cursor_at(symbols, found->value);
+    struct cursor line = symbols_cursor(symbols, found->value);
     uint32_t ignored;
     if (!take_word(&line, word) || !take_space(&line) || !take_decimal(&line, &ignored) || !take_space(&line) ||
         !take_rest(&line, &name))
@@ -284,78 +277,4 @@ void symbols_source(struct symbols *symbols, const struct function *function, ui
         source->line = (uint32_t)line->value;
         source->address = line->start;
     }
-}
-
-// One "STACK CFI address rules" line.
-static bool take_delta(struct cursor *at, uint64_t *address, struct slice *rules)
-{
-    struct cursor line = *at;
-    if (!take_word(&line, "STACK CFI") || !take_space(&line) || !take_hex(&line, 16, address) || !take_space(&line) ||
-        !take_rest(&line, rules))
-        return false;
-    *at = line;
-    return true;
-}
-
-// Deltas that are not in order of address: collected, sorted by address and then by text, and used in that order.
-static bool use_sorted_deltas(const struct symbols *symbols, struct cursor at, uint64_t address, rules_user use,
-                              void *context)
-{
-    struct ranges deltas = {0};
-    uint64_t from;
-    struct slice rules;
-    bool ok = true;
-    while (ok && take_delta(&at, &from, &rules)) {
-        ok = budget_work(symbols->budget, rules.size + 16) &&
-             ranges_push(&deltas, symbols->budget, from, from, (uint64_t)(rules.data - symbols->text.data));
-    }
-    ok = ok && ranges_sort(&deltas, symbols->budget);
-    for (size_t i = 0; ok && i < deltas.count && deltas.items[i].start <= address; i++) {
-        // Among equal addresses, pick the smallest text that was not used yet (they are rare, and few).
-        for (size_t k = i + 1; ok && k < deltas.count && deltas.items[k].start == deltas.items[i].start; k++) {
-            struct cursor a = cursor_at(symbols, deltas.items[i].value), b = cursor_at(symbols, deltas.items[k].value);
-            struct slice first, second;
-            ok = take_rest(&a, &first) && take_rest(&b, &second) &&
-                 budget_work(symbols->budget, first.size + second.size);
-            if (ok && compare_slices(second, first) < 0) {
-                struct range swap = deltas.items[i];
-                deltas.items[i] = deltas.items[k];
-                deltas.items[k] = swap;
-            }
-        }
-        struct cursor line = cursor_at(symbols, deltas.items[i].value);
-        ok = ok && take_rest(&line, &rules) && use(context, rules);
-    }
-    ranges_free(&deltas, symbols->budget);
-    return ok;
-}
-
-// Whether the deltas' addresses only grow, as dump_syms writes them.
-static bool deltas_in_order(const struct symbols *symbols, struct cursor at)
-{
-    uint64_t address, last = 0;
-    struct slice rules;
-    for (bool first = true; take_delta(&at, &address, &rules); first = false) {
-        if (!first && address <= last) return false;
-        if (!budget_work(symbols->budget, rules.size + 16)) return false;
-        last = address;
-    }
-    return true;
-}
-
-bool symbols_rules(const struct symbols *symbols, uint64_t address, rules_user use, void *context)
-{
-    const struct range *found = ranges_find(&symbols->index.rules, address);
-    if (!found) return false;
-    struct cursor at = cursor_at(symbols, found->value);
-    struct slice rules;
-    uint64_t number;
-    if (!take_word(&at, "STACK CFI INIT") || !take_space(&at) || !take_hex(&at, 16, &number) || !take_space(&at) ||
-        !take_hex(&at, 8, &number) || !take_space(&at) || !take_rest(&at, &rules) || !use(context, rules))
-        return false;
-    if (!deltas_in_order(symbols, at)) return use_sorted_deltas(symbols, at, address, use, context);
-    while (take_delta(&at, &number, &rules) && number <= address) {
-        if (!budget_work(symbols->budget, rules.size + 16) || !use(context, rules)) return false;
-    }
-    return true;
 }

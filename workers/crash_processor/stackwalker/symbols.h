@@ -5,6 +5,7 @@
 #define SYMBOLS_H
 
 #include "symbol_index.h"
+#include "symbol_text.h"
 
 struct inline_call {
     struct slice function;
@@ -39,6 +40,12 @@ struct symbols {
     struct body *bodies[SYMBOLS_BODY_BUCKETS];  // functions whose records were read
 };
 
+// From a line's offset to the end of the text.
+static inline struct cursor symbols_cursor(const struct symbols *symbols, uint64_t offset)
+{
+    return (struct cursor){symbols->text.data + offset, symbols->text.data + symbols->text.size};
+}
+
 // Reads the index; sets `corrupt` when that fails.
 void symbols_init(struct symbols *symbols, struct budget *budget, struct slice text);
 
@@ -51,7 +58,7 @@ bool symbols_function(const struct symbols *symbols, uint64_t address, struct fu
 void symbols_source(struct symbols *symbols, const struct function *function, uint64_t address,
                     struct source *source);
 
-// Calls `use` with the rules that hold at this address: the STACK CFI INIT line's, then each delta's, in the
+// In symbol_rules.c: calls `use` with the rules that hold at this address: the STACK CFI INIT line's, then each delta's, in the
 // order in which they apply. False when there are none or `use` returned false.
 typedef bool (*rules_user)(void *context, struct slice rules);
 bool symbols_rules(const struct symbols *symbols, uint64_t address, rules_user use, void *context);
