@@ -1,0 +1,170 @@
+"""What watching costs: the CPU of tuner, supervisord and guardian during a window of 24 worker processes.
+
+    python bench/overhead.py [--processes 24] [--threads 2] [--window 60] [--repeats 3] [--busy] [--bars]
+
+The bar: all of them together at most 0.3 % of one core. Everything is the real thing but the worker: it
+counts an item every 50 ms and thread and otherwise sleeps; with --busy it spawns a child of 10 ms of CPU
+for each item, which keeps the cores full and our caches cold. CPU is read from the scheduler's own
+nanoseconds, before and after the window. Below it stands where tuner's own part goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.feeders.none import NoFeeder
+from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.adapters.procfs import ProcSampler
+from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.adapters.terminal import BarProgress
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.core.service import ServiceSpec
+from tuner.core.window import Sample
+from tuner.study.watching import RunningLayout
+
+BAR_RATIO = 0.003
+
+
+class Timed:
+    """Passes every call on, and adds up the CPU time that the named ones take."""
+
+    def __init__(self, inner: Any, spent_s: dict[str, float], *names: str) -> None:
+        self._inner, self._spent_s, self._names = inner, spent_s, names
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._timed(name, found) if name in self._names else found
+
+    def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            began_s = time.thread_time()
+            try:
+                return call(*arguments, **named)
+            finally:
+                self._spent_s[name] += time.thread_time() - began_s
+
+        return timed
+
+
+def cpu_s(pid: int) -> float:
+    """Exact: nanoseconds on a core, summed over the threads there are."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def study_of(options: argparse.Namespace, layout: Layout) -> StudyRecord:
+    return StudyRecord(
+        service="overhead",
+        strategy="all",
+        layouts=(layout,),
+        cores=options.processes,
+        box_cores=float(len(os.sched_getaffinity(0))),
+        window_s=options.window,
+        warmup_s=15.0,
+        n_blocks=1,
+        windows_per_launch=1,
+        seed=0,
+        budget_s=None,
+        created_wall_s=time.time(),
+        config="{}",
+    )
+
+
+def bars(layout: Layout, window_s: float) -> Callable[[float, Sample, float], None]:
+    """The progress bars of a terminal that nobody looks at; another process reads what they print."""
+    master, slave = pty.openpty()
+    subprocess.Popen(["cat"], stdin=master, stdout=subprocess.DEVNULL)
+    shown = BarProgress(os.fdopen(slave, "w")).__enter__()
+    return lambda elapsed_s, sample, rate: shown.sampled(layout, elapsed_s, window_s, sample, rate)
+
+
+def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str, float]]:
+    """Ratios of one core: by process, and within tuner by what it did."""
+    clock, layout = SystemClock(), Layout(options.processes, options.threads)
+    worker = str(Path(__file__).resolve().with_name("overhead_worker.py"))
+    command = (sys.executable, worker, "busy" if options.busy else "quiet")
+    spent_s: dict[str, float] = defaultdict(float)
+    launcher = SupervisordLauncher(
+        ServiceSpec("overhead", command, max_extra_threads=1),
+        cores=options.processes,
+        cpus=None,
+        run_root=None,
+        clock=clock,
+        marker=uuid.uuid4().hex,
+        keep_logs=None,
+        warn=lambda slug, text: print(f"warning [{slug}]: {text}", file=sys.stderr),
+    )
+    probe, sampler = CounterProbe(clock, Path(tempfile.gettempdir())), ProcSampler(clock)
+    with (
+        launcher,
+        probe.counting(layout) as counting,
+        launcher.running(layout, counting.environment) as launch,
+        sampler.watching(launch, frozenset()) as watch,
+    ):
+        running = RunningLayout(
+            layout,
+            study_of(options, layout),
+            clock,
+            Timed(launch, spent_s, "problems"),
+            Timed(counting, spent_s, "read"),
+            Timed(watch, spent_s, "sample", "usage"),
+            NoFeeder(),
+        )
+        told: Callable[[float, Sample, float], None] = lambda *_: None  # noqa: E731
+        if options.bars:
+            told = bars(layout, options.window)
+        running.warm_up(lambda *_: None, lambda: False)
+        spent_s.clear()
+        pids = {"tuner": os.getpid(), "supervisord and guardian": 0}
+        before = time.process_time(), sum(map(cpu_s, launch.overhead_pids()))
+        began_s = clock.monotonic_s()
+        window = running.take_window(0, 1, told)
+        elapsed_s = clock.monotonic_s() - began_s
+        after = time.process_time(), sum(map(cpu_s, launch.overhead_pids()))
+    if not window.n_done or any(reason.slug in ("worker-died", "wrong-layout") for reason in window.void):
+        sys.exit(f"the window is no use: {window.n_done} items, {window.void}")
+    by_process = {name: (then - now) / elapsed_s for name, now, then in zip(pids, before, after, strict=True)}
+    return by_process, {name: value / elapsed_s for name, value in spent_s.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--processes", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--window", type=float, default=60.0, help="seconds")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--busy", action="store_true", help="workers spawn children instead of sleeping")
+    parser.add_argument("--bars", action="store_true", help="with the progress bars of a terminal")
+    options = parser.parse_args()
+    windows = [one_window(options) for _ in range(options.repeats)]
+    total = median(sum(processes.values()) for processes, _ in windows)
+    print(
+        f"{options.processes} processes x {options.threads} threads, {'busy' if options.busy else 'quiet'}, "
+        f"window {options.window:g} s, medians of {options.repeats}"
+    )
+    for name in windows[0][0]:
+        print(f"  {name:26} {median(processes[name] for processes, _ in windows):8.3%} of one core")
+    verdict = "met" if total <= BAR_RATIO else "MISSED"
+    print(f"  {'together':26} {total:8.3%}   the bar of {BAR_RATIO:.1%} is {verdict}")
+    for name in sorted(windows[0][1]):
+        print(f"      tuner's {name + '()':18} {median(parts[name] for _, parts in windows):8.3%}")
+
+
+if __name__ == "__main__":
+    main()
