@@ -82,7 +82,7 @@ def usage(at_s: float, **changes: Any) -> Usage:
 def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) -> Window:
     samples = tuple(
         Sample(
-            at_s=50.000001 + second,
+            at_s=50.000001 + 1.000137 * second,
             n_done_total=100 + 7 * second,
             n_failed_total=second,
             load1=0.29 + second,

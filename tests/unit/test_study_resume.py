@@ -249,6 +249,19 @@ def test_time_spent_before_the_cut_counts_against_the_budget() -> None:
     assert outcome.exit_code == 5
 
 
+def test_a_block_that_was_begun_is_finished_though_the_budget_ends_in_it() -> None:
+    cell_s = 0.5 + 2.0 + 4.0 + 0.25
+    disturbed = (Trouble("foreign-cpu", A, block=1, window_attempt=1), Trouble("foreign-cpu", B, block=1))
+    store = MemoryStore(virtual_study(SERVICE, **{**SHORT, "n_blocks": 4, "budget_s": cell_s * 5.5}))
+    progress = MemoryProgress()
+    box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store), cores=4, troubles=disturbed).box()
+    run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == 5))
+    outcome = run_on(store, VirtualClock.resumed(store))
+
+    assert outcome.n_blocks_done == 2
+    assert outcome.exit_code == 5
+
+
 def test_resuming_a_study_whose_budget_is_over_gives_it_the_same_again() -> None:
     cell_s = 0.5 + 2.0 + 4.0 + 0.25
     store = MemoryStore(

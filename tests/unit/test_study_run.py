@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -176,6 +177,55 @@ def test_a_dead_worker_ends_its_window_at_once() -> None:
     assert spoilt.length_s == 3.0
 
 
+def test_threads_may_take_as_long_to_appear_as_the_warm_up_lasts() -> None:
+    ran = Ran((Trouble("late-threads", after_s=4.5),), warmup_s=5.0)
+
+    assert ran.outcome.n_launches_failed == 0
+    assert ran.outcome.exit_code == 0
+
+
+def test_a_layout_without_its_threads_after_the_warm_up_fails_its_launch() -> None:
+    ran = Ran((Trouble("late-threads", B, block=0, attempt=1, after_s=6.0),), warmup_s=5.0)
+
+    errors = [launch.error for _, launch in ran.store.launches() if launch.error]
+    assert errors == ["2x2 after its warm-up: wrong-layout: process 0 has 1 threads, 2 were asked for"]
+    assert ran.outcome.n_void == 0
+
+
+def test_a_source_that_ran_dry_is_given_a_warm_up_to_fill_before_the_next_try() -> None:
+    ran = Ran((Trouble("dry", B, block=0, window_attempt=1),), warmup_s=5.0)
+
+    first, second = (window for window in ran.store.windows() if (window.block, window.layout) == (0, B))
+    assert second.launch_id == first.launch_id
+    assert second.started_wall_s - (first.started_wall_s + first.length_s) == 5.0
+
+
+def test_the_limits_of_a_valid_window_are_the_studys() -> None:
+    burst = Trouble("foreign-cpu", B, block=0, window_attempt=1, size=0.25)  # 0.3 of 1 core on average
+
+    assert Ran((burst,)).outcome.n_void == 1
+    assert Ran((burst,), foreign_limit_cores=0.5).outcome.n_void == 0
+
+
+def test_seconds_that_were_slept_through_are_left_out_and_void_the_window() -> None:
+    class SleepyClock(VirtualClock):
+        """Sleeps five seconds too long, once."""
+
+        def sleep_until(self, at_s: float) -> None:
+            self.n_sleeps = getattr(self, "n_sleeps", 0) + 1
+            super().sleep_until(at_s + 5 * (self.n_sleeps == 10))
+
+    store = MemoryStore(virtual_study(SERVICE, **{**SHORT, "warms_cache": False}))
+    box = VirtualBox(SERVICE, cores=4, clock=SleepyClock.resumed(store)).box()
+    run_study(box, store, MemoryProgress(), PlannedStop())
+
+    first = store.windows()[0]
+    at_s = [sample.at_s for sample in store.samples(first.launch_id, first.index, first.attempt)]
+    assert [reason.slug for reason in first.void] == ["stalled"]
+    assert [later - earlier for earlier, later in pairwise(at_s)] == [1, 1, 1, 6, 1]
+    assert first.length_s == 10.0
+
+
 def test_a_window_that_stays_void_is_given_up_and_the_study_goes_on() -> None:
     ran = Ran((Trouble("foreign-cpu", B, block=0),))
 
@@ -287,6 +337,24 @@ def test_a_requested_stop_finishes_the_window_and_no_more() -> None:
     assert all(launch.ended_wall_s is not None for _, launch in ran.store.launches())
     assert ran.outcome.interrupted
     assert ran.outcome.exit_code == 130
+
+
+def test_a_requested_stop_leaves_the_other_windows_of_a_launch() -> None:
+    ran = Ran(stop_after=1, windows_per_launch=3)
+
+    assert len(ran.store.windows()) == 1
+
+
+def test_a_stop_while_a_launch_warms_up_ends_it_at_once_and_spoils_nothing() -> None:
+    store, progress = MemoryStore(virtual_study(SERVICE, warms_cache=False)), MemoryProgress()
+    stop = PlannedStop(lambda: progress.n_warmup_ticks == 3)
+    outcome = run_study(VirtualBox(SERVICE).box(), store, progress, stop)
+
+    ((_, launch),) = store.launches()
+    assert (launch.warmup_s, launch.settled, launch.error) == (3.0, None, None)
+    assert launch.ended_wall_s is not None
+    assert store.windows() == []
+    assert outcome.exit_code == 130
 
 
 def test_a_stop_after_the_last_window_interrupts_nothing() -> None:

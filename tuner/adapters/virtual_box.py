@@ -28,8 +28,17 @@ _TUNER_CORES = 0.002
 _PID = 1000
 STOP_S = 0.25  #: until a layout is gone
 
-Kind = Literal["dies-at-start", "dies-warming", "dies", "wrong-threads", "foreign-cpu", "dry", "clock-jump"]
-_OF_A_LAUNCH: tuple[Kind, ...] = ("dies-at-start", "dies-warming")
+Kind = Literal[
+    "dies-at-start",
+    "dies-warming",
+    "late-threads",  # they appear *after_s* after RUNNING
+    "dies",
+    "wrong-threads",
+    "foreign-cpu",
+    "dry",
+    "clock-jump",
+]
+_OF_A_LAUNCH: tuple[Kind, ...] = ("dies-at-start", "dies-warming", "late-threads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +237,10 @@ class VirtualBox:
         log_factor = self._drift_of_launch() + noise.launch_sd * Random(f"{launch}/launch").gauss(0, 1)
         if in_window:
             log_factor += noise.window_sd * Random(f"{window}/window").gauss(0, 1)
-        kinds: tuple[Kind, ...] = ("dies", "wrong-threads", "foreign-cpu", "dry", "clock-jump")
-        troubles = (
-            [self._trouble(kind, running.layout) for kind in kinds]
-            if in_window
-            else [self._trouble("dies-warming", running.layout)]
-        )
+        kinds: tuple[Kind, ...] = ("dies-warming", "late-threads")
+        if in_window:
+            kinds = ("dies", "wrong-threads", "foreign-cpu", "dry", "clock-jump")
+        troubles = [self._trouble(kind, running.layout) for kind in kinds]
         running.begin_stretch(exp(log_factor), Random(f"{window}/samples"), [t for t in troubles if t])
 
     def _trouble(self, kind: Kind, layout: Layout) -> Trouble | None:
@@ -319,6 +326,9 @@ class _RunningLayout:
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         self.advance()
+        late = self._troubles.get("late-threads")
+        if threads and late is not None and self._until_s - self._began_s < late.after_s:
+            self._wrong_threads(1)
         found = self._problems.values()
         return [reason for reason in found if threads or reason.slug != "wrong-layout"]
 
@@ -369,12 +379,15 @@ class _RunningLayout:
                     "worker-died", f"process 0 (pid {_PID}) exited with code 1"
                 )
         if "wrong-threads" in self._troubles and in_s >= self._troubles["wrong-threads"].after_s:
-            detail = f"process 0 has {self.layout.threads + 3} threads, {self.layout.threads} were asked for"
-            self._problems["threads"] = VoidReason("wrong-layout", detail)
+            self._wrong_threads(self.layout.threads + 3)
         jump = self._troubles.get("clock-jump")
         if jump is not None and in_s >= jump.after_s:
             self._box.clock.jump_wall(3600 * jump.size)
             del self._troubles["clock-jump"]
+
+    def _wrong_threads(self, n_threads: int) -> None:
+        detail = f"process 0 has {n_threads} threads, {self.layout.threads} were asked for"
+        self._problems.setdefault("threads", VoidReason("wrong-layout", detail))
 
 
 class _VirtualCounting:

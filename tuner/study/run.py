@@ -85,8 +85,6 @@ class _Study:
             self._warm_cache(cells[0].layout)
             for cell in cells:
                 self._measure_cell(cell)
-                if self._stop.requested():
-                    return
             if block == 0:
                 self._name_left_out()
 
