@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -142,6 +143,27 @@ def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner
     assert rows == {"1x1": 2, "2x2": 2}
 
 
+def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -> None:
+    config = script(tuner.folder)
+    config.write_text(
+        config.read_text().replace("  command:", "  environment: {DB_PASSWORD: hunter2}\n  command:")
+    )
+    process = begun(tuner, config, "--repeats", "1")
+    wait_for_line(process, "1 of 2 windows")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE_S)
+
+    alone = tuner("grid", "--resume", "sleeper.tuner.db")
+    with_config = tuner("grid", config, "--resume", "sleeper.tuner.db")
+
+    assert alone.returncode == 2
+    assert "does not hold the secrets" in alone.stderr
+    assert b"hunter2" not in (tuner.folder / "sleeper.tuner.db").read_bytes()
+    assert with_config.returncode == 0, with_config.stderr
+    config.write_text(config.read_text().replace("name: sleeper", "name: other"))
+    assert "service differ" in tuner("grid", config, "--resume", "sleeper.tuner.db").stderr
+
+
 def test_sigterm_stops_at_once_with_everything_gone(tuner) -> None:
     process = begun(tuner, script(tuner.folder), "--window", "10m")
     wait_until_launched(tuner.folder / "sleeper.tuner.db")
@@ -169,3 +191,57 @@ def _is_worker(entry: Path, folder: Path) -> bool:
         return str(folder / "worker.py").encode() in (entry / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+TELLS = "id -un; pwd; echo $GREETING $PLAIN; grep Cpus_allowed_list /proc/self/status"
+
+
+def telling(folder: Path, told: Path, more: str) -> Path:
+    """A service that writes down as whom, where and with what it runs."""
+    path = folder / "s.yaml"
+    path.write_text(
+        "service:\n  kind: script\n  name: teller\n"
+        f"  command: [sh, -c, '({TELLS}) > {told}; exec sleep 60']\n  stop: {{wait: 5s}}\n{more}"
+        + STUDY
+        % ("1x1", 1)
+    )
+    return path
+
+
+def test_a_service_runs_in_its_folder_with_its_environment_file(tuner) -> None:
+    (tuner.folder / "work").mkdir()
+    (tuner.folder / "worker.env").write_text("# secrets\nexport GREETING='hello {threads}'\n")
+    told = tuner.folder / "told"
+    more = "  directory: work\n  environment_file: worker.env\n  environment: {PLAIN: '{threads}'}\n"
+
+    done = tuner("grid", telling(tuner.folder, told, more))
+
+    assert "Traceback" not in done.stderr
+    _, folder, greeting, _ = told.read_text().splitlines()
+    assert folder == str(tuner.folder / "work")
+    assert greeting == "hello {threads} 1"  # a file's values are as they are, the config's are filled in
+    kept = (tuner.folder / "teller.tuner.db").read_bytes()
+    assert b"hello {threads}" not in kept
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service as another user")
+def test_a_service_runs_as_another_user(tuner) -> None:
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as open_to_all:
+        Path(open_to_all).chmod(0o777)
+        told = Path(open_to_all) / "told"
+
+        tuner("grid", telling(tuner.folder, told, f"  user: nobody\n  directory: {open_to_all}\n"))
+
+        assert told.read_text().splitlines()[0] == "nobody"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be made fewer")
+def test_for_fewer_cores_than_there_are_the_workers_are_held_to_them(tuner) -> None:
+    told = tuner.folder / "told"
+
+    tuner("grid", telling(tuner.folder, told, ""), "--cores", "1")
+
+    assert told.read_text().splitlines()[-1].split() == [
+        "Cpus_allowed_list:",
+        str(min(os.sched_getaffinity(0))),
+    ]

@@ -171,7 +171,7 @@ def _begin(config: Path | None, options: Options, study: Path | None, *, quick: 
 
 def _resume(file: Path, config: Path | None, options: Options, *, as_json: bool) -> int:
     from tuner import bootstrap
-    from tuner.config.load import canonical_json, load_settings, settings_of_study
+    from tuner.config.load import differing_sections, load_settings, settings_of_study
 
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
@@ -185,10 +185,10 @@ def _resume(file: Path, config: Path | None, options: Options, *, as_json: bool)
         settings = settings_of_study(record.config, str(file))
     else:
         settings = load_settings(config, {})
-        if canonical_json(settings) != record.config:
+        if differing := differing_sections(settings, record.config):
             raise ConfigError(
-                f"{config} is not the config that {file} was begun with",
-                hint=f"Leave it out (--resume {file} knows its own), or begin another study with --study.",
+                f"{config} is not what {file} was begun with: {', '.join(differing)} differ",
+                hint="Leave it out, or begin another study with --study.",
             )
     return _measured(settings, record, file, lambda: bootstrap.open_store(file), as_json=as_json)
 
