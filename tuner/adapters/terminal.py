@@ -87,6 +87,7 @@ class BarProgress:
         self._all = self._progress.add_task("study", total=None, note="")
         self._refreshed_at_s = 0.0
         self._block = 0
+        self._taken = ""  # how many windows of how many, once it is known
 
     def __enter__(self) -> BarProgress:
         with suppress(OSError, ValueError):
@@ -108,7 +109,7 @@ class BarProgress:
         self._block = block
         self._show(self._now, str(layout), 0.0, "starting", at_once=True)
         if remaining_s is not None:
-            self._note(self._all, render_end(remaining_s))
+            self._update(self._all, note=f"{self._taken}{render_end(remaining_s)}")
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:
         """How long, and how fast it is by now."""
@@ -147,9 +148,6 @@ class BarProgress:
         self._refreshed_at_s = now_s
         self._update(task, description=name, completed=min(share, 1.0), note=note)
         self._refresh()
-
-    def _note(self, task: Any, note: str) -> None:
-        self._update(task, note=note)
 
     def _update(self, task: Any, **fields: Any) -> None:
         self._progress.update(task, **fields)
