@@ -28,7 +28,7 @@ ended.wait()
 
 @pytest.fixture(params=[pytest.param("supervisord", marks=pytest.mark.integration)])
 def launcher(request: pytest.FixtureRequest) -> Launcher:
-    """A launcher of a healthy service; another adapter joins by a fixture NAME_launcher and its name above."""
+    """A healthy service's launcher; another adapter joins by a fixture NAME_launcher and its name above."""
     made: Launcher = request.getfixturevalue(f"{request.param}_launcher")
     return made
 

@@ -47,7 +47,7 @@ def find(marker: str, ancestor: int | None, since: int = 0) -> dict[int, Found]:
     """Every living process that carries *marker* or descends from *ancestor*; never us or our ancestors.
 
     Args:
-        since: no older process is looked into, in clock ticks since boot: on a busy box most are older than any
+        since: no older process is looked into, in clock ticks since boot: on most boxes all are older than a
             launch, and reading the environment of one that is stuck in the kernel would wait for it.
     """
     everyone = {found.pid: found for found in map(_look, _pids()) if found is not None}
