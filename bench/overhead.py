@@ -19,7 +19,8 @@ import tempfile
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -84,12 +85,16 @@ def study_of(options: argparse.Namespace, layout: Layout) -> StudyRecord:
     )
 
 
-def bars(layout: Layout, window_s: float) -> Callable[[float, Sample, float], None]:
+@contextmanager
+def bars(layout: Layout, window_s: float) -> Iterator[Callable[[float, Sample, float], None]]:
     """The progress bars of a terminal that nobody looks at; another process reads what they print."""
     master, slave = pty.openpty()
-    subprocess.Popen(["cat"], stdin=master, stdout=subprocess.DEVNULL)
-    shown = BarProgress(os.fdopen(slave, "w")).__enter__()
-    return lambda elapsed_s, sample, rate: shown.sampled(layout, elapsed_s, window_s, sample, rate)
+    reader = subprocess.Popen(["cat"], stdin=master, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with os.fdopen(slave, "w") as terminal, BarProgress(terminal) as shown:
+        yield lambda elapsed_s, sample, rate: shown.sampled(layout, elapsed_s, window_s, sample, rate)
+    os.close(master)
+    reader.kill()
+    reader.wait()
 
 
 def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str, float]]:
@@ -114,6 +119,7 @@ def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str,
         probe.counting(layout) as counting,
         launcher.running(layout, counting.environment) as launch,
         sampler.watching(launch, frozenset()) as watch,
+        bars(layout, options.window) if options.bars else nullcontext(lambda *_: None) as told,
     ):
         running = RunningLayout(
             layout,
@@ -124,9 +130,6 @@ def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str,
             Timed(watch, spent_s, "sample", "usage"),
             NoFeeder(),
         )
-        told: Callable[[float, Sample, float], None] = lambda *_: None  # noqa: E731
-        if options.bars:
-            told = bars(layout, options.window)
         running.warm_up(lambda *_: None, lambda: False)
         spent_s.clear()
         pids = {"tuner": os.getpid(), "supervisord and guardian": 0}

@@ -136,12 +136,13 @@ def test_a_window_of_few_seconds_has_no_interval_and_a_shorter_one_no_mean() -> 
 
 
 def test_seconds_that_were_missed_lose_their_looks_only() -> None:
-    samples, seen = watched(lambda look: 4 + look % 3, seconds=120, load_before=4.0)
+    """The load climbs meanwhile; taken for one step, that would be a look at hundreds of tasks."""
+    samples, seen = watched(lambda look: 4 if look < 8 else 40, seconds=120, load_before=4.0)
     gap = [sample for sample in samples if not 1040 <= sample.at_s < 1060]
     looks = active_at_looks(gap)
 
     assert len(seen) - 7 <= len(looks) < len(seen)
-    assert fmean(looks) == pytest.approx(5, abs=0.2)
+    assert all(look == pytest.approx(4, abs=0.13) or look == pytest.approx(40, abs=0.13) for look in looks)
 
 
 @settings(max_examples=50, deadline=None)

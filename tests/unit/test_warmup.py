@@ -74,9 +74,9 @@ def test_slow_items_that_come_at_random_settle_within_two_minutes() -> None:
 
 
 def test_one_burst_shows_no_rate() -> None:
-    items = [0.0] * 20 + [30.0] + [0.0] * 9
+    items = [0.0] * 20 + [30.0] + [0.0] * 15
 
-    assert not has_settled(items, [4] * 30)
+    assert not has_settled(items, [4] * 36)
 
 
 def test_nothing_finished_never_settles() -> None:
@@ -140,6 +140,11 @@ def test_an_active_count_that_climbs_keeps_level_throughput_from_settling() -> N
     climbing = [float(second) for second in range(CAP_S)]
 
     assert not any(has_settled([100.0] * n, climbing[:n]) for n in range(1, CAP_S))
+
+
+def test_a_change_of_less_than_five_percent_is_no_change() -> None:
+    assert has_settled([100.0] * 22 + [104.0] * 8, [None] * 30)
+    assert not has_settled([100.0] * 22 + [112.0] * 8, [None] * 30)
 
 
 def test_half_a_task_more_is_no_change() -> None:
