@@ -4,8 +4,9 @@
 
 "running" is from the call until every worker is verified: executed, RUNNING for supervisord, alive 0.5 s
 later (that half second is in the figure). "gone" is from the end of the block until workers are stopped and
-reaped, supervisord has ended, the box is swept and the folder removed. Medians; the slowest in brackets. "idle"
-is the CPU of supervisord, guardian and one look a second, with the most processes, in percent of one core.
+reaped, supervisord has ended, the box is swept and the folder removed. Medians; the slowest in brackets.
+"idle" is the CPU of supervisord, guardian and one look a second, with the most processes, in percent of one
+core.
 """
 
 from __future__ import annotations

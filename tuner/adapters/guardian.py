@@ -32,8 +32,13 @@ _BOOT = (
 class Guardian:
     """One guardian process. Launches are told to it before anything of theirs exists."""
 
-    def __init__(self, marker: str, held: Sequence[int] = ()) -> None:
-        """Start the process; *held* are descriptors it keeps open as long as it lives (the box lock)."""
+    def __init__(self, marker: str, held: Sequence[int] = (), scratch: Sequence[Path] = ()) -> None:
+        """Start the process.
+
+        Args:
+            held: descriptors it keeps open as long as it lives (the box lock).
+            scratch: folders it removes when tuner ends without ``close()``.
+        """
         self._marker = marker
         self._folder: Path | None = None
         self._n_asked = 0
@@ -52,6 +57,7 @@ class Guardian:
                 stderr=self._words,
             )
         self.pid = self._process.pid
+        self._inherit(scratch)
 
     def alive(self) -> bool:
         """Whether it still guards."""
@@ -78,7 +84,9 @@ class Guardian:
         return swept
 
     def close(self) -> None:
-        """Let it clean up and go."""
+        """Let it clean up and go; scratch folders stay."""
+        with contextlib.suppress(MeasurementError):
+            self._inherit(())
         self._control.close()
         try:
             self._process.wait(_CLOSE_TIMEOUT_S)
@@ -86,6 +94,9 @@ class Guardian:
             self._process.kill()
             self._process.wait()
         self._words.close()
+
+    def _inherit(self, folders: Sequence[Path]) -> None:
+        self._ask({"do": "inherit", "folders": [str(folder.absolute()) for folder in folders]})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self._n_asked += 1

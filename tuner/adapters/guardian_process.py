@@ -5,7 +5,7 @@ Ctrl-C, TERM and HUP, and asleep in poll() until something happens:
 
 - tuner asks for something (a JSON line on a socket, answered by one);
 - supervisord ends without having been asked: the rest of the launch is ended, its socket unlinked;
-- tuner ends, in whatever way: the same, its folder removed, and the guardian ends, too.
+- tuner ends, in whatever way: the same, its folders removed, and the guardian ends, too.
 
 Standard library only, started with ``-I -S``: about 10 MB and no CPU while it waits.
 """
@@ -41,6 +41,7 @@ class Guardian:
         self._control = control
         self._heard = b""
         self._folder: str | None = None
+        self._scratch: list[str] = []  #: folders that tuner removes itself, unless it cannot
         self._supervisord: int | None = None  #: pid, while it runs
         self._stop_signal: int = signal.SIGTERM
         self._met: set[str] = set()  #: swept since the launch began, "PID COMMAND"
@@ -70,6 +71,8 @@ class Guardian:
             gone = gone or tuner in ready
         self._sweep(grace_s=GRACE_S)
         self._remove_folder()
+        for folder in self._scratch:
+            remove_tree(folder)
 
     def _listen(self) -> bool:
         """Answer what tuner asks; False when it has closed its end."""
@@ -86,6 +89,9 @@ class Guardian:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
+            if request["do"] == "inherit":
+                self._scratch = request["folders"]
+                return {}
             if request["do"] == "start":
                 return {"pid": self._start(request["argv"], request["environment"])}
             swept = self._sweep(grace_s=request["grace_s"])

@@ -41,6 +41,7 @@ class SupervisordLauncher:
         keep_logs: the workers' and supervisord's logs stay in folders below it, one per launch; None: they go
             with the launch.
         warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``.
+        scratch: folders of the study that the guardian removes when tuner is killed (a spool).
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
         settle_s: how long a worker must live to count as RUNNING.
     """
@@ -57,6 +58,7 @@ class SupervisordLauncher:
         keep_logs: Path | None,
         warn: Callable[[str, str], None],
         held: Sequence[int] = (),
+        scratch: Sequence[Path] = (),
         settle_s: float = SETTLE_S,
     ) -> None:
         self._spec = spec
@@ -67,11 +69,13 @@ class SupervisordLauncher:
         self._keep_logs = keep_logs
         self._warn = warn
         self._held = tuple(held)
+        self._scratch = tuple(scratch)
         self._settle_s = settle_s
         self._guardian: Guardian | None = None
         self._n_launches = 0
 
     def __enter__(self) -> Self:
+        self._living_guardian()
         return self
 
     def __exit__(
@@ -124,7 +128,7 @@ class SupervisordLauncher:
         if self._guardian is not None and not self._guardian.alive():
             self.close()
         if self._guardian is None:
-            self._guardian = Guardian(self._marker, self._held)
+            self._guardian = Guardian(self._marker, self._held, self._scratch)
         return self._guardian
 
     def _prepare(self, folder: Path, layout: Layout, environment: Mapping[str, str]) -> tuple[Path, int]:

@@ -5,7 +5,9 @@ Arguments: how it ends by itself ("sleep" or "raise"), the layout, the command o
 
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from tuner.adapters.box_lock import box_held
 from tuner.adapters.clock import SystemClock
@@ -15,6 +17,8 @@ from tuner.core.service import ServiceSpec
 
 
 def main(how: str, layout: str, *command: str) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix="scratch-"))
+    (scratch / "file").touch()
     spec = ServiceSpec("driven", command, stop_wait_s=1.0)
     with (
         box_held("driven") as lock,
@@ -28,6 +32,7 @@ def main(how: str, layout: str, *command: str) -> None:
             keep_logs=None,
             warn=lambda slug, text: sys.stderr.write(f"{slug} {text}\n"),
             held=[lock],
+            scratch=[scratch],
         ) as launcher,
         launcher.running(parse_layout(layout), {}) as launch,
     ):

@@ -231,6 +231,15 @@ def test_nothing_of_a_launch_survives(driven: dict[str, Driven], name: str) -> N
         assert one.run_folders() == []
 
 
+@pytest.mark.parametrize("name", FAULTS)
+def test_scratch_folders_go_only_with_a_tuner_that_cannot_remove_them(
+    driven: dict[str, Driven], name: str
+) -> None:
+    killed = {"tuner"} <= set(FAULTS[name].kill) and FAULTS[name].number != signal.SIGINT
+
+    assert len(list(driven[name].temporary.glob("scratch-*"))) == (0 if killed else 1)
+
+
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if "tuner" in fault.kill])
 def test_the_box_stays_taken_until_all_is_cleaned_up(driven: dict[str, Driven], name: str) -> None:
     assert driven[name].held_after_fault
