@@ -11,6 +11,7 @@ import socket
 import xmlrpc.client
 from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ExpatError
 
 CALL_TIMEOUT_S = 10.0  #: answers take milliseconds, some 100 ms while it starts 24 workers
 
@@ -45,7 +46,7 @@ class SupervisordRpc:
             if answer.status != 200:
                 raise ConnectionError(f"supervisord answered {method} with status {answer.status}")
             return xmlrpc.client.loads(text)[0][0]
-        except (http.client.HTTPException, xmlrpc.client.Error) as error:
+        except (http.client.HTTPException, xmlrpc.client.Error, ExpatError) as error:
             raise ConnectionError(f"supervisord did not answer {method}: {error}") from error
         finally:
             connection.close()

@@ -1,0 +1,105 @@
+"""From settings to jobs, and what is refused beforehand."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.worker_jobs import WorkerJobs
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.service import ServiceSpec
+
+
+def jobs_of(*command: str, cpus: frozenset[int] | None = None, **spec: Any) -> WorkerJobs:
+    return WorkerJobs(ServiceSpec("mine", command or ("/bin/sh",), **spec), 8, cpus, "mark")
+
+
+def made(jobs: WorkerJobs, layout: Layout, **added: str) -> list[Any]:
+    return jobs.jobs(layout, added, logs=Path("/logs"), status=Path("/pipe"))
+
+
+def test_each_process_gets_its_own_command_environment_and_log() -> None:
+    first, second = made(
+        jobs_of("/bin/sh", "{process}/{processes}", environment={"T": "{threads}"}), Layout(2, 6)
+    )
+
+    assert (first.argv, second.argv) == (("/bin/sh", "0/2"), ("/bin/sh", "1/2"))
+    assert first.environment["T"] == "6"
+    assert first.environment["TUNER_RUN_ID"] == "mark"
+    assert (first.output, second.output) == ("/logs/worker_0.log", "/logs/worker_1.log")
+
+
+def test_what_the_launch_adds_wins_over_the_service() -> None:
+    (job,) = made(jobs_of(environment={"A": "service", "B": "service"}), Layout(1, 1), A="launch")
+
+    assert (job.environment["A"], job.environment["B"]) == ("launch", "service")
+
+
+def test_the_command_is_looked_for_on_the_services_own_path(tmp_path: Path) -> None:
+    (tmp_path / "only-here").write_text("#!/bin/sh\n")
+    (tmp_path / "only-here").chmod(0o755)
+
+    (job,) = made(jobs_of("only-here", environment={"PATH": str(tmp_path)}), Layout(1, 1))
+
+    assert job.program == str(tmp_path / "only-here")
+    assert job.argv == ("only-here",)
+
+
+def test_a_relative_command_is_meant_from_the_services_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("#!/bin/sh\n")
+
+    (job,) = made(jobs_of("./run", directory=str(tmp_path)), Layout(1, 1))
+
+    assert job.program == str(tmp_path / "run")
+
+
+def test_the_soft_limit_of_open_files_is_tuners_whatever_supervisord_raised() -> None:
+    (job,) = made(jobs_of(), Layout(1, 1))
+
+    assert job.limits == ((resource.RLIMIT_NOFILE, *resource.getrlimit(resource.RLIMIT_NOFILE)),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"command": ("{thread}",)}, "the command of mine cannot be filled in: KeyError: 'thread'"),
+        ({"command": ("{",)}, "the command of mine cannot be filled in: ValueError"),
+        ({"command": ()}, "mine has an empty command"),
+        ({"command": ("/",)}, "the command of mine, /, is a folder"),
+        ({"environment": {"A": "{x}"}}, "the environment of mine cannot be filled in"),
+        ({"stop_signal": "TREM"}, "stop signal 'TREM' of mine is not a signal"),
+        ({"limits": {"nofiles": 3}}, "limit 'nofiles' of mine is not a resource limit"),
+        ({"directory": "/no/such"}, "the folder /no/such that mine should run in is not there"),
+        ({"user": "no-such-user"}, "there is no user 'no-such-user' to run mine as"),
+        ({"cpus": frozenset({4096})}, "workers cannot be held to cores [4096]"),
+        ({"cpus": frozenset()}, "workers cannot be held to cores []"),
+    ],
+)
+def test_what_could_never_run_is_refused(spec: dict[str, Any], problem: str) -> None:
+    jobs = jobs_of(*spec.pop("command", ("/bin/sh",)), **spec) if spec.get("command") != () else _empty()
+
+    with pytest.raises(ConfigError) as refused:
+        jobs.check()
+    assert refused.value.problem.startswith(problem)
+
+
+def _empty() -> WorkerJobs:
+    return WorkerJobs(ServiceSpec("mine", ()), 8, None, "mark")
+
+
+def test_a_misspelt_limit_is_answered_with_the_right_one() -> None:
+    with pytest.raises(ConfigError) as refused:
+        jobs_of(limits={"nofiles": 3}).check()
+
+    assert refused.value.hint == "Did you mean nofile?"
+
+
+def test_a_sound_service_passes() -> None:
+    jobs_of(
+        "sh", "-c", "{threads}", cpus=frozenset({min(os.sched_getaffinity(0))}), limits={"core": 0}
+    ).check()
