@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from pathlib import Path
 
@@ -154,12 +153,10 @@ def test_what_is_older_than_the_study_is_not_looked_into() -> None:
 
 def test_a_stopped_process_is_ended_too() -> None:
     marker = uuid.uuid4().hex
-    frozen = sleeper(marker)
+    frozen = sleeper(marker, "deaf")
     os.kill(frozen.pid, signal.SIGSTOP)
-    begun_s = time.monotonic()
 
     swept = sweep.sweep(marker, None, grace_s=0.2)
 
     assert (len(swept.killed), swept.left) == (1, ())
     assert frozen.wait() == -signal.SIGKILL
-    assert time.monotonic() - begun_s < 30
