@@ -117,6 +117,14 @@ def test_the_second_ctrl_c_still_runs_what_comes_after() -> None:
     assert box.heard[-1][1]["exit_code"] == "130"
 
 
+def test_a_window_is_kept_before_the_hook_after_it_runs() -> None:
+    box, store = HookedBox(SERVICE, stopping="after_window"), MemoryStore(virtual_study(SERVICE, **SHORT))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(box.box(), store, MemoryProgress(), PlannedStop())
+    assert len(store.windows()) == 1
+
+
 def test_a_store_that_cannot_be_written_ends_the_study_with_everything_stopped() -> None:
     class FullStore(MemoryStore):
         def add_window(self, launch_id: int, window: Window) -> None:

@@ -43,12 +43,13 @@ class Workbench:
                 facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
                 with self.between("window", facts):
                     window = running.take_window(index, attempt, self._sampled(launch.layout))
-                self.store.add_window(launch_id, window)
+                    self.store.add_window(launch_id, window)
                 window_taken(window)
                 if spoils_launch(window):
                     seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
                     raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
-                if any(reason.slug == "source-dry" for reason in window.void):
+                is_dry = any(reason.slug == "source-dry" for reason in window.void)
+                if is_dry and not cell.is_done:
                     self._warm_up(running)  # the steady state is gone; the source may fill meanwhile
 
         return self._made(launch, take_windows)
