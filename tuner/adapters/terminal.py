@@ -109,7 +109,7 @@ class BarProgress:
         self._block = block
         self._show(self._now, str(layout), 0.0, "starting", at_once=True)
         if remaining_s is not None:
-            self._update(self._all, note=f"{self._taken}{render_end(remaining_s)}")
+            self._update(self._all, note=", ".join(filter(None, [self._taken, render_end(remaining_s)])))
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:
         """How long, and how fast it is by now."""
@@ -127,10 +127,9 @@ class BarProgress:
     def window_taken(self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None) -> None:
         """Its line goes above the bars."""
         self._print(render_window(window, self._block, n_taken, n_planned, remaining_s))
+        self._taken = f"{n_taken}/{n_planned} windows"
         end = "" if remaining_s is None else f", {render_end(remaining_s)}"
-        self._update(
-            self._all, total=n_planned, completed=n_taken, note=f"{n_taken}/{n_planned} windows{end}"
-        )
+        self._update(self._all, total=n_planned, completed=n_taken, note=f"{self._taken}{end}")
         self._refresh()
 
     def warning(self, slug: str, text: str) -> None:
