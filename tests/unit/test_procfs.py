@@ -254,10 +254,16 @@ def test_a_worker_that_waits_to_be_reaped_still_counts_but_is_not_alive(
     box.launch.workers = frozenset({50})
     ended = (box.proc / "51" / "stat").read_text()
     (box.proc / "51" / "stat").write_text(ended.replace(") R 40 ", ") Z 40 ").replace(" 1333 ", " 1433 "))
-    after = watch.usage()
+    waiting = watch.usage()
+    for pid in (51, 61, 62):
+        box.kill(pid)
+    supervisord = (box.proc / "40" / "stat").read_text()
+    (box.proc / "40" / "stat").write_text(supervisord.replace(" 75 25 ", f" 75 {25 + 2100 + 10 + 5} "))
+    reaped = watch.usage()
 
-    assert after.service_cpu_s_total == pytest.approx(before + 1)
-    assert (after.n_processes, after.n_threads) == (1, 3)
+    assert waiting.service_cpu_s_total == pytest.approx(before + 1)
+    assert (waiting.n_processes, waiting.n_threads) == (1, 3)
+    assert reaped.service_cpu_s_total == pytest.approx(before + 1)
 
 
 def test_pressure_is_none_where_the_kernel_does_not_tell(watch: ProcWatch) -> None:
