@@ -158,6 +158,7 @@ def test_a_worker_finds_the_box_as_a_program_expects_it(launcher_of: LaunchersOf
     assert report["files"]["1"].endswith("/worker_0.log")
     assert report["n_files"] == 3
     assert report["group_is_own"]
+    assert report["death_signal"] == signal.SIGTERM
     assert tuple(report["nofile"]) == soft
     inherited_by_python = {signal.SIGPIPE, signal.SIGXFSZ}  # it ignores these itself
     assert report["ignored"] == sum(1 << (number - 1) for number in inherited_by_python)

@@ -1,5 +1,6 @@
 """A worker that does what its first argument names; every behaviour a launcher has to cope with."""
 
+import ctypes
 import json
 import os
 import resource
@@ -96,12 +97,19 @@ def report(path, *_):
         },
         "n_files": len(os.listdir("/proc/self/fd")) - 1,
         "ignored": int(status["SigIgn"], 16),
+        "death_signal": _death_signal(),
         "group_is_own": os.getpgrp() == os.getpid(),
     }
     with open(path + ".part", "w") as file:
         json.dump(words, file)
     os.rename(path + ".part", path)
     wait()
+
+
+def _death_signal():
+    number = ctypes.c_int()
+    ctypes.CDLL(None).prctl(2, ctypes.byref(number), 0, 0, 0)  # PR_GET_PDEATHSIG
+    return number.value
 
 
 def _note(folder, name):
