@@ -114,14 +114,15 @@ def test_a_layout_missing_from_a_good_block_is_put_right() -> None:
 
 
 def test_windows_of_a_launch_tell_the_noise_between_windows_apart_from_that_between_launches() -> None:
-    # Two windows each, 5 % above and below their mean: variance 2 x 0.05^2 / 1.
-    seen = launches(TABLE, n_windows=2, window_ss=2 * 0.05**2)
+    # Two windows each, 1 % above and below their mean: variance 2 x 0.01^2, half of it in the mean of both.
+    seen = launches(TABLE, n_windows=2, window_ss=2 * 0.01**2)
     fit_ = fitted(seen)
     noise = estimate_noise(seen, fit_)
 
-    assert noise.window == pytest.approx(sqrt(2) * 0.05)
+    assert noise.window == pytest.approx(sqrt(2) * 0.01)
     assert fit_.residual_variance is not None
-    assert noise.launch == pytest.approx(sqrt(max(0.0, fit_.residual_variance - 0.05**2)))
+    assert fit_.residual_variance > 2 * 0.01**2
+    assert noise.launch == pytest.approx(sqrt(fit_.residual_variance - 0.01**2))
 
 
 def test_launch_noise_cannot_be_told_from_single_windows() -> None:

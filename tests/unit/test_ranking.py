@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp, log, sqrt
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from tuner.core.layout import Layout, parse_layout, parse_layouts
 from tuner.core.ranking import RankedLayout, Ranking, rank
@@ -69,6 +71,44 @@ def test_what_cannot_be_told_apart_shares_a_rank() -> None:
 
     assert ranks(ranking) == {"2x2": 1, "4x1": 1, "1x4": 3}
     assert [str(one.layout) for one in ranking.rows] == ["2x2", "4x1", "1x4"]
+
+
+def test_the_limit_is_tukeys_for_all_pairs() -> None:
+    table = {"4x1": (1000, 1140, 905), "2x2": (1010, 1100, 950), "1x4": (500, 551, 450)}
+    ranking = rank(study("1x4,2x2,4x1"), taken({name: [[n] for n in row] for name, row in table.items()}),
+                   current=parse_layout("1x4"))  # fmt: skip
+    # By hand: residuals of the whole table, 4 degrees of freedom, and scipy's studentized range of 3.
+    logs = {name: [log(n) for n in values] for name, values in table.items()}
+    level = {name: sum(values) / 3 for name, values in logs.items()}
+    of_block = [sum(values[block] for values in logs.values()) / 3 for block in range(3)]
+    grand = sum(of_block) / 3
+    residual_ss = sum(
+        (logs[name][block] - level[name] - of_block[block] + grand) ** 2
+        for name in logs
+        for block in range(3)
+    )
+    half = stats.studentized_range.ppf(0.95, 3, 4) * sqrt(residual_ss / 4 / 3)
+    ratio = row(ranking, "4x1").ratio_to_current
+
+    assert ratio is not None
+    assert (ratio.low, ratio.high) == pytest.approx(
+        (exp(level["4x1"] - level["1x4"] - half), exp(level["4x1"] - level["1x4"] + half)), rel=1e-6
+    )
+
+
+def test_layouts_with_the_same_figures_share_a_rank_though_arithmetic_rounds() -> None:
+    figures = [[333], [777], [1234], [17], [3]]
+    table = {"4x1": figures, "2x2": figures, "1x4": figures, "8x1": [[2 * n] for [n] in figures]}
+
+    assert ranks(rank(study("4x1,2x2,1x4,8x1"), taken(table))) == {"8x1": 1, "1x4": 2, "2x2": 2, "4x1": 2}
+
+
+def test_the_noise_of_windows_comes_from_within_launches() -> None:
+    # Each launch has two windows 10 % apart: sd = 0.1 / sqrt(2) of the mean; the launches differ by far more.
+    table = {"4x1": [[95, 105], [190, 210]], "2x2": [[950, 1050], [950, 1050]]}
+    noise = rank(study("4x1,2x2"), taken(table)).noise
+
+    assert noise.window == pytest.approx(0.1 / sqrt(2))
 
 
 def test_drift_that_hits_all_layouts_alike_does_not_hide_a_difference() -> None:
@@ -153,12 +193,12 @@ def test_a_layout_with_void_windows_only_comes_last_with_the_reasons() -> None:
         launches.launch(
             "2x2", block, [900], void=(VoidReason("worker-died", "pid 7"), VoidReason("disturbed", ""))
         )
-    launches.launch("2x2", 3, [900], void=(VoidReason("disturbed", "1.2 cores"),))
+    launches.launch("2x2", 3, [900], void=(VoidReason("worker-died", "pid 8"),))
     got = rank(study("2x2,4x1"), launches.windows).rows[-1]
 
     assert str(got.layout) == "2x2"
     assert (got.rank, got.n_windows, got.n_void) == (None, 0, 4)
-    assert got.reason == "no window counts, 4 void: disturbed 4, worker-died 3"
+    assert got.reason == "no window counts, 4 void: worker-died 4, disturbed 3"
     assert got.throughput_per_10min.mean is None
     assert (got.load1_mean, got.cpu_ratio, got.pss_bytes) == (None, None, None)
 

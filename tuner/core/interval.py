@@ -126,7 +126,7 @@ def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
         return 0.0, 1.0
     weighed = of_blocks * (1 + 4 / fit.block_df)
     df = (weighed + of_residual) ** 2 / (weighed**2 / fit.block_df + of_residual**2 / fit.residual_df)
-    return of_blocks + of_residual, max(df, fit.block_df)
+    return of_blocks + of_residual, df
 
 
 def _drift_variance(fit: AdditiveFit) -> float | None:
