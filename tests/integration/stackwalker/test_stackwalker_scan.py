@@ -145,9 +145,14 @@ def test_an_rbp_just_at_the_callers_rsp_is_kept(walk: Walk) -> None:
 
 
 def test_rbp_is_lost_when_the_return_address_is_the_first_word(walk: Walk) -> None:
-    words = [APP + 0x1050, 7, 7, 0, FOUND, 0]
+    words = [7, APP + 0x1050, 7, 7, 0, FOUND, 0]
 
-    assert walk(scene(words, RULES, rbp=at(3))) == [CONTEXT, "scan app+0x104f f", BY_SCAN]
+    assert walk(scene(words, RULES, rsp=at(1), rbp=at(4))) == [CONTEXT, "scan app+0x104f f", BY_SCAN]
+    assert walk(scene(words, RULES, rsp=at(0), rbp=at(4))) == [
+        CONTEXT,
+        "scan app+0x104f f",
+        "cfi lib+0x14f ?",
+    ]
 
 
 def test_rbp_is_restored_from_the_word_below_the_return_address(walk: Walk) -> None:

@@ -113,6 +113,13 @@ def test_of_public_symbols_at_one_address_the_last_by_name_wins(walker: Walker) 
     assert innermost(walker, 0x1050, "PUBLIC 1000 0 b\nPUBLIC 1000 0 c\nPUBLIC 1000 0 a\n")[0] == "c"
 
 
+def test_a_public_symbol_ends_with_a_function_that_starts_where_it_does(walker: Walker) -> None:
+    symbols = "FUNC 1000 10 0 f\nPUBLIC 1000 0 alias\n"
+
+    assert innermost(walker, 0x100F, symbols)[0] == "f"
+    assert innermost(walker, 0x1010, symbols)[0] is None
+
+
 def test_line_records_need_not_be_sorted(walker: Walker) -> None:
     symbols = "FILE 0 x.c\nFUNC 1000 100 0 f\n1080 10 8 0\n1000 10 1 0\n1040 10 4 0\n"
 
@@ -204,6 +211,12 @@ def test_inlined_calls_are_listed_innermost_first(
     assert (frame["function"], frame["file"], frame["line"]) == ("outer", "outer.c", line)
     found = frame["inlines"] and [(one["function"], one["file"], one["line"]) for one in frame["inlines"]]
     assert found == inlined
+
+
+def test_of_inlined_calls_at_one_place_the_longer_wins(walker: Walker) -> None:
+    ranges = "INLINE 0 11 0 0 1010 80\nINLINE 0 12 0 1 1010 8\n"
+
+    assert innermost(walker, 0x1050, INLINED.replace("INLINE 0 11 0 0 1010 40 1080 10\n", ranges))[3] == 11
 
 
 @pytest.mark.parametrize("record", ["FUNC 1000 100 0 ", "PUBLIC 1000 0 "])
