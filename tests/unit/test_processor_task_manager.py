@@ -83,9 +83,33 @@ def test_an_empty_queue_is_waited_out(make: Make) -> None:
 def test_an_empty_queue_is_the_end_where_that_was_asked_for(make: Make) -> None:
     done: list[int] = []
 
-    make([_job(1), None, _job(2)], done.append, quit_on_empty_queue=True).blocking_start()
+    def source() -> Iterator[Any]:
+        yield _job(1)
+        while True:
+            yield None
+
+    make(source, done.append, quit_on_empty_queue=True).blocking_start()
 
     assert done == [1]
+
+
+def test_a_queue_is_not_empty_while_a_job_in_hand_may_come_back(make: Make) -> None:
+    queue = [1, 2, 3]
+    tries: list[int] = []
+
+    def source() -> Iterator[Any]:
+        while True:
+            yield _job(queue.pop()) if queue else None
+
+    def task(n: int) -> None:
+        tries.append(n)
+        if tries.count(n) < 3:
+            threading.Event().wait(0.01)  # the source finds nothing meanwhile
+            queue.append(n)
+
+    make(source, task, quit_on_empty_queue=True).blocking_start()
+
+    assert sorted(tries) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
 def test_a_job_that_fails_takes_no_other_with_it(make: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from .options import OPTIONS, Option
 from .profiles import PROFILES
 from .settings import Given, did_you_mean, resolve
 
+_NUMBER = re.compile(r"-\d+")
 _SPOOL_OPTIONS = ("fs_root", "new_crash_source_class", "redis_url", "redis_queue_name", "dump_field")
 
 
@@ -36,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(arguments: list[str]) -> int:
-    parsed = _parser().parse_args([_with_dashes(argument) for argument in arguments])
+    arguments = [_with_dashes(argument) for argument in arguments]
+    parsed = _parser(arguments).parse_args(arguments)
     command: Any = parsed.run_command
     command(parsed)
     return 0
@@ -46,17 +49,21 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, as everything else here does."""
 
     def error(self, message: str) -> NoReturn:
-        hint = f"See {self.prog} --help."
         if message.startswith("unrecognized arguments: "):
-            wrong = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
-            hint = did_you_mean(wrong, self.known_options) or hint
-            message = f"unknown option {wrong}" if wrong.startswith("-") else f"unexpected argument {wrong!r}"
-        raise InputError(message, hint=hint)
+            message = f"unexpected argument {message.split()[2]!r}"
+        raise InputError(message, hint=f"See {self.prog} --help.")
 
-    known_options: Sequence[str] = ()
+    def refuse_unknown(self, arguments: Sequence[str]) -> None:
+        """Raise InputError for an option that is none: argparse would speak of what it misses first."""
+        for argument in arguments:
+            name = argument.partition("=")[0]
+            is_option = name.startswith("-") and name != "--" and not _NUMBER.fullmatch(name)
+            if is_option and name not in self._option_string_actions:
+                hint = did_you_mean(name, self._option_string_actions) or f"See {self.prog} --help."
+                raise InputError(f"unknown option {name}", hint=hint)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="crash-processor", description="Processes crashes, one stackwalker per dump.", allow_abbrev=False
     )
@@ -90,11 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     spawn = commands.add_parser("spawn-path", help="how this interpreter starts children", allow_abbrev=False)
     spawn.set_defaults(run_command=_spawn_path)
     spawn.add_argument("--json", action="store_true", help="print JSON")
-    for command in (run, fill, status, spawn):
-        command.known_options = list(command._option_string_actions)
-    parser.known_options = sorted(
-        {name for each in (run, fill, status, spawn) for name in each._option_string_actions}
-    )
+    by_name = {"run": run, "fill": fill, "status": status, "spawn-path": spawn}
+    if arguments and arguments[0] in by_name:
+        by_name[arguments[0]].refuse_unknown(arguments[1:])
     return parser
 
 
@@ -147,7 +152,8 @@ def _fill(parsed: argparse.Namespace) -> None:
     options = resolve(_given(parsed), os.environ)
     root = options.fs_root
     if parsed.dumps is not None:
-        found = fill.dump_crashes(Path(parsed.dumps), _count("--copies", parsed.copies))
+        dumps = fill.find_dumps(Path(parsed.dumps))
+        found = fill.dump_crashes(dumps, _count("--copies", parsed.copies))
         if parsed.symbols is not None:
             fill.link_symbols(root, Path(parsed.symbols))
     elif parsed.symbols is not None:

@@ -71,19 +71,26 @@ def enqueue_files(root: Path) -> Enqueue:
     return enqueue
 
 
-def dump_crashes(folder: Path, copies: int = 1) -> Iterator[Crash]:
-    """Each dump below *folder* as *copies* crashes; a JSON file of the same name holds its annotations.
+def find_dumps(folder: Path) -> list[Path]:
+    """Every dump below *folder*.
 
     Raises:
-        InputError: there is no dump, or one cannot be read.
+        InputError: there is none.
     """
     if not folder.is_dir():
         raise InputError(f"no folder {folder} to take dumps from")
     dumps = sorted(path for path in folder.rglob("*") if path.suffix in _DUMP_SUFFIXES and path.is_file())
     if not dumps:
-        raise InputError(
-            f"no dump in {folder}", hint=f"Dumps are files named *{' or *'.join(_DUMP_SUFFIXES)}."
-        )
+        raise InputError(f"no dump in {folder}", hint="Dumps are files named *.dmp or *.dump.")
+    return dumps
+
+
+def dump_crashes(dumps: Iterable[Path], copies: int = 1) -> Iterator[Crash]:
+    """Each dump as *copies* crashes; a JSON file of the same name holds its annotations.
+
+    Raises:
+        InputError: one cannot be read.
+    """
     for path in dumps:
         raw_crash = _annotations(path)
         try:
@@ -111,7 +118,7 @@ def synthetic_crashes(root: Path, n: int, *, seed: int, symbols_bytes: int) -> I
                 target = root / SYMBOLS / symbol_file.relative_to(made)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 symbol_file.replace(target)
-            yield from dump_crashes(Path(folder))
+            yield from dump_crashes(find_dumps(Path(folder)))
     except OSError as error:
         raise InputError(f"cannot fill the spool {root}: {error.strerror}: {error.filename}") from error
 

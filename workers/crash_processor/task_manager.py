@@ -73,6 +73,7 @@ class TaskManager:
     def _jobs(self) -> Iterator[Job]:
         """The jobs of the source, with its pauses waited out."""
         source = self.job_source_iterator
+        is_busy = False  # before the source was asked: a job in hand may come back to its queue meanwhile
         for job in source() if callable(source) else source:
             if self.stop_event.is_set():
                 if job is not None:
@@ -80,12 +81,17 @@ class TaskManager:
                 return
             if job is not None:
                 yield job
-            elif self.config.quit_on_empty_queue:
+            elif self.config.quit_on_empty_queue and not is_busy:
                 return
             else:
                 self.stop_event.wait(self.config.idle_delay)
             if self.stop_event.is_set():
                 return
+            is_busy = self._is_busy()
+
+    def _is_busy(self) -> bool:
+        """Whether jobs that were given are not finished."""
+        return False
 
     def _do(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self._guarded(self.task_func, args, kwargs)

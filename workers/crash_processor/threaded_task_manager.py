@@ -73,7 +73,8 @@ class ThreadedTaskManager(TaskManager):
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None: the end
         self._room = threading.Semaphore(max(1, config.maximum_queue_size))
         self._n_running = 0
-        self._lock = threading.Lock()
+        self._n_unfinished = 0  # jobs that were queued and are not done
+        self._lock = threading.Lock()  # around both counts
         self._bell = _Bell()  # rings when it was stopped, or all threads have ended
         self._source_error: BaseException | None = None
 
@@ -118,6 +119,7 @@ class ThreadedTaskManager(TaskManager):
         try:
             self._room.acquire()
             for job in self._jobs():
+                self._add_unfinished(1)
                 self._queue.put(job)
                 self._room.acquire()
                 if self.stop_event.is_set():
@@ -140,8 +142,16 @@ class ThreadedTaskManager(TaskManager):
                     self._give_back(*job)
                 else:
                     self._do(*job)
+                self._add_unfinished(-1)
         finally:
             self._thread_ends()
+
+    def _is_busy(self) -> bool:
+        return self._n_unfinished > 0
+
+    def _add_unfinished(self, n: int) -> None:
+        with self._lock:
+            self._n_unfinished += n
 
     def _thread_ends(self) -> None:
         with self._lock:

@@ -1,0 +1,180 @@
+"""A spool of crashes whose dumps tell a pretended stackwalker what to do, and real processors on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner_workers.crash_processor.errors import SourceLostError
+from tuner_workers.crash_processor.sources.redis import RedisQueue
+from tuner_workers.crash_processor.spool import spool_status, storage_status
+from tuner_workers.crash_processor.storage import read_processed
+
+LONG_S = 60.0
+ANSWER = json.dumps({
+    "status": "OK", "crash_info": {"type": "SIGSEGV", "address": "0x8", "crashing_thread": 0}, "modules": [],
+    "threads": [{"frames": [{"frame": 0, "function": "ns::Crash(int)", "module": "app"}]}],
+})  # fmt: skip
+#: The first word of the dump is what happens to whoever reads it, the second one how long it takes.
+WALKER = f"""#!/bin/sh
+read what seconds < "$2"
+answer() {{ echo '{ANSWER}'; }}
+case "$what" in
+ok) answer ;;
+slow) sleep "$seconds"; answer ;;
+fails) echo "ERROR $2: too short" >&2; exit 1 ;;
+babbles) echo "I am no JSON" ;;
+halves) answer | head -c 40 ;;
+crashes) kill -SEGV $$ ;;
+hangs) sleep 1000 & wait ;;
+closes) exec >&- 2>&-; sleep 1000 ;;
+leaves) sleep 1000 & answer ;;
+floods) exec yes ;;
+esac
+"""
+
+
+class Bed:
+    """A spool with its processors, in files or in Redis."""
+
+    def __init__(self, root: Path, walker: Path, redis_url: str | None) -> None:
+        self.root = root
+        self.walker = walker
+        self._redis_url = redis_url
+        self._source = ("--new-crash-source-class", "redis", "--redis-url", redis_url) if redis_url else ()
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def fill(self, *dumps: str) -> list[str]:
+        """One crash per text of a dump; their ids in the same order."""
+        folder = self.root.parent / f"dumps-{time.monotonic_ns()}"
+        folder.mkdir()
+        ids = []
+        for number, text in enumerate(dumps):
+            crash_id = f"00000000-0000-4000-8000-{time.monotonic_ns() % 10**6:06d}{number:06d}"
+            (folder / f"{number:06d}.dmp").write_text(text)
+            (folder / f"{number:06d}.json").write_text(json.dumps({"uuid": crash_id, "ProductName": "App"}))
+            ids.append(crash_id)
+        self.command("fill", "--dumps", str(folder), check=True)
+        return ids
+
+    def command(self, *arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            self._line(*arguments), capture_output=True, text=True, timeout=LONG_S, **how
+        )
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """Start a processor; the test's end kills what is still there."""
+        walker = ("--minidump-stackwalk-pathname", str(self.walker), "--idle-delay", "50ms")
+        process = subprocess.Popen(
+            self._line("run", *walker, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.processes.append(process)
+        return process
+
+    def run(self, *options: str) -> str:
+        """Run a processor until the queue is empty; what it said."""
+        return self.end(self.start("--quit-on-empty-queue", *options))
+
+    def end(self, process: subprocess.Popen[str], exit_code: int = 0) -> str:
+        """Wait for a processor to end as it should; what it said."""
+        out, err = process.communicate(timeout=LONG_S)
+        assert (process.returncode, out) == (exit_code, ""), err
+        return err
+
+    def status(self) -> dict[str, int]:
+        """Counted here, not by the command."""
+        if self._redis_url is None:
+            return spool_status(self.root)
+        queue = RedisQueue(self._redis_url, "crash-processor")
+        try:
+            return {**queue.status(), **storage_status(self.root)}
+        finally:
+            queue.close()
+
+    def wait_for(self, is_so: Callable[[dict[str, int]], bool]) -> None:
+        """Wait until the status is as wanted."""
+        wait_until(lambda: is_so(self.status()))
+
+    def result(self, crash_id: str) -> dict[str, Any]:
+        return read_processed(self.root, crash_id)
+
+    def _line(self, command: str, *rest: str) -> list[str]:
+        start = [sys.executable, "-m", "tuner_workers.crash_processor", command, "--fs-root", str(self.root)]
+        return [*start, *self._source, *rest]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + LONG_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, "waited too long"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def walker(tmp_path: Path) -> Path:
+    path = tmp_path / "walker"
+    path.write_text(WALKER)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def bed(tmp_path: Path, walker: Path) -> Iterator[Bed]:
+    bed = Bed(tmp_path / "spool", walker, None)
+    yield bed
+    _kill(bed)
+
+
+@pytest.fixture(params=["fs", "redis"])
+def either_bed(request: pytest.FixtureRequest, tmp_path: Path, walker: Path) -> Iterator[Bed]:
+    """The same with each crash source."""
+    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
+    bed = Bed(tmp_path / "spool", walker, url)
+    yield bed
+    _kill(bed)
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """A Redis of our own: a unix socket, nothing kept."""
+    if shutil.which("redis-server") is None:
+        if os.environ.get("CI"):
+            pytest.fail("redis-server is not installed, and CI must test with it")
+        pytest.skip("redis-server is not installed")
+    server = subprocess.Popen(
+        ["redis-server", "--port", "0", "--unixsocket", "redis", "--save", "", "--appendonly", "no"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
+    url = f"unix://{tmp_path}/redis"
+    wait_until(lambda: _answers(url))
+    yield url
+    server.terminate()
+    server.wait()
+
+
+def _answers(url: str) -> bool:
+    queue = RedisQueue(url, "crash-processor")
+    try:
+        return bool(queue.call("PING"))
+    except SourceLostError:
+        return False
+    finally:
+        queue.close()
+
+
+def _kill(bed: Bed) -> None:
+    for process in bed.processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

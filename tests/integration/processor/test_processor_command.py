@@ -1,0 +1,236 @@
+"""The command line: what it fills and shows, and one line for everything it cannot work with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.probe import counter
+
+from .conftest import Bed
+
+pytestmark = pytest.mark.integration
+
+
+def _complaint(bed: Bed, *arguments: str) -> str:
+    """The one line that a command complains with."""
+    ended = bed.command(*arguments)
+    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+    assert ended.stderr.startswith("Error: ")
+    assert ended.stderr.count("\n") == 1
+    return ended.stderr
+
+
+def test_filling_twice_says_what_was_there_already(bed: Bed) -> None:
+    for expected in ("20 items added to {root}, 0 were there already", "0 items added to {root}, 20 were there already"):
+        ended = bed.command("fill", "--synthetic", "20", "--seed", "5", "--symbols-bytes", "30000")
+        assert ended.stdout.strip() == expected.format(root=bed.root)
+
+    assert (bed.status()["new"], bed.status()["crashes"]) == (20, 20)
+    assert [path.name for path in bed.root.iterdir() if path.name.startswith(".")] == []
+    assert any(bed.root.glob("symbols/*/*/*.sym"))
+
+
+def test_a_dump_may_be_filled_many_times(bed: Bed, tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "a.dmp").write_text("ok")
+
+    assert "7 items added" in bed.command("fill", "--dumps", str(tmp_path / "deep"), "--copies", "7").stdout
+    assert "3 items added" in bed.command("fill", "--dumps", str(tmp_path / "deep"), "--copies", "10").stdout
+    assert "10 done" in bed.run("--number-of-threads", "1")
+
+
+def test_symbols_are_linked_into_the_spool_and_given_to_the_stackwalker(bed: Bed, tmp_path: Path) -> None:
+    for store in ("one", "two"):
+        (tmp_path / store / "app" / f"ID{store}").mkdir(parents=True)
+        (tmp_path / "dumps").mkdir(exist_ok=True)
+        (tmp_path / "dumps" / f"{store}.dmp").write_text("ok")
+        bed.command("fill", "--dumps", str(tmp_path / "dumps"), "--symbols", str(tmp_path / store), check=True)
+    bed.walker.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\n')
+    bed.run("--number-of-threads", "1")
+
+    assert sorted(path.name for path in (bed.root / "symbols" / "app").iterdir()) == ["IDone", "IDtwo"]
+    lines = (tmp_path / "arguments").read_text().splitlines()
+    assert [line.split()[2:] for line in lines] == [[str(bed.root / "symbols")]] * 2
+
+
+def test_status_is_for_people_and_for_programs(either_bed: Bed) -> None:
+    either_bed.fill("ok", "ok", "fails")
+    (either_bed.root / "crashes" / either_bed.fill("ok")[0] / "raw_crash.json").unlink()
+    either_bed.run("--number-of-threads", "1")
+    either_bed.fill("ok")
+
+    as_json = json.loads(either_bed.command("status", "--json").stdout)
+    expected = {"new": 1, "cur": 0, "done": 3, "dead": 1, "crashes": 5, "results": 3, "workers": 0}
+    assert as_json == expected
+    assert either_bed.command("status").stdout.split() == [
+        word for name, value in expected.items() for word in (name, str(value))
+    ]
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_every_finished_item_is_counted_with_its_stages(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: str
+) -> None:
+    bed.fill(*["ok"] * 20, "fails", "")
+    (bed.root / "crashes" / bed.fill("ok")[0] / "raw_crash.json").unlink()
+    monkeypatch.setenv("TUNER_COUNTER_DIR", str(tmp_path))
+    bed.run("--number-of-threads", threads, "--python-cost-ms", "4", "--fetch-delay-ms", "3", "--save-delay-ms", "2")
+    totals = counter.read_totals(str(tmp_path))
+
+    assert (totals.n_done, totals.n_failed) == (22, 1)
+    assert 1 <= totals.n_slots <= int(threads)
+    assert totals.n_processes == 1
+    assert totals.python_cpu_ns > 22 * 3e6
+    assert totals.child_cpu_ns > 0
+    assert totals.waiting_ns > 22 * 2e6
+
+
+def test_the_python_part_of_an_item_reaches_its_cost_by_real_passes(bed: Bed) -> None:
+    ids = bed.fill(*["ok"] * 12)
+    bed.run("--number-of-threads", "1", "--python-cost-ms", "20")
+    cpu_ms = sorted(sum(stage["cpu_ms"] for stage in bed.result(crash_id)["stages"].values()) for crash_id in ids)
+
+    assert 18 < cpu_ms[6] < 22
+
+
+def test_an_endless_run_never_runs_dry(bed: Bed) -> None:
+    bed.fill(*["ok"] * 5)
+    process = bed.start("--number-of-threads", "1", "--endless", "--keep-results", "2")
+    bed.wait_for(lambda status: status["results"] >= 2)
+    process.terminate()
+    bed.end(process)
+
+    assert (bed.status()["new"], bed.status()["done"], bed.status()["results"]) == (5, 0, 2)
+
+
+@pytest.mark.parametrize("flags", [["--number_of_threads", "2"], ["--number-of-threads=2", "--maximum_queue_size=1"]])
+def test_underscores_are_accepted_too(bed: Bed, flags: list[str]) -> None:
+    bed.fill("ok")
+
+    assert "ThreadedTaskManager, 2 threads" in bed.run(*flags)
+
+
+def test_options_may_come_from_the_environment_and_a_file(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed.fill("ok")
+    (tmp_path / "crash.yaml").write_text("number_of_threads: 3\nquit_on_empty_queue: yes\nidle_delay: 10ms\n")
+    monkeypatch.setenv("CRASH_PROCESSOR_NUMBER_OF_THREADS", "5")
+    monkeypatch.setenv("CRASH_PROCESSOR_CONFIG", str(tmp_path / "crash.yaml"))
+
+    assert "ThreadedTaskManager, 5 threads" in bed.end(bed.start())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--number-of-thread", "3"], "unknown option --number-of-thread. Did you mean --number-of-threads?"),
+        (["--number-of-threads", "0"], "--number-of-threads: '0' is not a whole number of 1 or more."),
+        (["--number-of-threads"], "argument --number-of-threads"),
+        (["7"], "unexpected argument '7'"),
+        (["--minidump-stackwalk-pathname", "/nonexistent"], "the stackwalker '/nonexistent' does not exist."),
+        (["--producer-consumer-class", "singel"], "there is no 'singel'. Did you mean single?"),
+        (["--producer-consumer-class", "single"], "runs one thread, not 4."),
+        (["--new-crash-source-class", "no.such.Class"], "cannot import 'no.such.Class'"),
+        (["--new-crash-source-class", "json.Source"], "json has no Source."),
+        (["--crashstorage-class", "postgres"], "there is no 'postgres'. Use fs, or a dotted path."),
+        (["--redis-url", "http://x", "--new-crash-source-class", "redis"], "is neither redis://host:port/db nor"),
+        (["--redis-url", "unix:///nonexistent", "--new-crash-source-class", "redis", "--backoff-delays", ""],
+         "Redis at /nonexistent does not answer: No such file or directory."),
+        (["--config", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file or directory."),
+        (["--profile", "socorro-2013"], "no profile 'socorro-2013'. Did you mean socorro-2014?"),
+        (["--stackwalk-command-line", "{dumpfile}"], "names the unknown field 'dumpfile'."),
+    ],
+)  # fmt: skip
+def test_run_complains_in_one_line(bed: Bed, arguments: list[str], complaint: str) -> None:
+    bed.fill("ok")
+
+    assert complaint in _complaint(bed, "run", "--minidump-stackwalk-pathname", str(bed.walker), *arguments)
+    assert bed.status()["new"] == 1
+
+
+def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
+    bed.fill("ok")
+    bed.walker.chmod(0o644)
+
+    complaint = _complaint(bed, "run", "--minidump-stackwalk-pathname", str(bed.walker))
+    assert f"the stackwalker '{bed.walker}' is not executable." in complaint
+
+
+def test_no_stackwalker_is_told_with_what_to_do(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed.fill("ok")
+    bare = tmp_path / "python"  # beside this one no stackwalker is installed
+    bare.symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    ended = subprocess.run(
+        [bare, "-m", "tuner_workers.crash_processor", "run", "--fs-root", bed.root], capture_output=True, text=True
+    )
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "Error: no stackwalker: there is no crash-stackwalk on the PATH. "
+        "Install the package, or name one with --minidump-stackwalk-pathname.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run"], "is not a spool: it has no folder new/. Fill one: crash-processor fill."),
+        (["status"], "is not a spool. Fill one: crash-processor fill."),
+        (["fill"], "one of the arguments --dumps --synthetic is required."),
+        (["fill", "--synthetic", "0"], "--synthetic: '0' is not a whole number of 1 or more."),
+        (["fill", "--synthetic", "1", "--seed", "x"], "--seed: 'x' is not a whole number."),
+        (["fill", "--synthetic", "1", "--symbols", "/tmp"], "--symbols goes with --dumps"),
+        (["fill", "--dumps", "/nonexistent"], "no folder /nonexistent to take dumps from."),
+        (["fill", "--dumps", "/proc/self/fdinfo"], "no dump in /proc/self/fdinfo."),
+        (["fill", "--dump", "/tmp"], "unknown option --dump. Did you mean --dumps?"),
+        (["fil"], "invalid choice: 'fil'"),
+    ],
+)
+def test_other_commands_complain_in_one_line(bed: Bed, arguments: list[str], complaint: str) -> None:
+    walker = ["--minidump-stackwalk-pathname", str(bed.walker)] if arguments == ["run"] else []
+
+    assert complaint in _complaint(bed, *arguments, *walker)
+    assert not bed.root.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
+@pytest.mark.parametrize("command", ["run", "fill"])
+def test_a_spool_that_cannot_be_written_is_told_to_an_ordinary_user(bed: Bed, tmp_path: Path, command: str) -> None:
+    bed.fill("ok")
+    os.chmod(bed.root, 0o755)
+    for folder in (tmp_path, *tmp_path.parents):
+        if os.stat(folder).st_uid == 0 and folder != Path("/"):
+            os.chmod(folder, os.stat(folder).st_mode | 0o055)
+    arguments = {
+        "run": ["run", "--minidump-stackwalk-pathname", str(bed.walker)],
+        "fill": ["fill", "--dumps", str(next(tmp_path.glob("dumps-*"))), "--copies", "2"],
+    }[command]
+    program = (
+        "import os, sys, tuner_workers.crash_processor.cli as cli, tuner_workers.crash_processor.run\n"
+        "import tuner_workers.crash_processor.threaded_task_manager, tuner_workers.crash_processor.fill\n"
+        "import tuner_workers.crash_processor.storage, tuner.probe.counter\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"cli.main({[*arguments, '--fs-root', str(bed.root)]!r})"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+    assert ended.stderr.startswith("Error: cannot")
+    assert "Permission denied" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_the_spawn_path_is_printed_for_programs(bed: Bed) -> None:
+    facts = json.loads(subprocess.check_output([sys.executable, "-m", "tuner_workers.crash_processor", "spawn-path", "--json"]))
+
+    assert facts["version"] == ".".join(map(str, sys.version_info[:3]))
+    assert facts.keys() >= {"interpreter", "path", "holds_the_gil", "effect", "spawn_ms"}
