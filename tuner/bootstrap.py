@@ -100,7 +100,11 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
     hooks = settings.hooks
     with ExitStack() as stack:
         held = stack.enter_context(box_held(study))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
+        folder, counters = (
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-", dir=root)))
+            for root in (None, _counter_root())
+        )
+        counters.chmod(0o711)  # workers of another user find their launch's folder in it
         spec, feeder = _service(settings, record.layouts, folder)
         launcher = SupervisordLauncher(
             spec,
@@ -112,13 +116,14 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             keep_logs=None,
             warn=warn,
             held=[held],
+            scratch=[folder, counters],
         )
         launcher.check()
         yield Box(
             name=platform.node(),
             clock=clock,
             launcher=stack.enter_context(launcher),
-            probe=CounterProbe(clock, _counter_root(), _owner(settings)),
+            probe=CounterProbe(clock, counters, _owner(settings)),
             feeder=feeder,
             sampler=ProcSampler(clock, backends=settings.backends, warn=warn),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),

@@ -41,9 +41,9 @@ class Launch(Protocol):
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is not as the layout asks: a process that died or was replaced, a wrong number of threads.
 
-        Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer. *threads* False
-        leaves the thread counts out and forgets nothing: the study asks so during warm-up, when threads may still
-        be starting.
+        Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer. *threads*
+        False leaves the thread counts out and forgets nothing: the study asks so during warm-up, when
+        threads may still be starting.
         """
 
 
@@ -51,7 +51,7 @@ class Launcher(Protocol):
     """Starts layouts, and leaves nothing behind."""
 
     def running(self, layout: Layout, environment: Mapping[str, str]) -> AbstractContextManager[Launch]:
-        """Run *layout* inside the ``with`` block, with *environment* added to the workers'; stop it on any exit.
+        """Run *layout* inside the ``with`` block, *environment* added to the workers'; stop it on any exit.
 
         Raises:
             MeasurementError: a worker died at start; says its exit code and last log lines.
@@ -81,7 +81,11 @@ class Feeder(Protocol):
     """Keeps the service supplied with items."""
 
     def feeding(self, layout: Layout) -> AbstractContextManager[None]:
-        """Supply one launch; what belongs to it is gone afterwards. ConfigError when the source cannot be used."""
+        """Supply one launch; what belongs to it is gone afterwards.
+
+        Raises:
+            ConfigError: the source cannot be used.
+        """
 
     def is_dry(self) -> bool:
         """Whether the source has run out of items just now."""
@@ -113,8 +117,8 @@ class Hooks(Protocol):
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Run the commands of *event*: before_study, after_study, before_launch, after_launch, before_window,
-        after_window, finished. *facts* (names in lower case: ``layout``, ``block``) reach them as ``TUNER_...``
-        environment variables (``TUNER_LAYOUT``).
+        after_window, finished. *facts* (names in lower case: ``layout``, ``block``) reach them as
+        ``TUNER_...`` environment variables (``TUNER_LAYOUT``).
 
         Raises:
             MeasurementError: one failed; for ``finished`` it only warns.
@@ -171,7 +175,9 @@ class Progress(Protocol):
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:
         """Every second of warm-up."""
 
-    def sampled(self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float) -> None:
+    def sampled(
+        self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
+    ) -> None:
         """Every second of a window."""
 
     def window_taken(self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None) -> None:
@@ -185,4 +191,4 @@ class Stop(Protocol):
     """Whether somebody wants the study to end."""
 
     def requested(self) -> bool:
-        """True after the first Ctrl-C or SIGTERM: finish this window. The second one raises KeyboardInterrupt."""
+        """True after the first Ctrl-C: finish this window. The second one raises KeyboardInterrupt."""

@@ -25,6 +25,7 @@ _QUICK = {
     ("study", "warmup"): "3s",
     ("study", "repeats"): "3",
     ("study", "max_attempts"): "2",
+    ("study", "foreign_limit"): "0.5",  # a newcomer's box is rarely quiet, and this is no answer to act on
 }
 
 _LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "How it decides", "Where it is kept"

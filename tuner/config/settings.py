@@ -136,9 +136,8 @@ class CrashProcessorSettings(RunSettings):
     symbols_bytes: Count | None = None  #: size of each synthetic symbol file
     dumps: ConfigPath | None = None  #: real dumps instead of synthetic ones
     symbols: ConfigPath | None = None  #: their symbols
-    options: dict[str, str] = Field(
-        default_factory=dict
-    )  #: further options of `crash-processor run`, by name
+    #: further options of `crash-processor run`, by name; unless told otherwise, the shares of an item in 2014
+    options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
 
     @model_validator(mode="after")
     def _symbols_belong_to_dumps(self) -> Self:

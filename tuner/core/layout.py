@@ -84,7 +84,8 @@ def full_grid(cores: int) -> list[Layout]:
     ]
 
 
-GRIDS = {"small": small_grid, "divisors": divisors_grid, "full": full_grid}  #: grid name -> (cores -> layouts)
+#: grid name -> (cores -> layouts)
+GRIDS = {"small": small_grid, "divisors": divisors_grid, "full": full_grid}
 
 
 def _divisors(n: int) -> list[int]:

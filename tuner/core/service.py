@@ -12,9 +12,10 @@ from tuner.core.layout import Layout
 class ServiceSpec:
     """A service as a study runs it: one command per process, the same for every layout but for its fields.
 
-    In *command* and in the values of *environment* these fields are filled in: ``{processes}``, ``{threads}``,
-    ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``. ``{{`` and ``}}`` stand for braces. Besides, each worker
-    finds TUNER_PROCESSES, TUNER_THREADS, TUNER_PROCESS and TUNER_VARIANT in its environment.
+    In *command* and in the values of *environment* these fields are filled in: ``{processes}``,
+    ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``. ``{{`` and ``}}`` stand for braces.
+    Besides, each worker finds TUNER_PROCESSES, TUNER_THREADS, TUNER_PROCESS and TUNER_VARIANT in its
+    environment.
     """
 
     name: str  #: names the study, its marks in a runbook, its exports
@@ -24,9 +25,12 @@ class ServiceSpec:
     user: str | None = None  #: run as this user (tuner must be root)
     stop_signal: str = "TERM"
     stop_wait_s: float = 60.0  #: then KILL
-    stop_as_group: bool = False  #: signal the whole process group (shell wrappers); loses work with Celery, dramatiq
-    max_extra_threads: int | None = None  #: OS threads a process may have beyond the layout's; None: not checked
-    limits: Mapping[str, int] = field(default_factory=dict)  #: resource limits by name (nofile, as, core, cpu ...)
+    #: signal the whole process group (shell wrappers); loses work with Celery and dramatiq
+    stop_as_group: bool = False
+    #: OS threads a process may have beyond the layout's; None: not checked
+    max_extra_threads: int | None = None
+    #: resource limits by name (nofile, as, core, cpu ...)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def command_line(self, layout: Layout, process: int, cores: int) -> tuple[str, ...]:
         """The argument list of process number *process* (from 0) of *layout*."""

@@ -33,7 +33,7 @@ class Sample:
     load1: float
     load5: float
     load15: float
-    n_active: int | None  #: tasks of the box running or uninterruptible, without our own; None: cannot be seen
+    n_active: int | None  #: tasks of the box running or uninterruptible, without our own; None: not seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Usage:
     box_cpu_s_total: float  #: everything the box ran, steal not included
     steal_s_total: float  #: what the hypervisor gave to others
     n_context_switches_total: int  #: of the whole box
-    pss_bytes: int | None  #: proportional set size of workers and descendants; None also when not taken this time
+    pss_bytes: int | None  #: proportional set size of workers and descendants; None also: not taken this time
     n_processes: int  #: worker processes alive
     n_threads: int  #: threads of these
     cpu_pressure_s_total: float | None  #: PSI: time at least one task waited for a core
@@ -69,7 +69,7 @@ class Usage:
 class VoidReason:
     """Why a window does not count."""
 
-    slug: str  #: worker-died, wrong-layout, source-dry, disturbed, clock-jumped, ...; docs/messages.md explains each
+    slug: str  #: worker-died, wrong-layout, source-dry, ...; docs/messages.md explains each
     detail: str  #: what was seen, with the figures
 
 

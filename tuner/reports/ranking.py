@@ -60,6 +60,8 @@ def verdict(ranking: Ranking) -> str:
     if not best:
         return "Nothing could be measured, so nothing is ranked."
     level = f"{ranking.confidence:.0%}".replace("%", " %")
+    if sum(row.rank is not None for row in ranking.rows) == 1:
+        return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
     if len(best) == 1:
         return f"{best[0].layout} is best: all others are significantly slower ({level}, all pairs at once)."
     others = ", ".join(str(row.layout) for row in best[1:])
