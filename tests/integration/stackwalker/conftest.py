@@ -22,7 +22,6 @@ import pytest
 from tuner_workers.crash_processor.synthetic import minidump
 from tuner_workers.crash_processor.synthetic.minidump import (
     Dump,
-    ExceptionRecord,
     LoadedModule,
     Memory,
     System,
@@ -193,6 +192,3 @@ def walk(walker: Walker) -> Callable[..., list[str]]:
         return [frame_line(frame) for frame in answer["threads"][0]["frames"]]
 
     return walk_scene
-
-
-__all__ = ["ExceptionRecord"]
