@@ -63,8 +63,27 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         foreign_limit_cores=asked.foreign_limit,
         memory_pressure_limit_ratio=asked.memory_pressure_limit,
         warms_cache=asked.warm_cache,
-        provenance=provenance(_spawn_path_command(settings)),
+        provenance={**provenance(_spawn_path_command(settings)), **({"quick": "true"} if quick else {})},
     )
+
+
+def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None]) -> None:
+    """Before a study goes on: it must offer the cores it was begun on; another host is only worth a word.
+
+    Raises:
+        ConfigError: this box offers other cores.
+    """
+    from tuner.adapters.cores import usable_cores
+
+    began, here = record.provenance.get("host", "another host"), platform.node()
+    cores = usable_cores().count
+    if abs(cores - record.box_cores) > 0.01:
+        raise ConfigError(
+            f"{file} was begun with {record.box_cores:g} usable cores on {began}; {here} offers {cores:g}",
+            hint="Go on where it was begun, or begin another study with --study.",
+        )
+    if began != here:
+        warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
 
 
 def open_store(file: Path, *, read_only: bool = False) -> SqliteStore:
@@ -139,7 +158,9 @@ def ranked(
     with open_store(file, read_only=True) as store:
         record = store.study()
         layout = _measured_layout(current, record, file) if current is not None else None
-        return record, rank(record, store.windows(), current=layout, confidence=confidence)
+        launches = [launch for _, launch in store.launches()]
+        windows = store.windows()
+        return record, rank(record, windows, current=layout, confidence=confidence, launches=launches)
 
 
 def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:

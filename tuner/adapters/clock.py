@@ -8,8 +8,8 @@ import time
 class SystemClock:
     """CLOCK_MONOTONIC to measure, CLOCK_REALTIME to label.
 
-    Both run at the same (NTP-corrected) rate, so they part only when somebody sets the wall clock or the box is
-    suspended: the monotonic one stands still meanwhile. That is how a window sees the clock jump.
+    Both run at the same (NTP-corrected) rate, so they part only when somebody sets the wall clock or the box
+    is suspended: the monotonic one stands still meanwhile. That is how a window sees the clock jump.
     """
 
     def monotonic_s(self) -> float:

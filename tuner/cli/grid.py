@@ -154,6 +154,7 @@ def grid(
 def _begin(config: Path | None, options: Options, study: Path | None, *, quick: bool, as_json: bool) -> int:
     from tuner import bootstrap
     from tuner.config.load import Given, load_settings
+    from tuner.study import check_budget
 
     if quick:
         options = {**{place: Given("--quick", text) for place, text in _QUICK.items()}, **options}
@@ -167,12 +168,14 @@ def _begin(config: Path | None, options: Options, study: Path | None, *, quick: 
         )
     if quick:
         _say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
+    check_budget(record)
     return _measured(settings, record, file, lambda: bootstrap.new_store(file, record), as_json=as_json)
 
 
 def _resume(file: Path, config: Path | None, options: Options, *, as_json: bool) -> int:
     from tuner import bootstrap
-    from tuner.config.load import differing_sections, load_settings, settings_of_study
+    from tuner.config.load import canonical_json, load_settings, settings_of_study
+    from tuner.core.changes import changed_settings
 
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
@@ -186,11 +189,14 @@ def _resume(file: Path, config: Path | None, options: Options, *, as_json: bool)
         settings = settings_of_study(record.config, str(file))
     else:
         settings = load_settings(config, {})
-        if differing := differing_sections(settings, record.config):
+        changes = changed_settings(record.config, canonical_json(settings))
+        # The file fixes the study section itself, options of the command line that began it included.
+        if changes := [change for change in changes if not change.startswith("study")]:
             raise ConfigError(
-                f"{config} is not what {file} was begun with: {', '.join(differing)} differ",
+                f"{config} is not what {file} was begun with: {'; '.join(changes)}",
                 hint="Leave it out, or begin another study with --study.",
             )
+    bootstrap.check_same_box(record, file, _say)
     return _measured(settings, record, file, lambda: bootstrap.open_store(file), as_json=as_json)
 
 
@@ -217,7 +223,7 @@ def _measured(
             code = EXIT_INTERRUPTED
     if code == EXIT_NOTHING:
         _say(f"Nothing could be measured; why is told above, and kept in {file}.")
-    elif file.exists():
+    if file.exists() and (code != EXIT_NOTHING or as_json):
         _print_ranking(file, as_json=as_json)
         _say(f"Kept in {file}; see it again with: tuner rank {file}")
         if code == EXIT_INTERRUPTED:

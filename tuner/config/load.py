@@ -59,16 +59,6 @@ def canonical_json(settings: Settings) -> str:
     return json.dumps(redacted(settings.model_dump(mode="json")), sort_keys=True, separators=(",", ":"))
 
 
-def differing_sections(settings: Settings, canonical: str) -> list[str]:
-    """The sections of *settings* that are not as ``canonical_json`` kept them.
-
-    The study's own is left out: it is fixed by the file, options of the command line included. Secrets cannot
-    be compared.
-    """
-    kept, given = json.loads(canonical), json.loads(canonical_json(settings))
-    return [name for name in given if name != "study" and given[name] != kept.get(name)]
-
-
 def settings_of_study(canonical: str, name: str) -> Settings:
     """The settings that ``canonical_json`` kept in the study file called *name*.
 

@@ -39,11 +39,14 @@ class LaunchMean:
 class Noise:
     """Standard deviations as ratios of the throughput, told apart; None where the study cannot tell."""
 
-    window: float | None  #: from one window of a launch to its next
-    launch: (
-        float | None
-    )  #: from one launch of a layout to the next in the same block, its windows' noise taken off
-    drift: float | None  #: of the whole box from block to block
+    #: from one window of a launch to its next
+    window: float | None
+    #: from one launch of a layout to the next in the same block, its windows' noise taken off
+    launch: float | None
+    #: of the whole box from block to block
+    drift: float | None
+    #: from one launch of a layout to the next in the same block, its windows' noise included
+    residual: float | None = None
 
 
 def estimate_noise(launches: Sequence[LaunchMean], fit: AdditiveFit) -> Noise:
@@ -58,7 +61,8 @@ def estimate_noise(launches: Sequence[LaunchMean], fit: AdditiveFit) -> Noise:
     if residual is not None and window is not None:
         launch = max(0.0, residual - window * fsum(1 / one.n_windows for one in launches) / len(launches))
     drift = _drift_variance(fit)
-    return Noise(*(None if variance is None else sqrt(variance) for variance in (window, launch, drift)))
+    variances = (window, launch, drift, residual)
+    return Noise(*(None if variance is None else sqrt(variance) for variance in variances))
 
 
 def estimate_throughputs(

@@ -92,6 +92,7 @@ def noise_found(ranking: Ranking) -> list[str]:
     sources = (
         ("window to window", ranking.noise.window),
         ("launch to launch", ranking.noise.launch),
+        ("launch to launch, its window included", None if ranking.noise.launch else ranking.noise.residual),
         ("block to block", ranking.noise.drift),
     )
     known = [f"{name} {100 * ratio:.1f} %" for name, ratio in sources if ratio is not None]
