@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tuner_workers.crash_processor.classifiers import CLASSIFIERS, classify
@@ -71,6 +71,7 @@ def test_a_number_that_is_none_is_noted() -> None:
     assert notes == ["OOMAllocationSize is not a number: 'lots'"]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # busy boxes
 @given(
     st.dictionaries(
         st.sampled_from(ANNOTATIONS), st.text(max_size=40) | st.sampled_from(["inf", "nan", "-1", "1e99"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tuner_workers.crash_processor.analysis import analyse
@@ -107,6 +107,7 @@ THREADS = st.lists(st.fixed_dictionaries({"frames": JSON | FRAMES}), min_size=1,
 FIELDS = {"status": JSON, "crash_info": JSON | CRASH_INFO, "threads": JSON | THREADS, "modules": JSON}
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # busy boxes
 @given(st.fixed_dictionaries({}, optional=FIELDS))
 def test_no_json_document_makes_the_analysis_fail(document: dict[str, object]) -> None:
     analysis = analyse(_ended(json.dumps(document).encode()), {}, 2, 1)

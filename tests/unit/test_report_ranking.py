@@ -62,6 +62,7 @@ def window(
         steal_s=0.0,
         pss_bytes=50e6 * layout.processes,
         void=void,
+        n_active_from_load1=layout.processes * 1.05,
     )
 
 
