@@ -27,6 +27,7 @@ def provenance(spawn_path_command: Sequence[str] | None) -> dict[str, str]:
         **describe_host(),
         "tuner": __version__,
         "os": _os_name(),
+        **_hardware(),
         "machine": platform.machine(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "supervisor": _version_of("supervisor"),
@@ -41,6 +42,18 @@ def _os_name() -> str:
     with suppress(OSError):
         return platform.freedesktop_os_release().get("PRETTY_NAME", "")
     return ""
+
+
+def _hardware() -> dict[str, str]:
+    """What of the CPUs a study depends on and /proc tells differently on every machine."""
+    import psutil  # 40 ms: only a new study pays for it
+
+    frequency, physical = psutil.cpu_freq(), psutil.cpu_count(logical=False)
+    return {
+        "physical_cores": str(physical or ""),
+        "cpu_frequency": f"{frequency.current:.0f} MHz" if frequency else "",
+        "swap": f"{psutil.swap_memory().total / (1 << 30):.1f} GiB",
+    }
 
 
 def _version_of(package: str) -> str:

@@ -78,6 +78,7 @@ CREATE TABLE window (
   load1_mean     REAL NOT NULL,     -- of the kernel's 1-minute load average, tasks
   load1_max      REAL NOT NULL,     -- tasks
   n_active_mean  REAL,              -- tasks running or uninterruptible, tuner's own left out
+  n_active_from_load1 REAL,         -- tasks: load1 turned back into what it averages; NULL: window too short
   service_cpu_s  REAL NOT NULL,     -- CPU seconds of the workers and their descendants
   tuner_cpu_s    REAL NOT NULL,     -- CPU seconds of tuner, supervisord, guardian, feeder
   backend_cpu_s  REAL NOT NULL,     -- CPU seconds of the named backends

@@ -24,11 +24,12 @@ _LAUNCH_COLUMNS = (
     " running_after_s, warmup_s, settled, error, ended_wall_s"
 )
 
-# In the order of WindowRecord's fields, with the layout in three and the id in place of what made it void.
+# In the order of WindowRecord's fields, with the layout in three and, for what made it void, the window's id.
 _WINDOWS = (
     "SELECT launch_id, block, processes, threads, variant, box, window_index, window.attempt,"
     " window.started_wall_s, length_s, n_done, n_failed, load1_mean, load1_max, n_active_mean,"
-    " service_cpu_s, tuner_cpu_s, backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, window.id"
+    " service_cpu_s, tuner_cpu_s, backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, window.id,"
+    " n_active_from_load1"
     " FROM window JOIN launch ON launch.id = launch_id ORDER BY window.id"
 )
 
@@ -113,7 +114,7 @@ class SqliteStore:
             try:
                 void = self._void_reasons()
                 return [
-                    record(*row[:2], layout(*row[2:5]), *row[5:-1], void.get(row[-1], ()))
+                    record(*row[:2], layout(*row[2:5]), *row[5:-2], void.get(row[-2], ()), row[-1])
                     for row in self._connection.execute(_WINDOWS)
                 ]
             finally:
@@ -259,12 +260,13 @@ def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
 def _insert_window(connection: sqlite3.Connection, record: WindowRecord, began_s: float) -> int:
     columns = (
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
-        " load1_mean, load1_max, n_active_mean, service_cpu_s, tuner_cpu_s, backend_cpu_s,"
-        " foreign_cpu_s, steal_s, pss_bytes"
+        " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
+        " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes"
     )
     values = (
         *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
-        *(record.n_done, record.n_failed, record.load1_mean, record.load1_max, record.n_active_mean),
+        *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
+        *(record.n_active_mean, record.n_active_from_load1),
         *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
         *(record.steal_s, record.pss_bytes),
     )

@@ -36,6 +36,7 @@ class RankedLayout:
     load1_mean: float | None
     load1_max: float | None
     n_active_mean: float | None
+    n_active_from_load1: float | None  #: the same, as the kernel's load1 remembers it
     cpu_ratio: float | None  #: service CPU / (cores x time), with the cores that were really there
     pss_bytes: float | None  #: mean over windows
     n_windows: int  #: windows that count
@@ -116,6 +117,8 @@ class _Tally:
     load_max: float = 0.0
     active: float = 0.0  # x seconds
     active_s: float = 0.0
+    from_load1: float = 0.0  # x seconds
+    from_load1_s: float = 0.0
     cpu_s: float = 0.0
     pss_bytes: float = 0.0
     n_pss: int = 0
@@ -157,6 +160,10 @@ def _tally(windows: Iterable[WindowRecord]) -> tuple[list[_Tally], dict[Layout, 
         if n_active is not None:
             tally.active += n_active * length_s
             tally.active_s += length_s
+        from_load1 = window.n_active_from_load1
+        if from_load1 is not None:
+            tally.from_load1 += from_load1 * length_s
+            tally.from_load1_s += length_s
         tally.cpu_s += window.service_cpu_s
         pss_bytes = window.pss_bytes
         if pss_bytes is not None:
@@ -278,6 +285,7 @@ def _row(
 ) -> RankedLayout:
     length_s = sum(tally.length_s for tally in own)
     active_s = sum(tally.active_s for tally in own)
+    from_load1_s = sum(tally.from_load1_s for tally in own)
     n_pss = sum(tally.n_pss for tally in own)
     return RankedLayout(
         layout=layout,
@@ -286,6 +294,7 @@ def _row(
         load1_mean=sum(tally.load for tally in own) / length_s if own else None,
         load1_max=max((tally.load_max for tally in own), default=None),
         n_active_mean=sum(tally.active for tally in own) / active_s if active_s else None,
+        n_active_from_load1=sum(tally.from_load1 for tally in own) / from_load1_s if from_load1_s else None,
         cpu_ratio=sum(tally.cpu_s for tally in own) / (cores * length_s) if own else None,
         pss_bytes=sum(tally.pss_bytes for tally in own) / n_pss if n_pss else None,
         n_windows=sum(tally.n_windows for tally in own),

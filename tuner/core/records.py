@@ -80,3 +80,5 @@ class WindowRecord:
     steal_s: float
     pss_bytes: float | None
     void: tuple[VoidReason, ...]
+    #: load1 turned back into what it averages; None: the window is too short for it
+    n_active_from_load1: float | None = None

@@ -7,8 +7,11 @@ from itertools import pairwise
 from statistics import fmean
 
 from tuner.core.layout import Layout
+from tuner.core.load import mean_active_from_load1
 from tuner.core.records import WindowRecord
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+
+_THREE_LOOKS_S = 15.1  #: in that time the kernel updates load1 three times, whenever it began
 
 
 def window_from(
@@ -76,7 +79,15 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         steal_s=scale * (last.steal_s_total - first.steal_s_total),
         pss_bytes=mean_or_none([moment.pss_bytes for moment in window.usage]),
         void=window.void,
+        n_active_from_load1=_active_from_load1(window),
     )
+
+
+def _active_from_load1(window: Window) -> float | None:
+    """None when the kernel may have looked only once: a single step is uncertain by 0.12 and more."""
+    if window.length_s < _THREE_LOOKS_S:
+        return None
+    return mean_active_from_load1(window.samples).mean
 
 
 def mean_or_none(values: Sequence[float | None]) -> float | None:

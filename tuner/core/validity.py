@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from tuner.core.window import Sample, Usage, VoidReason
 
-FOREIGN_FLOOR_CORES = 0.15  #: about what makes the queueing model's largest error; MODEL.md
+FOREIGN_FLOOR_CORES = 0.15  #: above it, strangers make the largest error of a prediction
 FOREIGN_SHARE_RATIO = (
     0.01  #: of the cores: on large boxes the floor would be within the accounting's own error
 )

@@ -133,7 +133,8 @@ def _data_table(study: StudyRecord, ranking: Ranking) -> Table:
     headers = (
         "service", "cores", "box_cores", "rank", "layout", "processes", "threads", "variant",
         "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
-        "load1_mean", "load1_max", "active_mean", "cpu_ratio", "pss_bytes", "n_windows", "n_void", "note",
+        "load1_mean", "load1_max", "active_mean", "active_from_load1", "cpu_ratio", "pss_bytes",
+        "n_windows", "n_void", "note",
     )  # fmt: skip
     note = " ".join(notes(study, ranking))
     rows = tuple(
@@ -142,8 +143,8 @@ def _data_table(study: StudyRecord, ranking: Ranking) -> Table:
             *(_data(value) for value in (
                 row.rank, str(row.layout), row.layout.processes, row.layout.threads, row.layout.variant,
                 row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
-                row.load1_mean, row.load1_max, row.n_active_mean, row.cpu_ratio, row.pss_bytes,
-                row.n_windows, row.n_void,
+                row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
+                row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
             )),
             note,
         )
@@ -174,7 +175,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "rank": row.rank,
         "throughput_per_10min": dataclasses.asdict(row.throughput_per_10min),
         "load1": {"mean": row.load1_mean, "max": row.load1_max},
-        "active": {"mean": row.n_active_mean},
+        "active": {"mean": row.n_active_mean, "from_load1": row.n_active_from_load1},
         "cpu_ratio": row.cpu_ratio,
         "pss_bytes": row.pss_bytes,
         "n_windows": row.n_windows,
