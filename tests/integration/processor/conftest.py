@@ -68,9 +68,7 @@ class Bed:
 
     def command(self, *arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            self._line(*arguments), capture_output=True, text=True, timeout=LONG_S, **how
-        )
+        return subprocess.run(self._line(*arguments), capture_output=True, text=True, timeout=LONG_S, **how)
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """Start a processor; the test's end kills what is still there."""

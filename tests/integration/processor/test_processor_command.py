@@ -27,7 +27,10 @@ def _complaint(bed: Bed, *arguments: str) -> str:
 
 
 def test_filling_twice_says_what_was_there_already(bed: Bed) -> None:
-    for expected in ("20 items added to {root}, 0 were there already", "0 items added to {root}, 20 were there already"):
+    for expected in (
+        "20 items added to {root}, 0 were there already",
+        "0 items added to {root}, 20 were there already",
+    ):
         ended = bed.command("fill", "--synthetic", "20", "--seed", "5", "--symbols-bytes", "30000")
         assert ended.stdout.strip() == expected.format(root=bed.root)
 
@@ -50,7 +53,9 @@ def test_symbols_are_linked_into_the_spool_and_given_to_the_stackwalker(bed: Bed
         (tmp_path / store / "app" / f"ID{store}").mkdir(parents=True)
         (tmp_path / "dumps").mkdir(exist_ok=True)
         (tmp_path / "dumps" / f"{store}.dmp").write_text("ok")
-        bed.command("fill", "--dumps", str(tmp_path / "dumps"), "--symbols", str(tmp_path / store), check=True)
+        bed.command(
+            "fill", "--dumps", str(tmp_path / "dumps"), "--symbols", str(tmp_path / store), check=True
+        )
     bed.walker.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\n')
     bed.run("--number-of-threads", "1")
 
@@ -80,7 +85,8 @@ def test_every_finished_item_is_counted_with_its_stages(
     bed.fill(*["ok"] * 20, "fails", "")
     (bed.root / "crashes" / bed.fill("ok")[0] / "raw_crash.json").unlink()
     monkeypatch.setenv("TUNER_COUNTER_DIR", str(tmp_path))
-    bed.run("--number-of-threads", threads, "--python-cost-ms", "4", "--fetch-delay-ms", "3", "--save-delay-ms", "2")
+    costs = ("--python-cost-ms", "4", "--fetch-delay-ms", "3", "--save-delay-ms", "2")
+    bed.run("--number-of-threads", threads, *costs)
     totals = counter.read_totals(str(tmp_path))
 
     assert (totals.n_done, totals.n_failed) == (22, 1)
@@ -94,7 +100,9 @@ def test_every_finished_item_is_counted_with_its_stages(
 def test_the_python_part_of_an_item_reaches_its_cost_by_real_passes(bed: Bed) -> None:
     ids = bed.fill(*["ok"] * 12)
     bed.run("--number-of-threads", "1", "--python-cost-ms", "20")
-    cpu_ms = sorted(sum(stage["cpu_ms"] for stage in bed.result(crash_id)["stages"].values()) for crash_id in ids)
+    cpu_ms = sorted(
+        sum(stage["cpu_ms"] for stage in bed.result(crash_id)["stages"].values()) for crash_id in ids
+    )
 
     assert 18 < cpu_ms[6] < 22
 
@@ -109,7 +117,9 @@ def test_an_endless_run_never_runs_dry(bed: Bed) -> None:
     assert (bed.status()["new"], bed.status()["done"], bed.status()["results"]) == (5, 0, 2)
 
 
-@pytest.mark.parametrize("flags", [["--number_of_threads", "2"], ["--number-of-threads=2", "--maximum_queue_size=1"]])
+@pytest.mark.parametrize(
+    "flags", [["--number_of_threads", "2"], ["--number-of-threads=2", "--maximum_queue_size=1"]]
+)
 def test_underscores_are_accepted_too(bed: Bed, flags: list[str]) -> None:
     bed.fill("ok")
 
@@ -140,7 +150,8 @@ def test_options_may_come_from_the_environment_and_a_file(
         (["--new-crash-source-class", "no.such.Class"], "cannot import 'no.such.Class'"),
         (["--new-crash-source-class", "json.Source"], "json has no Source."),
         (["--crashstorage-class", "postgres"], "there is no 'postgres'. Use fs, or a dotted path."),
-        (["--redis-url", "http://x", "--new-crash-source-class", "redis"], "is neither redis://host:port/db nor"),
+        (["--redis-url", "http://x", "--new-crash-source-class", "redis"],
+         "is neither redis://host:port/db nor"),
         (["--redis-url", "unix:///nonexistent", "--new-crash-source-class", "redis", "--backoff-delays", ""],
          "Redis at /nonexistent does not answer: No such file or directory."),
         (["--config", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file or directory."),
@@ -163,14 +174,18 @@ def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
     assert f"the stackwalker '{bed.walker}' is not executable." in complaint
 
 
-def test_no_stackwalker_is_told_with_what_to_do(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_stackwalker_is_told_with_what_to_do(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bed.fill("ok")
     bare = tmp_path / "python"  # beside this one no stackwalker is installed
     bare.symlink_to(Path(sys.executable).resolve())
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     monkeypatch.setenv("PATH", "/nonexistent")
     ended = subprocess.run(
-        [bare, "-m", "tuner_workers.crash_processor", "run", "--fs-root", bed.root], capture_output=True, text=True
+        [bare, "-m", "tuner_workers.crash_processor", "run", "--fs-root", bed.root],
+        capture_output=True,
+        text=True,
     )
 
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -204,7 +219,9 @@ def test_other_commands_complain_in_one_line(bed: Bed, arguments: list[str], com
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
 @pytest.mark.parametrize("command", ["run", "fill"])
-def test_a_spool_that_cannot_be_written_is_told_to_an_ordinary_user(bed: Bed, tmp_path: Path, command: str) -> None:
+def test_a_spool_that_cannot_be_written_is_told_to_an_ordinary_user(
+    bed: Bed, tmp_path: Path, command: str
+) -> None:
     bed.fill("ok")
     os.chmod(bed.root, 0o755)
     for folder in (tmp_path, *tmp_path.parents):
@@ -230,7 +247,11 @@ def test_a_spool_that_cannot_be_written_is_told_to_an_ordinary_user(bed: Bed, tm
 
 
 def test_the_spawn_path_is_printed_for_programs(bed: Bed) -> None:
-    facts = json.loads(subprocess.check_output([sys.executable, "-m", "tuner_workers.crash_processor", "spawn-path", "--json"]))
+    facts = json.loads(
+        subprocess.check_output(
+            [sys.executable, "-m", "tuner_workers.crash_processor", "spawn-path", "--json"]
+        )
+    )
 
     assert facts["version"] == ".".join(map(str, sys.version_info[:3]))
     assert facts.keys() >= {"interpreter", "path", "holds_the_gil", "effect", "spawn_ms"}

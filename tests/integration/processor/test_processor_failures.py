@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Bed, wait_until
+from .conftest import Bed
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +36,8 @@ def test_a_stackwalker_that_fails_in_any_way_gives_a_result_that_says_how(bed: B
     for what, crash_id in ids.items():
         result = bed.result(crash_id)
         assert not result["success"], what
-        assert any(note.startswith(notes[what]) for note in result["processor_notes"]), result["processor_notes"]
+        said_why = result["processor_notes"]
+        assert any(note.startswith(notes[what]) for note in said_why), said_why
     assert bed.result(good)["success"]
     assert bed.result(good)["signature"] == "ns::Crash"
     assert "the stackwalker said: ERROR" in " ".join(bed.result(ids["fails"])["processor_notes"])
@@ -70,7 +71,9 @@ def test_a_result_that_can_be_saved_after_a_while_is_saved(bed: Bed) -> None:
     crash_id = bed.fill("ok")[0]
     blocked = bed.root / "processed" / f"{crash_id}.json.gz"
     blocked.mkdir()
-    process = bed.start("--quit-on-empty-queue", "--number-of-threads", "1", "--backoff-delays", ",".join(["0.05"] * 999))
+    process = bed.start(
+        "--quit-on-empty-queue", "--number-of-threads", "1", "--backoff-delays", ",".join(["0.05"] * 999)
+    )
     bed.wait_for(lambda status: status["cur"] == 1)
     time.sleep(0.3)  # some attempts; the test holds whatever their number
     assert bed.status()["done"] == 0
@@ -128,7 +131,9 @@ def test_a_stackwalker_that_goes_away_meanwhile_is_waited_for(bed: Bed) -> None:
     assert bed.result(crash_id)["success"]
 
 
-def test_a_queuing_thread_that_dies_ends_the_process_with_an_error(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queuing_thread_that_dies_ends_the_process_with_an_error(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "odd_source.py").write_text(
         "from tuner_workers.crash_processor.sources.fs import FileSystemCrashSource\n"
         "class OddSource(FileSystemCrashSource):\n"
@@ -141,7 +146,9 @@ def test_a_queuing_thread_that_dies_ends_the_process_with_an_error(bed: Bed, tmp
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     bed.fill("ok", "ok", "ok", "ok", "ok")
     for threads in ("1", "3"):
-        process = bed.start("--new-crash-source-class", "odd_source.OddSource", "--number-of-threads", threads, "--endless")
+        process = bed.start(
+            "--new-crash-source-class", "odd_source.OddSource", "--number-of-threads", threads, "--endless"
+        )
         said = bed.end(process, exit_code=1)
 
         assert "RuntimeError: odd" in said

@@ -33,7 +33,9 @@ def _sh(script: str) -> list[str]:
 
 
 def test_both_outputs_and_the_exit_code_come_back_whole(stop: StopEvent) -> None:
-    script = "i=0; while [ $i -lt 9000 ]; do echo 0123456789abcdef$i; echo err$i >&2; i=$((i+1)); done; exit 7"
+    script = (
+        "i=0; while [ $i -lt 9000 ]; do echo 0123456789abcdef$i; echo err$i >&2; i=$((i+1)); done; exit 7"
+    )
 
     ended = run_child(_sh(script), timeout_s=60, stop=stop)
 
