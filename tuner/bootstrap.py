@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 QUICK_LAYOUTS = 5
+CONFIDENCE = 0.95  #: of intervals and differences, when nobody says otherwise
 
 
 def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
@@ -110,38 +111,43 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
     from tuner.adapters.box_lock import box_held
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.cores import first_cores
+    from tuner.adapters.guardian import children_marked
     from tuner.adapters.hooks import CommandHooks
     from tuner.adapters.probes.mmap_counter import CounterProbe
     from tuner.adapters.procfs import ProcSampler
+    from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.adapters.supervisord import SupervisordLauncher
 
     clock = SystemClock()
     hooks = settings.hooks
     with ExitStack() as stack:
         held = stack.enter_context(box_held(study))
-        folder, counters = (
-            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-", dir=root)))
-            for root in (None, _counter_root())
-        )
-        counters.chmod(0o711)  # workers of another user find their launch's folder in it
-        spec, feeder = _service(settings, record.layouts, folder)
+        marker = uuid.uuid4().hex
+        scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
+        spec, feeder = _service(settings, record.layouts, scratch)
         launcher = SupervisordLauncher(
             spec,
             cores=record.cores,
             cpus=first_cores(record.cores) if record.cores < record.box_cores else None,
             run_root=None,
             clock=clock,
-            marker=uuid.uuid4().hex,
+            marker=marker,
             keep_logs=None,
             warn=warn,
             held=[held],
-            scratch=[folder, counters],
+            scratch=[scratch, counters],
         )
         launcher.check()
+        stack.enter_context(children_marked(marker))
+        stack.enter_context(launcher)  # its guardian knows the folders before they are there
+        stack.enter_context(scratch_folder(scratch, 0o700, _owner(settings)))
+        # workers of another user find their launch's folder in it
+        stack.enter_context(scratch_folder(counters, 0o711))
+        feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
         yield Box(
             name=platform.node(),
             clock=clock,
-            launcher=stack.enter_context(launcher),
+            launcher=launcher,
             probe=CounterProbe(clock, counters, _owner(settings)),
             feeder=feeder,
             sampler=ProcSampler(clock, backends=settings.backends, warn=warn),
@@ -150,7 +156,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
 
 
 def ranked(
-    file: Path, *, current: str | None = None, confidence: float = 0.95
+    file: Path, *, current: str | None = None, confidence: float = CONFIDENCE
 ) -> tuple[StudyRecord, Ranking]:
     """The study in *file* and its ranking; *current* is the layout that every row is compared with."""
     from tuner.core.ranking import rank
@@ -173,25 +179,20 @@ def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
     return layout
 
 
-def _service(settings: Settings, layouts: Sequence[Layout], folder: Path) -> tuple[ServiceSpec, Feeder]:
-    """The service and what feeds it; *folder* is theirs for as long as the study runs."""
+def _service(settings: Settings, layouts: Sequence[Layout], scratch: Path) -> tuple[ServiceSpec, Feeder]:
+    """The service and what feeds it; *scratch* is a folder of the study's own."""
     if settings.service.kind == "crash-processor":
-        return _crash_processor(settings.service, layouts, folder)
-    return _script(settings.service)
+        return _crash_processor(settings.service, layouts, scratch)
+    return _script(settings.service, scratch)
 
 
 def _crash_processor(
-    asked: CrashProcessorSettings, layouts: Sequence[Layout], folder: Path
+    asked: CrashProcessorSettings, layouts: Sequence[Layout], scratch: Path
 ) -> tuple[ServiceSpec, Feeder]:
     from tuner.adapters.feeders.spool import SpoolFeeder
     from tuner.services import crash_processor as service
 
-    spool = asked.spool or folder / "spool"
-    if asked.spool is None:
-        spool.mkdir()
-        if asked.user is not None:
-            folder.chmod(0o711)
-            os.chown(spool, *_ids(asked.user))
+    spool = asked.spool or scratch
     content = service.CrashInput(
         items=asked.items or service.items_for(layouts, asked.options),
         seed=asked.seed,
@@ -204,19 +205,17 @@ def _crash_processor(
         service.run_command(spool, asked.options),
         max_extra_threads=service.MAX_EXTRA_THREADS,
     )
-    feeder = SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
-    feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
-    return spec, feeder
+    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
 
 
-def _script(asked: ScriptSettings) -> tuple[ServiceSpec, Feeder]:
+def _script(asked: ScriptSettings, scratch: Path) -> tuple[ServiceSpec, Feeder]:
     from tuner.adapters.feeders.command import CommandFeeder
     from tuner.adapters.feeders.none import NoFeeder
     from tuner.services.script import script
 
     spec = script(asked.name, asked.command, _running(asked))
     if asked.feeder.kind == "command":
-        return spec, CommandFeeder(asked.feeder.command, asked.directory)
+        return spec, CommandFeeder(asked.feeder.command, asked.directory, scratch)
     return spec, NoFeeder()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -22,6 +23,7 @@ HEAVY = ("pydantic", "supervisor", "psutil", "sqlite3", "yaml", "rich", "typer",
         (["grid", "--coers", "3"], "Error: No such option: --coers", "Did you mean --cores?"),
         (["grid", "--seed"], "Error: option '--seed' requires", "tuner grid --help lists the options."),
         (["grid", "a", "b"], "Error: got unexpected extra argument", "tuner grid --help lists the options."),
+        (["rank", "x", "--confidence", "2"], "Error: --confidence: should", "tuner rank --help lists the options."),
         (["rank"], "Error: missing argument 'STUDY'", "tuner rank --help lists the options."),
     ],
 )  # fmt: skip
@@ -64,6 +66,26 @@ def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_has_its_own_page(command, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command.name, "--help"]) == 0
     assert f"tuner {command.name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_page_is_readable_in_80_columns_and_has_an_example(
+    command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    run([command.name, "--help"])
+
+    prose = capsys.readouterr().out.partition("╭")[0].splitlines()
+    assert max(map(len, prose)) <= 80
+    assert any(line.startswith(f" Example: tuner {command.name} ") for line in prose)
+    for line, after in itertools.pairwise(prose):  # a line that ends early is the last one of its paragraph
+        assert not after.strip() or len(line.rstrip()) + len(after.split()[0]) >= 78 or not line.strip()
+
+
+def test_the_formats_are_listed_without_a_study(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "--format", "list"]) == 0
+    assert {"markdown", "csv", "json", "html", "rst", "jira"} <= set(capsys.readouterr().out.split())
 
 
 def test_the_first_page_imports_nothing_heavy() -> None:

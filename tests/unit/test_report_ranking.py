@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import random
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from tuner.core.ranking import Ranking, rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 from tuner.reports.formats import table_formats
-from tuner.reports.ranking import render_ranking, verdict
+from tuner.reports.ranking import notes, render_ranking, verdict
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 TRUTH = {"4x6": 2600.0, "24x1": 2590.0, "1x24": 1000.0, "2x12@gevent": 1800.0, "8x3": 0.0}
@@ -131,6 +133,39 @@ def test_a_clear_winner_is_called_best() -> None:
     study = study_of(truth)
 
     assert verdict(ranking_of(study, truth)).startswith("4x6 is best: all others are significantly slower")
+
+
+def test_the_table_for_people_fits_a_hundred_columns() -> None:
+    study = study_of(TRUTH)
+    table = render_ranking(study, ranking_of(study, TRUTH), "simple").split("\n\n")[1]
+
+    assert max(map(len, table.splitlines())) <= 100
+    assert "21.60 (26.40)" in table  # load, mean and most
+
+
+def test_a_study_that_is_not_complete_says_how_much_of_it_is_measured() -> None:
+    study = study_of({"4x6": 2600.0, "1x24": 1000.0})
+    whole = ranking_of(study, {"4x6": 2600.0, "1x24": 1000.0})
+    part = ranking_of(study, {"4x6": 2600.0})
+
+    assert not any(note.startswith("Measured") for note in notes(study, whole))
+    assert "Measured: 3 of the 6 windows asked for." in notes(study, part)
+
+
+@pytest.mark.parametrize("fmt", ["simple", "markdown", "html"])
+def test_limits_that_say_nothing_stay_short(fmt: str) -> None:
+    noise = {"4x6": 2600.0, "1x24": 1000.0}
+    study = replace(study_of(noise), n_blocks=2)
+    windows = [
+        window(parse_layout(text), block, items * (3 if (block == 0) == (text == "4x6") else 1), block, ())
+        for block in range(2)
+        for text, items in noise.items()
+    ]
+    ranking = rank(study, windows, current=parse_layout("1x24"), confidence=0.999)
+    rendered = render_ranking(study, ranking, fmt)
+
+    assert "e+" in rendered
+    assert re.search(r"\d{10}", rendered) is None
 
 
 def test_nothing_measured_is_said_so() -> None:

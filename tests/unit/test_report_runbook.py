@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.reports.runbook import COMMENTS, format_of, marks, updated
+from tuner.reports.runbook import COMMENTS, MadeWith, format_of, made_with, marks, updated
 
 BEGIN, END = marks("web", "markdown")
 
@@ -93,3 +93,27 @@ def test_the_format_follows_the_ending() -> None:
     assert format_of(PurePath("a/RUNBOOK.MD")) == "markdown"
     with pytest.raises(ConfigError, match="cannot tell"):
         format_of(PurePath("runbook.docx"))
+
+
+@pytest.mark.parametrize("fmt", sorted(COMMENTS))
+@pytest.mark.parametrize(
+    "options", [MadeWith("1x24"), MadeWith(None, 0.9), MadeWith("4x6@gevent+a-b", 0.999)], ids=str
+)
+def test_a_section_remembers_the_options_that_made_it(fmt: str, options: MadeWith) -> None:
+    for before in ("", "Intro\r\n"):
+        text = updated(before, "NEW\n", service="web", fmt=fmt, name="R", options=options)
+
+        assert made_with(text, service="web", fmt=fmt) == options
+        assert made_with(text, service="mail", fmt=fmt) == MadeWith()
+
+
+def test_a_section_made_without_options_says_nothing_about_them() -> None:
+    assert updated("", "NEW\n", service="web", fmt="markdown", name="R", options=MadeWith()) == update("")
+    assert made_with(update(""), service="web", fmt="markdown") == MadeWith()
+
+
+@pytest.mark.parametrize("line", ["made with --current", "made with --confidence 0.9.9", "made by hand"])
+def test_a_comment_that_somebody_changed_is_no_options(line: str) -> None:
+    text = f"{BEGIN}\n\n<!-- {line} -->\n\nNEW\n\n{END}\n"
+
+    assert made_with(text, service="web", fmt="markdown") == MadeWith()

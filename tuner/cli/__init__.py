@@ -19,10 +19,8 @@ from tuner.core.errors import TunerError
 if TYPE_CHECKING:
     import typer
 
-EXIT_BUG = 1  #: a bug in tuner: the traceback is kept
 EXIT_INPUT = 2  #: input or environment
 EXIT_NOTHING = 3  #: nothing could be measured
-EXIT_WEAKER = 5  #: ranked, but weaker than asked
 EXIT_INTERRUPTED = 130
 
 
@@ -44,7 +42,7 @@ class Command:
         if app is None:
             app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
             function: Callable[..., Any] = getattr(module, self.name.replace("-", "_"))
-            app.command(name=self.name)(function)
+            app.command(name=self.name, help=_reflowed(function.__doc__ or ""))(function)
         return app
 
 
@@ -149,6 +147,11 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _reflowed(text: str) -> str:
+    """*text* with each paragraph in one line, so that help fills any terminal; Typer joins only the first."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
 def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
     problem = " ".join(str(error.message).split()).rstrip(".")
     unknown, context = getattr(error, "option_name", None), error.ctx
@@ -159,6 +162,8 @@ def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
             return problem, f"Did you mean {near[0]}?"
     if not problem:  # a missing argument says its name elsewhere
         problem = " ".join(str(error.format_message()).split()).rstrip(".")
+    elif option := next(iter(getattr(getattr(error, "param", None), "opts", ())), None):
+        problem = f"{option}: {problem.removeprefix('Input ')}"
     return problem[0].lower() + problem[1:], f"tuner {command.name} --help lists the options."
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.core.errors import ConfigError, StaleReport
+
+if TYPE_CHECKING:
+    from tuner.reports.runbook import MadeWith
+
+
+def _names_formats(value: str | None) -> str | None:
+    """`--format list` needs no study: it is answered while options are read."""
+    if value == "list":
+        typer.echo("\n".join(_formats()))
+        raise typer.Exit
+    return value
 
 
 def export(
@@ -17,7 +29,9 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="markdown, csv, json, html, rst, jira ...; all: list.",
+            is_eager=True,
+            callback=_names_formats,
+            help="markdown, csv, json, html, rst, jira ...; `--format list` names all.",
         ),
     ] = None,
     into: Annotated[
@@ -33,46 +47,64 @@ def export(
         typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Level of the intervals and of the differences.")
-    ] = 0.95,
+        float | None,
+        typer.Option(
+            metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Print the ranking in a format to keep, or keep it in a runbook.
 
     A runbook's section lies between two comments named after the service; in Markdown
     <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
-    whole or not at all, and twice the same study gives the same bytes.
+    whole or not at all, and twice the same study gives the same bytes. The section remembers --current and
+    --confidence, so that --check alone compares it with what made it.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """
     from tuner import bootstrap
-    from tuner.adapters.text_file import read_text, replace_text
     from tuner.reports.ranking import render_ranking
-    from tuner.reports.runbook import format_of, updated
+    from tuner.reports.runbook import MadeWith
 
     fmt = _format(format_, as_json=as_json)
-    if fmt == "list":
-        typer.echo("\n".join(_formats()))
+    if into is not None:
+        _keep(study, into, fmt, MadeWith(current, confidence), check=check)
         return
-    if into is None and check:
+    if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
-    if into is not None and fmt is None:
-        fmt = format_of(into)
-    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence)
-    section = render_ranking(record, ranking, fmt or "markdown")
-    if into is None:
-        typer.echo(section, nl=False)
-        return
-    before = read_text(into)
-    after = updated(before or "", section, service=record.service, fmt=fmt or "markdown", name=str(into))
+    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence or bootstrap.CONFIDENCE)
+    typer.echo(render_ranking(record, ranking, fmt or "markdown"), nl=False)
+
+
+def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
+    from tuner import bootstrap
+    from tuner.adapters.text_file import read_text, replace_text
+    from tuner.reports.ranking import render_ranking
+    from tuner.reports.runbook import MadeWith, format_of, made_with, updated
+
+    named, fmt = fmt, fmt or format_of(runbook)
+    before = read_text(runbook)
+    with bootstrap.open_store(study, read_only=True) as store:
+        service = store.study().service
+    if check and options == MadeWith():
+        options = made_with(before or "", service=service, fmt=fmt)
+    record, ranking = bootstrap.ranked(
+        study, current=options.current, confidence=options.confidence or bootstrap.CONFIDENCE
+    )
+    section = render_ranking(record, ranking, fmt)
+    after = updated(before or "", section, service=service, fmt=fmt, name=str(runbook), options=options)
     if before == after:
-        typer.echo(f"{into} is up to date.", err=True)
+        typer.echo(f"{runbook} is up to date.", err=True)
         return
     if check:
         what = "does not exist" if before is None else f"does not show what {study} says"
-        raise StaleReport(f"{into} {what}", hint=f"tuner export {study} --into {into}")
-    replace_text(into, after)
-    typer.echo(f"{into}: the section of {record.service} is written.", err=True)
+        again = ["tuner", "export", str(study), "--into", str(runbook), *str(options).split()]
+        raise StaleReport(
+            f"{runbook} {what}", hint=shlex.join([*again, *(["--format", named] if named else [])])
+        )
+    replace_text(runbook, after)
+    typer.echo(f"{runbook}: the section of {service} is written.", err=True)
 
 
 def _formats() -> list[str]:
@@ -86,10 +118,10 @@ def _format(name: str | None, *, as_json: bool) -> str | None:
         raise ConfigError(f"--json and --format {name} are two formats", hint="Keep one of them.")
     if as_json:
         return "json"
-    if name is None or name == "list" or name in _formats():
+    if name is None or name in _formats():
         return name
     from difflib import get_close_matches
 
     near = get_close_matches(name, _formats(), n=1)
-    hint = f"Did you mean {near[0]}?" if near else "`tuner export STUDY --format list` names them all."
+    hint = f"Did you mean {near[0]}?" if near else "`tuner export --format list` names them all."
     raise ConfigError(f"--format: no such format: {name!r}", hint=hint)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli import EXIT_NOTHING
+
 
 def rank(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")],
@@ -15,8 +17,11 @@ def rank(
         typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Level of the intervals and of the differences.")
-    ] = 0.95,
+        float | None,
+        typer.Option(
+            metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> int:
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
@@ -29,6 +34,6 @@ def rank(
     from tuner import bootstrap
     from tuner.reports.ranking import render_ranking
 
-    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence)
+    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence or bootstrap.CONFIDENCE)
     typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
-    return 0 if any(row.rank is not None for row in ranking.rows) else 3
+    return 0 if any(row.rank is not None for row in ranking.rows) else EXIT_NOTHING

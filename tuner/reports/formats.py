@@ -9,7 +9,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import tabulate as tabulate_module
 from tabulate import tabulate, tabulate_formats
+
+# Two blanks beside every header, which tabulate adds, take the table past the 100 columns of a terminal.
+tabulate_module.MIN_PADDING = 0
 
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LATEX = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from tuner.core.records import StudyRecord
 from tuner.reports.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+_LARGE = 1e9  #: from here on in powers of ten: a limit as far out says no more than that nothing is known
 _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
 
 
@@ -47,10 +49,10 @@ def headline(study: StudyRecord) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     host = study.provenance.get("host", "")
-    blocks = "1 block" if study.n_blocks == 1 else f"{study.n_blocks} blocks"
+    layouts, blocks = _counted(len(study.layouts), "layout"), _counted(study.n_blocks, "block")
     return (
-        f"{study.service}{f' on {host}' if host else ''}, {day}: {len(study.layouts)} layouts for"
-        f" {_cores(study.cores)}, {blocks} of {render_duration(study.window_s)} windows."
+        f"{study.service}{f' on {host}' if host else ''}, {day}: {layouts} for {_cores(study.cores)},"
+        f" {blocks} of {render_duration(study.window_s)} windows."
     )
 
 
@@ -59,7 +61,7 @@ def verdict(ranking: Ranking) -> str:
     best = [row for row in ranking.rows if row.rank == 1]
     if not best:
         return "Nothing could be measured, so nothing is ranked."
-    level = f"{ranking.confidence:.0%}".replace("%", " %")
+    level = _level(ranking)
     if sum(row.rank is not None for row in ranking.rows) == 1:
         return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
     if len(best) == 1:
@@ -78,6 +80,10 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         )
     if study.provenance.get("quick") == "true":
         found.append("A first look with short windows, not an answer to act on.")
+    asked = len(study.layouts) * study.n_blocks * study.windows_per_launch
+    measured = sum(row.n_windows for row in ranking.rows)
+    if measured < asked:
+        found.append(f"Measured: {measured} of the {_counted(asked, 'window')} asked for.")
     found += ranking.notes
     found += [f"{row.layout} is not ranked: {row.reason}." for row in ranking.rows if row.rank is None]
     return found
@@ -101,8 +107,8 @@ def noise_found(ranking: Ranking) -> list[str]:
 
 def _reading_table(ranking: Ranking) -> Table:
     headers = [
-        "rank", "layout", "items/10 min", f"{ranking.confidence:.0%} interval".replace("%", " %"),
-        "load mean", "load max", "active", "CPU", "memory", "windows", "void",
+        "rank", "layout", "items/10 min", f"{_level(ranking)} interval",
+        "load (max)", "active", "CPU", "memory", "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
@@ -114,8 +120,7 @@ def _reading_table(ranking: Ranking) -> Table:
             str(row.layout),
             _items(row.throughput_per_10min.mean),
             _interval(row.throughput_per_10min, _items),
-            _text(row.load1_mean, ".2f"),
-            _text(row.load1_max, ".2f"),
+            _load(row),
             _text(row.n_active_mean, ".2f"),
             _percent(row.cpu_ratio),
             _text(None if row.pss_bytes is None else row.pss_bytes / 1e6, ".0f", " MB"),
@@ -188,16 +193,29 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
 
 
 def _cores(count: int) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
+    return _counted(count, "core")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def _level(ranking: Ranking) -> str:
+    return f"{100 * ranking.confidence:g} %"
+
+
+def _load(row: RankedLayout) -> str:
+    """The mean and, in brackets, the most: one column, as the table should fit a terminal."""
+    return "-" if row.load1_mean is None else f"{row.load1_mean:.2f} ({_text(row.load1_max, '.2f')})"
 
 
 def _items(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
 
 
-def _interval(estimate: Estimate, show: Any) -> str:
+def _interval(estimate: Estimate, show: Callable[[float], str]) -> str:
     if estimate.low is None or estimate.high is None:
         return "-"
     return f"{show(estimate.low)} to {show(estimate.high)}"
@@ -208,9 +226,13 @@ def _ratio(row: RankedLayout, current: Layout | None) -> str:
         return "current"
     if row.ratio_to_current is None:
         return "-"
-    return (
-        f"{row.ratio_to_current.mean:.2f} ({_interval(row.ratio_to_current, lambda value: f'{value:.2f}')})"
-    )
+    return f"{_times(row.ratio_to_current.mean)} ({_interval(row.ratio_to_current, _times)})"
+
+
+def _times(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if value < 1000 else f"{value:.3g}"
 
 
 def _percent(value: float | None) -> str:

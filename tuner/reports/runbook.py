@@ -5,12 +5,15 @@ The marks are comments of the runbook's own format, named after the service; in 
     <!-- tuner:ranking:crash_processor begin -->
     <!-- tuner:ranking:crash_processor end -->
 
-Each stands on a line of its own. Marks in a fenced code block (as in a page about tuner) are text, not marks.
+Each stands on a line of its own. A section made with options (`--current 1x24`) says so in a comment below
+its first mark, so that a check that is told nothing compares like with like. Marks in a fenced code block
+(as in a page about tuner) are text, not marks.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
 from tuner.core.errors import ConfigError
@@ -31,6 +34,7 @@ COMMENTS = {
     "textile": ("###. ", ""),
     "moinmoin": ("## ", ""),
 }
+_FENCED = ("markdown", "github", "pipe")  # formats in which text between fences is shown as it is
 _SUFFIXES = {
     ".md": "markdown",
     ".markdown": "markdown",
@@ -56,7 +60,20 @@ _HEADINGS = {
     "textile": "h2. {}",
     "moinmoin": "= {} =",
 }
+_MADE_WITH = re.compile(r"made with(?: --current (?P<current>\S+))?(?: --confidence (?P<confidence>0\.\d+))?")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """The options of a section, None for those that nobody gave."""
+
+    current: str | None = None
+    confidence: float | None = None
+
+    def __str__(self) -> str:
+        given = ((f"--{name}", value) for name, value in asdict(self).items() if value is not None)
+        return " ".join(f"{name} {value}" for name, value in given)
 
 
 def format_of(path: PurePath) -> str:
@@ -91,7 +108,23 @@ def marks(service: str, fmt: str) -> tuple[str, str]:
     return f"{before}tuner:ranking:{name} begin{after}", f"{before}tuner:ranking:{name} end{after}"
 
 
-def updated(text: str, section: str, *, service: str, fmt: str, name: str) -> str:
+def made_with(text: str, *, service: str, fmt: str) -> MadeWith:
+    """What the section of *service* in the runbook *text* was made with; nothing when there is no section."""
+    begin, _ = marks(service, fmt)
+    before, after = COMMENTS[fmt]
+    lines = [line.strip() for line in text.split("\n")]
+    for place in _places(lines, (begin,), fenced=fmt in _FENCED)[begin][:1]:
+        for line in lines[place + 1 : place + 3]:
+            found = _MADE_WITH.fullmatch(line.removeprefix(before).removesuffix(after))
+            if found:
+                confidence = found["confidence"]
+                return MadeWith(found["current"], None if confidence is None else float(confidence))
+    return MadeWith()
+
+
+def updated(
+    text: str, section: str, *, service: str, fmt: str, name: str, options: MadeWith | None = None
+) -> str:
     """The runbook *text* with *section* between the marks of *service*; added at the end when there are none.
 
     Line ends stay those of the runbook; what lies outside the marks stays byte for byte. *name* is the
@@ -102,9 +135,11 @@ def updated(text: str, section: str, *, service: str, fmt: str, name: str) -> st
     """
     begin, end = marks(service, fmt)
     newline = "\r\n" if "\r\n" in text else "\n"
-    body = newline.join([begin, "", *section.strip("\n").split("\n"), "", end])
+    before, after = COMMENTS[fmt]
+    told = [f"{before}made with {options}{after}", ""] if options is not None and str(options) else []
+    body = newline.join([begin, "", *told, *section.strip("\n").split("\n"), "", end])
     lines = text.split("\n")
-    places = _places(lines, (begin, end), fenced=fmt in ("markdown", "github", "pipe"))
+    places = _places(lines, (begin, end), fenced=fmt in _FENCED)
     begins, ends = places[begin], places[end]
     if not begins and not ends:
         return text + _gap(text, newline) + _heading(service, fmt, newline) + body + newline
@@ -115,7 +150,7 @@ def updated(text: str, section: str, *, service: str, fmt: str, name: str) -> st
     return "\n".join([*lines[:first], body + tail, *lines[last + 1 :]])
 
 
-def _places(lines: list[str], wanted: tuple[str, str], *, fenced: bool) -> dict[str, list[int]]:
+def _places(lines: list[str], wanted: tuple[str, ...], *, fenced: bool) -> dict[str, list[int]]:
     """The line numbers (from 0) on which each mark stands, those in fenced code left out."""
     places: dict[str, list[int]] = {mark: [] for mark in wanted}
     fence = ""
