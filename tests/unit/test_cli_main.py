@@ -23,7 +23,7 @@ HEAVY = ("pydantic", "supervisor", "psutil", "sqlite3", "yaml", "rich", "typer",
         (["grid", "--coers", "3"], "Error: No such option: --coers", "Did you mean --cores?"),
         (["grid", "--seed"], "Error: option '--seed' requires", "tuner grid --help lists the options."),
         (["grid", "a", "b"], "Error: got unexpected extra argument", "tuner grid --help lists the options."),
-        (["rank", "x", "--confidence", "2"], "Error: --confidence: should", "tuner rank --help lists the options."),
+        (["rank", "x", "--confidence", "2"], "Error: --confidence: ", "tuner rank --help lists the options."),
         (["rank"], "Error: missing argument 'STUDY'", "tuner rank --help lists the options."),
     ],
 )  # fmt: skip
