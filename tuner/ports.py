@@ -80,6 +80,13 @@ class Probe(Protocol):
 class Feeder(Protocol):
     """Keeps the service supplied with items."""
 
+    def prepare(self) -> None:
+        """Find what would make every launch fail, and supply what the first one needs; once, before a study.
+
+        Raises:
+            ConfigError: the source cannot be used.
+        """
+
     def feeding(self, layout: Layout) -> AbstractContextManager[None]:
         """Supply one launch; what belongs to it is gone afterwards.
 

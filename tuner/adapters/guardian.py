@@ -12,14 +12,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import tuner
 from tuner.adapters.guardian_process import GRACE_S, remove_tree
 from tuner.adapters.job import shim_command
-from tuner.adapters.sweep import Swept, started, sweep
+from tuner.adapters.sweep import STUDY_ID, Swept, started, sweep
 from tuner.core.errors import MeasurementError
 
 _ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
@@ -27,6 +27,20 @@ _CLOSE_TIMEOUT_S = 60.0
 _BOOT = (
     "import sys; sys.path.append(sys.argv.pop(1)); from tuner.adapters.guardian_process import main; main()"
 )
+
+
+@contextlib.contextmanager
+def children_marked(marker: str) -> Iterator[None]:
+    """What this process starts inside the block (feeders, hooks) is ended by its guardian if it is killed."""
+    before = os.environ.get(STUDY_ID)
+    os.environ[STUDY_ID] = marker
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[STUDY_ID]
+        else:
+            os.environ[STUDY_ID] = before
 
 
 class Guardian:
@@ -57,7 +71,7 @@ class Guardian:
                 stderr=self._words,
             )
         self.pid = self._process.pid
-        self._inherit(scratch)
+        self._ask({"do": "inherit", "folders": [str(folder.absolute()) for folder in scratch]})
 
     def alive(self) -> bool:
         """Whether it still guards."""
@@ -84,9 +98,9 @@ class Guardian:
         return swept
 
     def close(self) -> None:
-        """Let it clean up and go; scratch folders stay."""
+        """Let it clean up and go; scratch folders stay, and so does what hooks left running."""
         with contextlib.suppress(MeasurementError):
-            self._inherit(())
+            self._ask({"do": "release"})
         self._control.close()
         try:
             self._process.wait(_CLOSE_TIMEOUT_S)
@@ -94,9 +108,6 @@ class Guardian:
             self._process.kill()
             self._process.wait()
         self._words.close()
-
-    def _inherit(self, folders: Sequence[Path]) -> None:
-        self._ask({"do": "inherit", "folders": [str(folder.absolute()) for folder in folders]})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self._n_asked += 1

@@ -5,7 +5,8 @@ Ctrl-C, TERM and HUP, and asleep in poll() until something happens:
 
 - tuner asks for something (a JSON line on a socket, answered by one);
 - supervisord ends without having been asked: the rest of the launch is ended, its socket unlinked;
-- tuner ends, in whatever way: the same, its folders removed, and the guardian ends, too.
+- tuner ends: the same, and the guardian ends, too. A tuner that has not said so before was killed: then
+  its folders are removed, and what its feeder and hooks left is ended as well.
 
 Standard library only, started with ``-I -S``: about 10 MB and no CPU while it waits.
 """
@@ -23,7 +24,7 @@ import stat
 import sys
 from typing import Any
 
-from tuner.adapters.sweep import Found, Swept, started, sweep
+from tuner.adapters.sweep import RUN_ID, STUDY_ID, Found, Swept, started, sweep
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
@@ -42,6 +43,8 @@ class Guardian:
         self._heard = b""
         self._folder: str | None = None
         self._scratch: list[str] = []  #: folders that tuner removes itself, unless it cannot
+        self._variables = [RUN_ID]  #: where the marker counts
+        self._released = False  #: tuner ends in good order
         self._supervisord: int | None = None  #: pid, while it runs
         self._stop_signal: int = signal.SIGTERM
         self._met: set[str] = set()  #: swept since the launch began, "PID COMMAND"
@@ -69,9 +72,11 @@ class Guardian:
             if self._control.fileno() in ready:
                 gone = not self._listen()
             gone = gone or tuner in ready
+        if not self._released:
+            self._variables.append(STUDY_ID)
         self._sweep(grace_s=GRACE_S)
         self._remove_folder()
-        for folder in self._scratch:
+        for folder in () if self._released else self._scratch:
             remove_tree(folder)
 
     def _listen(self) -> bool:
@@ -91,6 +96,9 @@ class Guardian:
         try:
             if request["do"] == "inherit":
                 self._scratch = request["folders"]
+                return {}
+            if request["do"] == "release":
+                self._released = True
                 return {}
             if request["do"] == "start":
                 return {"pid": self._start(request["argv"], request["environment"])}
@@ -120,6 +128,7 @@ class Guardian:
             self._marker,
             os.getpid(),
             since=self._since,
+            variables=self._variables,
             first_signal=self._first_signal,
             grace_s=grace_s,
             reap=self._reap,

@@ -1,4 +1,4 @@
-"""Where a launch keeps its socket, configuration and logs: a private folder with a short path."""
+"""Folders that live for a while: a launch's private one with a short path, and a study's scratch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from tuner.adapters.guardian_process import remove_tree
 from tuner.core.errors import ConfigError
 
 #: a unix socket's path has 107 bytes, and supervisord first binds "SOCKET.PID" (7 digits at most)
@@ -34,6 +36,34 @@ def new_run_folder(root: Path | None, socket_name: str) -> Path:
         f"there is no place for a launch: {'; '.join(refused)}",
         hint="Set TMPDIR to a writable folder with a path of at most 80 characters.",
     )
+
+
+def new_scratch_path(root: Path) -> Path:
+    """A path below *root*, not made yet, so that the guardian can be told of it first."""
+    return root / f"tuner-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def scratch_folder(folder: Path, mode: int, owner: tuple[int, int] | None = None) -> Iterator[None]:
+    """Make *folder* for the ``with`` block; *owner* is a user and group id, when not tuner's own.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        folder.mkdir(0o700)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make the folder {folder}: {error.strerror}",
+            hint="Make room there, or set TMPDIR to another folder.",
+        ) from error
+    try:
+        folder.chmod(mode)  # whatever the umask
+        if owner is not None:
+            os.chown(folder, *owner)
+        yield
+    finally:
+        remove_tree(str(folder))
 
 
 def _usual_parents() -> Iterator[Path]:

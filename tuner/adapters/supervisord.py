@@ -37,7 +37,7 @@ class SupervisordLauncher:
         run_root: where the launches' folders go; None: TMPDIR, or a place with shorter paths.
         clock: measures how long starts take.
         marker: value of TUNER_RUN_ID, unlike any other tuner's on this box; all that carries it is ended
-            before and after each launch.
+            before and after each launch. See also ``guardian.children_marked``.
         keep_logs: the workers' and supervisord's logs stay in folders below it, one per launch; None: they go
             with the launch.
         warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``.

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tuner.adapters.job import Job, shim_command
+from tuner.adapters.sweep import RUN_ID
 from tuner.core.errors import ConfigError
 from tuner.core.service import ServiceSpec
 
@@ -110,7 +111,7 @@ def supervisord_job(folder: Path, marker: str) -> Job:
         directory=str(folder),
         output=str(folder / OUTPUT),
         environment={
-            "TUNER_RUN_ID": marker,
+            RUN_ID: marker,
             "TUNER_SHIM": " ".join(map(shlex.quote, shim)),
         },
         own_session=True,

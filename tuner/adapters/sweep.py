@@ -2,7 +2,8 @@
 
 A process belongs to the launch when its environment carries the marker, or when it descends from the
 guardian, which is the subreaper of the launch: who daemonises becomes its child, and who overwrites its
-environment (setproctitle) is still found that way.
+environment (setproctitle) is still found that way. What else tuner starts (feeders, hooks) must outlive a
+launch: it carries the marker in another variable, which is looked for only when tuner itself is gone.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+RUN_ID = "TUNER_RUN_ID"  #: the variable that every process of a launch carries
+STUDY_ID = "TUNER_STUDY_ID"  #: the variable that every child of tuner carries
 _PAUSE_S = 0.05
 _KILL_PATIENCE_S = 4.0  #: a killed process may need a moment, in uninterruptible sleep for one
 
@@ -43,23 +46,26 @@ def started(pid: int) -> int:
     return found.started if found is not None else 0
 
 
-def find(marker: str, ancestor: int | None, since: int = 0) -> dict[int, Found]:
+def find(
+    marker: str, ancestor: int | None, since: int = 0, variables: Sequence[str] = (RUN_ID,)
+) -> dict[int, Found]:
     """Every living process that carries *marker* or descends from *ancestor*; never us or our ancestors.
 
     Args:
+        variables: where the marker counts.
         since: no older process is looked into, in clock ticks since boot: on most boxes all are older than a
             launch, and reading the environment of one that is stuck in the kernel would wait for it.
     """
     everyone = {found.pid: found for found in map(_look, _pids()) if found is not None}
     spared = _ancestors(os.getpid(), everyone)
-    wanted = f"TUNER_RUN_ID={marker}".encode()
+    wanted = {f"{variable}={marker}".encode() for variable in variables}
     children: dict[int, list[int]] = {}
     for found in everyone.values():
         children.setdefault(found.parent, []).append(found.pid)
     ours: set[int] = set()
     todo = list(children.get(ancestor, ())) if ancestor is not None else []
     young = (pid for pid, one in everyone.items() if one.started >= since)
-    todo += [pid for pid in young if wanted in _environment(pid)]
+    todo += [pid for pid in young if not wanted.isdisjoint(_environment(pid))]
     while todo:
         pid = todo.pop()
         if pid not in ours and pid not in spared:
@@ -73,6 +79,7 @@ def sweep(
     ancestor: int | None,
     *,
     since: int = 0,
+    variables: Sequence[str] = (RUN_ID,),
     first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
     grace_s: float = 5.0,
     reap: Callable[[], None] = lambda: None,
@@ -90,7 +97,7 @@ def sweep(
     signalled: set[tuple[int, int]] = set()
     while True:
         reap()
-        found = find(marker, ancestor, since)
+        found = find(marker, ancestor, since, variables)
         met.update({(one.pid, one.started): f"{one.pid} {one.command}" for one in found.values()})
         if not found or time.monotonic() >= deadline:
             break
@@ -106,7 +113,7 @@ def sweep(
             killed[one.pid, one.started] = f"{one.pid} {one.command}"
             _send(one, signal.SIGKILL)
         reap()
-        found = find(marker, ancestor, since)
+        found = find(marker, ancestor, since, variables)
         if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
             time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
     met.update(killed)

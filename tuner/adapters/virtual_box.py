@@ -210,6 +210,9 @@ class VirtualBox:
         """Count what the simulation finishes."""
         yield _VirtualCounting(self)
 
+    def prepare(self) -> None:
+        """Nothing needs to be fed."""
+
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002
         """Nothing needs to be fed."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.job import INTERNAL, Job, User
+from tuner.adapters.sweep import RUN_ID
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
-RUN_ID = "TUNER_RUN_ID"  #: the variable every process of a launch carries
 _LIMITS = {
     name.removeprefix("RLIMIT_").lower(): getattr(resource, name)
     for name in dir(resource)

@@ -23,29 +23,33 @@ class CommandFeeder:
     """Runs one command beside each launch; the layout reaches it as TUNER_LAYOUT, TUNER_PROCESSES ...
 
     It ends with the launch: TERM to its process group, KILL after 5 s. Should tuner itself be killed, the
-    kernel sends it TERM. While it does not run, the source counts as dry.
+    kernel sends it TERM, and the guardian ends what it started. While it does not run, the source counts as
+    dry.
     """
 
-    def __init__(self, command: Sequence[str], directory: Path | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], directory: Path | None = None, scratch: Path | None = None
+    ) -> None:
+        """*scratch* is where its log is kept; None: TMPDIR."""
+        self._scratch = scratch
         self._command = tuple(command)
         self._directory = directory or Path.cwd()
         self._process: subprocess.Popen[bytes] | None = None
 
+    def prepare(self) -> None:
+        """See that there is such a command."""
+        self._program()
+
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:
         """Start the command for *layout*; MeasurementError when it has failed by the end of the launch."""
-        program = shutil.which(self._command[0])
-        if program is None:
-            raise ConfigError(
-                f"the feeder's command {self._command[0]} is missing or not executable",
-                hint="Name a program on the PATH, or its full path.",
-            )
-        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
+        program = self._program()
+        with tempfile.TemporaryDirectory(prefix="feeder-", dir=self._scratch) as folder:
             log = Path(folder) / "feeder.log"
             job = Path(folder) / "feeder.json"
             Job(
                 process=-1,
-                program=str(Path(program).absolute()),
+                program=program,
                 argv=self._command,
                 directory=str(self._directory),
                 output=str(log),
@@ -70,6 +74,15 @@ class CommandFeeder:
     def pids(self) -> frozenset[int]:
         """The command, while it runs."""
         return frozenset() if self._process is None or self.is_dry() else frozenset({self._process.pid})
+
+    def _program(self) -> str:
+        program = shutil.which(self._command[0])
+        if program is None:
+            raise ConfigError(
+                f"the feeder's command {self._command[0]} is missing or not executable",
+                hint="Name a program on the PATH, or its full path.",
+            )
+        return str(Path(program).absolute())
 
     def _stop(self) -> None:
         process, self._process = self._process, None

@@ -11,6 +11,9 @@ from tuner.core.layout import Layout
 class NoFeeder:
     """Supplies nothing, and cannot tell whether the source is dry."""
 
+    def prepare(self) -> None:
+        """Nothing can be wrong with it."""
+
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # every layout is the same to it
         """Nothing to set up, nothing to clear away."""
