@@ -83,12 +83,12 @@ def test_a_failing_hook_before_the_study_ends_it_before_anything_runs() -> None:
     assert box.heard[-1][1]["exit_code"] == "3"
 
 
-@pytest.mark.parametrize("event", ["before_launch", "before_window"])
-def test_a_failing_hook_before_a_launch_or_window_fails_that_launch(event: str) -> None:
+@pytest.mark.parametrize(("event", "n_launches"), [("before_launch", 2), ("before_window", 3)])
+def test_a_failing_hook_before_a_launch_or_window_fails_that_launch(event: str, n_launches: int) -> None:
     outcome, store, progress = ran(HookedBox(SERVICE, failing=event))
 
-    assert [launch.error for _, launch in store.launches()] == [f"the {event} hook failed"] * 3
-    assert [slug for slug, _ in progress.warnings].count("launch-failed") == 3
+    assert [launch.error for _, launch in store.launches()] == [f"the {event} hook failed"] * n_launches
+    assert [slug for slug, _ in progress.warnings].count("launch-failed") == n_launches
     assert outcome.exit_code == 3
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -284,11 +285,72 @@ def test_a_layout_that_fails_in_a_later_block_only_is_not_left_out() -> None:
 
 
 def test_a_study_in_which_nothing_could_be_measured_exits_3() -> None:
-    ran = Ran((Trouble("dies-at-start"),))
+    ran = Ran((Trouble("dies-warming"),))
 
     assert ran.outcome.exit_code == 3
     assert ran.store.windows() == []
     assert len(ran.store.launches()) == 1 + 3 * 3
+
+
+@pytest.mark.parametrize("warms_cache", [True, False])
+def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(warms_cache: bool) -> None:
+    grid = (Layout(4, 4), Layout(2, 2), Layout(4, 1), Layout(1, 4), Layout(1, 2))
+    service = VirtualService(dict.fromkeys(grid, 10.0))
+    store, progress = MemoryStore(virtual_study(service, **SHORT, warms_cache=warms_cache)), MemoryProgress()
+    box = VirtualBox(service, troubles=[Trouble("dies-at-start")]).box()
+
+    outcome = run_study(box, store, progress, PlannedStop())
+
+    assert outcome.exit_code == 3
+    assert [launch.layout for _, launch in store.launches()][1:] == [Layout(1, 2)]
+    assert progress.warnings[-1] == (
+        "never-started",
+        "virtual does not start, not even as 1x2; no other layout is tried",
+    )
+
+
+def test_a_service_that_starts_in_its_smallest_layout_is_tried_in_all_others() -> None:
+    ran = Ran((Trouble("dies-at-start", B), Trouble("dies-at-start", C)))
+
+    assert ran.outcome.left_out == (B, C)
+    assert {window.layout for window in ran.store.windows()} == {A}
+    assert "never-started" not in ran.slugs
+
+
+def test_a_study_that_was_given_up_goes_on_once_its_service_starts() -> None:
+    store = MemoryStore(virtual_study(SERVICE, **SHORT))
+    for troubles in ([Trouble("dies-at-start")], []):
+        box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store), troubles=troubles).box()
+        outcome = run_study(box, store, MemoryProgress(), PlannedStop())
+
+    assert outcome.exit_code == 0
+    assert len(store.windows()) == 6
+
+
+def test_a_layout_of_fewer_threads_than_asked_is_no_window_and_ends_early() -> None:
+    class OneThread(VirtualBox):
+        @contextmanager
+        def counting(self, layout: Layout) -> Any:
+            with super().counting(layout) as counting:
+                read = counting.read
+                counting.read = lambda: replace(read(), n_slots=1)  # type: ignore[method-assign]
+                yield counting
+
+        @contextmanager
+        def watching(self, launch: Any, extra_pids: frozenset[int]) -> Any:
+            with super().watching(launch, extra_pids) as watch:
+                usage = watch.usage
+                watch.usage = lambda **how: replace(usage(**how), n_threads=1)  # type: ignore[method-assign]
+                yield watch
+
+    store = MemoryStore(virtual_study(SERVICE, **SHORT, layouts=(A,), max_attempts=1))
+    run_study(OneThread(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+
+    (window,) = store.windows()
+    assert [(reason.slug, reason.detail) for reason in window.void] == [
+        ("wrong-layout", "only 1 threads run and 1 count items; 1x4 has 4")
+    ]
+    assert window.length_s == 5.0
 
 
 def test_the_budget_ends_the_study_at_a_whole_block() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.core.layout import Layout
 from tuner.core.summary import items_per_s, record_of, window_from
-from tuner.core.validity import foreign_limit_cores, void_reasons
+from tuner.core.validity import foreign_limit_cores, missing_threads, void_reasons
 from tuner.core.window import Reading, Sample, Usage, VoidReason
 
 DIED = VoidReason("worker-died", "process 2 of 4 (pid 77) ended: exit status 3")
@@ -256,3 +256,22 @@ def test_what_was_never_seen_has_no_mean() -> None:
 
 def test_items_per_second_of_each_second() -> None:
     assert items_per_s(samples(3)) == [20.0, 20.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "n_slots", "is_missing"),
+    [
+        (7, 7, True),
+        (2, 1, True),
+        (8, 2, False),  # threads that had no item yet, or count through one of them
+        (2, 8, False),  # coroutines, or threads of the workers' children
+        (2, None, False),  # the probe cannot tell
+        (10, 8, False),
+    ],
+)
+def test_threads_are_missing_when_neither_run_nor_count_as_many(
+    n_threads: int, n_slots: int | None, is_missing: bool
+) -> None:
+    reading = Reading(100.0, 1, 0, n_slots=n_slots)
+
+    assert bool(missing_threads(Layout(2, 4), usage(n_threads=n_threads), reading)) == is_missing

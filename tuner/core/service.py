@@ -27,7 +27,7 @@ class ServiceSpec:
     stop_wait_s: float = 60.0  #: then KILL
     #: signal the whole process group (shell wrappers); loses work with Celery and dramatiq
     stop_as_group: bool = False
-    #: OS threads a process may have beyond the layout's; None: not checked
+    #: OS threads a process may have beyond the layout's; None: any number
     max_extra_threads: int | None = None
     #: resource limits by name (nofile, as, core, cpu ...)
     limits: Mapping[str, int] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
 others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``counts-fell`` (a
-total went down). ``worker-died`` and ``wrong-layout`` come from the launch and are passed through.
+total went down), ``wrong-layout`` (too few threads). ``worker-died`` and more of ``wrong-layout`` come from
+the launch and are passed through.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tuner.core.window import Sample, Usage, VoidReason
+from tuner.core.layout import Layout
+from tuner.core.window import Reading, Sample, Usage, VoidReason
 
 FOREIGN_FLOOR_CORES = 0.15  #: above it, strangers make the largest error of a prediction
 FOREIGN_SHARE_RATIO = (
@@ -26,6 +28,19 @@ def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float
     if limit_cores is not None:
         return limit_cores
     return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
+
+
+def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[VoidReason, ...]:
+    """Whether fewer threads run than *layout* has: nothing else can, whatever the service.
+
+    A thread shows itself as one of the system, or by counting items: a worker whose threads are coroutines,
+    or run in children, has the latter only, one that had no item yet the former. Hence both must be too few.
+    """
+    wanted, n_counting = layout.total_threads, reading.n_slots
+    if n_counting is None or max(n_counting, usage.n_threads) >= wanted:
+        return ()
+    detail = f"only {usage.n_threads} threads run and {n_counting} count items; {layout} has {wanted}"
+    return (VoidReason("wrong-layout", detail),)
 
 
 def void_reasons(

@@ -7,5 +7,5 @@ from tuner.services.running import Running
 
 
 def script(name: str, command: tuple[str, ...], running: Running) -> ServiceSpec:
-    """The service; OS threads are checked only when the user says how many more there may be."""
+    """The service; too many OS threads are noticed only when the user says how many more there may be."""
     return running.spec(name, command)

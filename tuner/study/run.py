@@ -51,6 +51,9 @@ class _Study:
         self._history = History(self._asked, order, launches, windows)
         self._timetable = Timetable(self._asked, launches, windows)
         self._out_of_budget = False
+        self._starts: bool | None = None  #: whether the service can be started at all; None: not known yet
+        if any(launch.running_after_s is not None for _, launch in launches):
+            self._starts = True
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def run(self) -> StudyOutcome:
@@ -80,13 +83,16 @@ class _Study:
             cells = self._history.open_cells(block)
             if not cells:
                 continue
-            if self._stop.requested() or not self._may_begin(block, cells):
+            if self._must_end() or not self._may_begin(block, cells):
                 return
             self._warm_cache(cells[0].layout)
             for cell in cells:
                 self._measure_cell(cell)
             if block == 0:
                 self._name_left_out()
+
+    def _must_end(self) -> bool:
+        return self._stop.requested() or self._starts is False
 
     def _renew_budget(self) -> None:
         """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
@@ -110,7 +116,7 @@ class _Study:
         return False
 
     def _measure_cell(self, cell: Cell) -> None:
-        while not cell.is_done and not self._stop.requested():
+        while not cell.is_done and not self._must_end():
             attempt = cell.n_spoilt + 1
             launch = self._launched(
                 cell.layout,
@@ -152,7 +158,20 @@ class _Study:
         )
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s)
         self._seen_wall_s = self._box.clock.wall_s()
+        if launch.running_after_s is not None:
+            self._starts = True
+        elif self._starts is None and not self._stop.requested():
+            self._see_whether_it_starts()
         return launch
+
+    def _see_whether_it_starts(self) -> None:
+        """The very first start has failed: try the smallest layout, lest all fail at every attempt."""
+        self._starts = False
+        smallest = min(self._asked.layouts, key=lambda layout: (layout.total_threads, layout))
+        self._launched(smallest, (WARMING_BLOCK, 0, 1), self._bench.discard)
+        if self._must_end():
+            text = f"{self._asked.service} does not start, not even as {smallest}; no other layout is tried"
+            self._progress.warning("never-started", text)
 
     def _window_taken(self, cell: Cell, window: Window) -> None:
         self._history.add_window(cell, window)

@@ -9,7 +9,7 @@ from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.summary import window_from
-from tuner.core.validity import void_reasons
+from tuner.core.validity import missing_threads, void_reasons
 from tuner.core.warmup import has_settled
 from tuner.core.window import Reading, Sample, VoidReason, Window
 from tuner.ports import Clock, Counting, Feeder, Launch, Watch
@@ -86,7 +86,10 @@ class RunningLayout:
                 break
             if n % USAGE_EVERY_N == 0:
                 usage.append(self.watch.usage())
+                if missing_threads(self.layout, usage[-1], end):
+                    break
         usage.append(self.watch.usage(closing=True))
+        problems = problems or missing_threads(self.layout, usage[-1], end)
         void = void_reasons(
             samples,
             usage,
