@@ -11,6 +11,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.adapters.virtual_box import VirtualBox, VirtualService
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.ports import Launcher
@@ -26,11 +27,16 @@ ended.wait()
 """
 
 
-@pytest.fixture(params=[pytest.param("supervisord", marks=pytest.mark.integration)])
+@pytest.fixture(params=["virtual", pytest.param("supervisord", marks=pytest.mark.integration)])
 def launcher(request: pytest.FixtureRequest) -> Launcher:
     """A healthy service's launcher; another adapter joins by a fixture NAME_launcher and its name above."""
     made: Launcher = request.getfixturevalue(f"{request.param}_launcher")
     return made
+
+
+@pytest.fixture
+def virtual_launcher() -> Launcher:
+    return VirtualBox(VirtualService(dict.fromkeys(LAYOUTS, 1.0)))
 
 
 @pytest.fixture

@@ -202,6 +202,7 @@ class VirtualBox:
             self._begin_stretch(running)
             yield running
         finally:
+            running.end()
             self._running = None
             clock.sleep_until(clock.monotonic_s() + service.stop_s)
 
@@ -314,6 +315,7 @@ class _RunningLayout:
         self.load = _LoadAverage(self._began_s)
         self.service_cpu_s = self.foreign_cpu_s = self.tuner_cpu_s = 0.0
         self.n_active = 0
+        self._has_ended = False
 
     @property
     def n_done(self) -> int:
@@ -321,6 +323,8 @@ class _RunningLayout:
         return self._n_done_before + int(self._n_done)
 
     def worker_pids(self) -> frozenset[int]:
+        if self._has_ended:
+            return frozenset()
         alive = self.layout.processes - ("worker-died" in self._problems)
         return frozenset(range(_PID, _PID + alive))
 
@@ -334,6 +338,10 @@ class _RunningLayout:
             self._wrong_threads(1)
         found = self._problems.values()
         return [reason for reason in found if threads or reason.slug != "wrong-layout"]
+
+    def end(self) -> None:
+        """Stop what runs."""
+        self._has_ended = True
 
     def begin_stretch(self, factor: float, random: Random, troubles: Sequence[Trouble]) -> None:
         self.advance()

@@ -93,6 +93,23 @@ def test_what_a_worker_leaves_behind_is_ended_and_told(
     assert "after a launch these had to be ended: " in warnings_told[0][1]
 
 
+def test_what_a_worker_leaves_behind_gets_the_stop_signal_of_the_service_too(
+    launcher_of: LaunchersOf, tmp_path: Path
+) -> None:
+    # out of reach of supervisord, and of the signal that the kernel sends when a parent dies
+    script = (
+        "import subprocess, sys, time; "
+        "subprocess.Popen([sys.executable, '-c', *sys.argv[1:]], start_new_session=True); time.sleep(60)"
+    )
+
+    command = (sys.executable, "-c", script, TELLS, str(tmp_path))
+
+    with launcher_of(spec={"command": command, "stop_signal": "USR1"}).running(Layout(2, 1), {}):
+        await_ready(tmp_path, 2)
+
+    assert signals_seen(tmp_path) == ["SIGUSR1"] * 2
+
+
 def test_a_chain_of_orphans_is_caught(launcher_of: LaunchersOf, tmp_path: Path) -> None:
     # a shell that lives on, and a chain of processes of which each is the orphan of the one before
     worker = Path(__file__).with_name("worker.py")
