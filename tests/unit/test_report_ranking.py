@@ -120,6 +120,19 @@ def test_csv_is_one_row_a_layout_with_plain_numbers() -> None:
     assert rows[-1]["rank"] == ""
 
 
+def test_the_data_formats_carry_the_ratio_to_the_layout_in_use() -> None:
+    study = study_of(TRUTH)
+    ranking = ranking_of(study, TRUTH, current="1x24")
+
+    for fmt, delimiter in (("csv", ","), ("tsv", "\t")):
+        rows = list(csv.DictReader(io.StringIO(render_ranking(study, ranking, fmt)), delimiter=delimiter))
+        best = rows[0]
+
+        assert best["layout"] == "4x6"  # no blanks around it
+        assert float(best["ratio_to_current_low"]) < float(best["ratio_to_current"]) < 3
+        assert rows[-1]["ratio_to_current"] == ""
+
+
 def test_the_verdict_names_what_cannot_be_told_from_the_best() -> None:
     study = study_of(TRUTH)
 

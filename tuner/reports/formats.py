@@ -48,8 +48,8 @@ def render_table(table: Table, fmt: str) -> str:
     """
     if fmt not in table_formats():
         raise KeyError(fmt)
-    if fmt == "csv":
-        return _render_csv(table)
+    if fmt in ("csv", "tsv"):  # tabulate would pad the cells of tsv with blanks
+        return _render_separated(table, fmt)
     escape = _escape_for(fmt)
     rows = [[escape(cell) for cell in row] for row in table.rows]
     headers = [escape(header) for header in table.headers]
@@ -82,9 +82,12 @@ def escape(text: str, fmt: str) -> str:
     return _escape_for(fmt, in_table=False)(text)
 
 
-def _render_csv(table: Table) -> str:
+def _render_separated(table: Table, fmt: str) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    if fmt == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+    else:  # no cell holds a tab, so none is quoted
+        writer = csv.writer(out, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n")
     writer.writerow(table.headers)
     for row in table.rows:
         writer.writerow(

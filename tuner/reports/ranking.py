@@ -139,7 +139,7 @@ def _data_table(study: StudyRecord, ranking: Ranking) -> Table:
         "service", "cores", "box_cores", "rank", "layout", "processes", "threads", "variant",
         "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
         "load1_mean", "load1_max", "active_mean", "active_from_load1", "cpu_ratio", "pss_bytes",
-        "n_windows", "n_void", "note",
+        "n_windows", "n_void", "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high", "note",
     )  # fmt: skip
     note = " ".join(notes(study, ranking))
     rows = tuple(
@@ -150,6 +150,7 @@ def _data_table(study: StudyRecord, ranking: Ranking) -> Table:
                 row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
                 row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
                 row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
+                *dataclasses.astuple(row.ratio_to_current or Estimate(None, None, None)),
             )),
             note,
         )
