@@ -8,8 +8,12 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from .redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parent.parent
 MARKER = "TUNER_TEST_SESSION"
@@ -23,6 +27,15 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no ../shared/data beside this checkout")
     return folder
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis of this test's own."""
+    from .redis_server import running_redis  # 0.3 s that only the tests with a Redis need
+
+    with running_redis() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

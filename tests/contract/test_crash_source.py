@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +18,8 @@ from tuner_workers.crash_processor.sources import redis as redis_source
 from tuner_workers.crash_processor.sources.fs import FileSystemCrashSource
 from tuner_workers.crash_processor.sources.redis import RedisCrashSource, RedisQueue
 from tuner_workers.crash_processor.spool import make_spool, spool_status
+
+from ..redis_server import RedisServer
 
 LONG_S = 30.0
 
@@ -88,50 +86,6 @@ class RedisBed(Bed):
 
     def why_dead(self, crash_id: str) -> str:
         return str(self.queue.call("HGET", "test:dead", crash_id))
-
-
-class RedisServer:
-    """A Redis of our own: a unix socket in a temporary folder, nothing kept."""
-
-    def __init__(self, folder: Path) -> None:
-        self.url = f"unix://{folder}/redis"
-        self._folder = folder
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", "redis", "--save", "", "--appendonly", "no"],
-            cwd=self._folder,
-            stdout=subprocess.DEVNULL,
-        )
-        deadline_s = time.monotonic() + LONG_S
-        while True:
-            queue = RedisQueue(self.url, "test")
-            try:
-                queue.call("PING")
-            except SourceLostError:
-                assert time.monotonic() < deadline_s, "redis-server did not start"
-                time.sleep(0.01)
-            else:
-                return
-            finally:
-                queue.close()
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-
-
-@pytest.fixture
-def redis_server() -> Iterator[RedisServer]:
-    if shutil.which("redis-server") is None:
-        if os.environ.get("CI"):
-            pytest.fail("redis-server is not installed, and CI must test with it")
-        pytest.skip("redis-server is not installed")
-    with tempfile.TemporaryDirectory(prefix="rd-") as folder:
-        server = RedisServer(Path(folder))
-        yield server
-        server.stop()
 
 
 @pytest.fixture(params=["fs", pytest.param("redis", marks=pytest.mark.integration)])
@@ -367,7 +321,7 @@ def test_a_redis_that_stays_away_ends_the_source_with_its_address(redis_server: 
     source = RedisCrashSource(RedisQueue(redis_server.url, "test", delays_s=[0.01]))
     redis_server.stop()
 
-    with pytest.raises(SourceLostError, match=r"Redis at .*/redis does not answer"):
+    with pytest.raises(SourceLostError, match=r"Redis at .*/redis is out of reach: No such file"):
         source.new_crashes()
 
 
@@ -390,8 +344,8 @@ def test_an_item_taken_without_our_hearing_of_it_is_put_back(redis_server: Redis
 @pytest.mark.parametrize(
     ("settings", "kind", "problem"),
     [
-        (("requirepass", "secret"), InputError, "refused: NOAUTH"),
-        (("maxmemory", "1"), SourceLostError, "does not answer: OOM"),
+        (("requirepass", "secret"), InputError, "refused: Authentication required"),
+        (("maxmemory", "1"), SourceLostError, "is out of reach: command not allowed when used memory"),
     ],
 )
 def test_a_redis_that_refuses_is_told_apart_from_one_that_may_recover(
@@ -408,12 +362,67 @@ def test_a_redis_that_refuses_is_told_apart_from_one_that_may_recover(
     queue.close()
 
 
+@pytest.mark.integration
+def test_every_connection_of_a_worker_carries_its_name(redis_server: RedisServer) -> None:
+    """Who is alive is seen by these names: one connection without it, and others take the worker's items."""
+    watcher = RedisQueue(redis_server.url, "test")
+    queue = RedisQueue(f"{redis_server.url}?client_name=odd&db=3&retry_on_timeout=yes", "test")
+    for n_connections in (1, 2, 3):
+        queue.call("PING")
+
+        assert watcher.connected_workers() == {watcher.worker, queue.worker}
+        assert queue.n_connections == n_connections
+        watcher.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert watcher.connected_workers() == {watcher.worker}
+    queue.close()
+    watcher.close()
+
+
+@pytest.mark.integration
+def test_a_redis_that_is_still_loading_is_waited_for(redis_server: RedisServer) -> None:
+    queue = RedisQueue(redis_server.url, "test", delays_s=[0.05] * 400)
+    queue.fill(["a"])
+    queue.call("CONFIG", "SET", "rdbcompression", "no")
+    fill = "for n = 1, 20000 do redis.call('SET', 'ballast' .. n, string.rep('x', 1000)) end"
+    queue.call("EVAL", fill, 0)
+    queue.call("SAVE")
+    redis_server.stop()
+    # 20000 times 1 ms, unless it is told otherwise
+    redis_server.start("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+    hasty = RedisQueue(redis_server.url, "test")
+
+    with pytest.raises(SourceLostError, match="loading the dataset"):
+        hasty.call("LLEN", "test:new")
+    hasty.call("CONFIG", "SET", "key-load-delay", "0")
+    assert queue.call("LLEN", "test:new") == 1
+    hasty.close()
+    queue.close()
+
+
 @pytest.mark.parametrize(
-    "url", ["http://localhost", "redis://localhost:99999", "unix://", "redis://localhost/x", "localhost:6379"]
+    ("url", "problem"),
+    [
+        ("http://localhost", "is neither redis://"),
+        ("localhost:6379", "is neither redis://"),
+        ("redis://localhost:99999", "is neither redis://"),
+        ("unix://", "names no socket"),
+        ("redis://localhost/x", "'x' is not a database number"),
+        ("redis://localhost?colour=blue", "has a setting that is none: .*colour"),
+        ("redis://localhost?socket_timeout=soon", "Invalid value for 'socket_timeout'"),
+    ],
 )
-def test_a_url_that_is_none_of_redis_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="--redis-url"):
+def test_a_url_that_is_none_of_redis_is_refused(url: str, problem: str) -> None:
+    with pytest.raises(InputError, match=f"--redis-url: .*{problem}"):
         RedisQueue(url, "test")
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    with pytest.raises(InputError, match=r"--redis-url: 'http://\*\*\*@localhost' is neither"):
+        RedisQueue("http://somebody:sec/ret@localhost", "test")
+    with pytest.raises(
+        SourceLostError, match=r"^Redis at 127\.0\.0\.1:1 is out of reach: Connection refused$"
+    ):
+        RedisQueue("rediss://somebody:sec%2Fret@127.0.0.1:1/7", "test").call("PING")
 
 
 def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ class Options:
     endless: bool = _option(False, _boolean, "offer finished items again instead of keeping them done")
     new_crash_source_class: str = _option("fs", _text, "where work comes from: fs, redis, or a dotted path")
     redis_url: str = _option(
-        "redis://127.0.0.1:6379/0", _text, "redis://[user:password@]host:port/db or unix:///path/to/socket"
+        "redis://127.0.0.1:6379/0",
+        _text,
+        "redis:// or rediss://[user:password@]host:port/db, or unix:///path/to/socket",
     )
     redis_queue_name: str = _option("crash-processor", _text, "first part of the names of all keys in Redis")
     crashstorage_class: str = _option("fs", _text, "where crashes and results are kept: fs, or a dotted path")

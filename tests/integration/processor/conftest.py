@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tuner_workers.crash_processor.errors import SourceLostError
 from tuner_workers.crash_processor.sources.redis import RedisQueue
 from tuner_workers.crash_processor.spool import spool_status, storage_status
 from tuner_workers.crash_processor.storage import read_processed
@@ -99,6 +96,17 @@ class Bed:
         finally:
             queue.close()
 
+    def held_by(self, pid: int) -> int:
+        """How many items that process has in its hands, or had when it died."""
+        if self._redis_url is None:
+            return sum(1 for item in self.root.glob(f"cur/*.{pid}.*/*") if not item.name.startswith("."))
+        queue = RedisQueue(self._redis_url, "crash-processor")
+        try:
+            workers = [name for name in queue.call("SMEMBERS", queue.key("workers")) if f".{pid}." in name]
+            return sum(queue.call("LLEN", queue.key("cur", worker)) for worker in workers)
+        finally:
+            queue.close()
+
     def wait_for(self, is_so: Callable[[dict[str, int]], bool]) -> None:
         """Wait until the status is as wanted."""
         wait_until(lambda: is_so(self.status()))
@@ -136,39 +144,10 @@ def bed(tmp_path: Path, walker: Path) -> Iterator[Bed]:
 @pytest.fixture(params=["fs", "redis"])
 def either_bed(request: pytest.FixtureRequest, tmp_path: Path, walker: Path) -> Iterator[Bed]:
     """The same with each crash source."""
-    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
+    url = request.getfixturevalue("redis_server").url if request.param == "redis" else None
     bed = Bed(tmp_path / "spool", walker, url)
     yield bed
     _kill(bed)
-
-
-@pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
-    """A Redis of our own: a unix socket, nothing kept."""
-    if shutil.which("redis-server") is None:
-        if os.environ.get("CI"):
-            pytest.fail("redis-server is not installed, and CI must test with it")
-        pytest.skip("redis-server is not installed")
-    server = subprocess.Popen(
-        ["redis-server", "--port", "0", "--unixsocket", "redis", "--save", "", "--appendonly", "no"],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-    )
-    url = f"unix://{tmp_path}/redis"
-    wait_until(lambda: _answers(url))
-    yield url
-    server.terminate()
-    server.wait()
-
-
-def _answers(url: str) -> bool:
-    queue = RedisQueue(url, "crash-processor")
-    try:
-        return bool(queue.call("PING"))
-    except SourceLostError:
-        return False
-    finally:
-        queue.close()
 
 
 def _kill(bed: Bed) -> None:

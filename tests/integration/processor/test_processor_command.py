@@ -153,7 +153,7 @@ def test_options_may_come_from_the_environment_and_a_file(
         (["--redis-url", "http://x", "--new-crash-source-class", "redis"],
          "is neither redis://host:port/db nor"),
         (["--redis-url", "unix:///nonexistent", "--new-crash-source-class", "redis", "--backoff-delays", ""],
-         "Redis at /nonexistent does not answer: No such file or directory."),
+         "Redis at /nonexistent is out of reach: No such file or directory."),
         (["--config", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file or directory."),
         (["--profile", "socorro-2013"], "no profile 'socorro-2013'. Did you mean socorro-2014?"),
         (["--stackwalk-command-line", "{dumpfile}"], "names the unknown field 'dumpfile'."),
@@ -193,6 +193,23 @@ def test_no_stackwalker_is_told_with_what_to_do(
         "Error: no stackwalker: there is no crash-stackwalk on the PATH. "
         "Install the package, or name one with --minidump-stackwalk-pathname.\n"
     )
+
+
+@pytest.mark.parametrize("command", [["run"], ["status"], ["fill", "--synthetic", "1"]])
+def test_a_missing_redis_package_is_told_with_what_to_install(bed: Bed, command: list[str]) -> None:
+    bed.fill("ok")
+    where = ["--fs-root", str(bed.root), "--new-crash-source-class", "redis"]
+    program = (
+        "import sys; sys.modules['redis'] = None\n"  # what Python makes of a package that is not there
+        "import tuner_workers.crash_processor.cli as cli\n"
+        f"cli.main({[*command, *where]!r})"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("Error: a crash source in Redis needs the package redis: ")
+    assert ended.stderr.endswith(". Run pip install 'tuner[redis]'.\n")
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
