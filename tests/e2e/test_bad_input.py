@@ -47,6 +47,7 @@ def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -
         (["grid", "--repeats", "0"], "--repeats: should be greater than or equal to 1"),
         (["grid", "--strategy", "magic"], "magic is none of all"),
         (["grid", "--grid", "divisor"], "did you mean divisors?"),
+        (["grid", "--layouts", "1x1", "--grid", "small"], "--layouts: name a grid or layouts, not both"),
         (["grid", "--seed", "-1"], "--seed: should be greater than or equal to 0"),
         (["grid", "--foreign-limit", "0"], "--foreign-limit: should be greater than 0"),
         (["grid", "none.yaml"], "cannot read the config none.yaml"),

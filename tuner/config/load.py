@@ -18,6 +18,7 @@ from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError
 
 _LONGEST_SHOWN = 60
+_GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,9 @@ def load_settings(path: Path | None, options: Mapping[Place, Given]) -> Settings
     values = deepcopy(dict(document.values))
     for place, given in options.items():
         _put(values, place, given.text)
-    if ("study", "grid") in options:
-        _drop(values, ("study", "layouts"))
-    elif ("study", "layouts") in options:
-        _drop(values, ("study", "grid"))
+    for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
+        if one in options and other not in options:  # both typed is a mistake, and told as one
+            _drop(values, other)
     if isinstance(values.get("service"), dict):
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"

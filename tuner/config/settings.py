@@ -68,11 +68,12 @@ class StudySettings(Section):
             raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(value), known)}")
         return value
 
-    @model_validator(mode="after")
-    def _one_choice_of_layouts(self) -> Self:
-        if self.grid is not None and self.layouts is not None:
+    @field_validator("layouts")
+    @classmethod
+    def _one_choice_of_layouts(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.data.get("grid") is not None:
             raise ValueError("name a grid or layouts, not both")
-        return self
+        return value
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
         """The layouts to measure, given the cores they are for."""
