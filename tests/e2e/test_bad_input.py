@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -102,6 +103,17 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(t
     assert "no license found" in done.stderr
 
 
+def test_with_json_stdout_is_json_even_when_nothing_could_be_measured(tuner) -> None:
+    done = tuner("grid", script(tuner.folder, "[sh, -c, 'exit 7']"), "--json")
+
+    assert done.returncode == 3, done.stderr
+    content = json.loads(done.stdout)
+    assert [row["rank"] for row in content["layouts"]] == [None]
+    assert "exit status 7" in content["layouts"][0]["note"]
+    again = tuner("rank", "worker.tuner.db", "--json")
+    assert (again.returncode, again.stdout) == (3, done.stdout)
+
+
 def test_an_existing_study_is_never_overwritten(tuner) -> None:
     (tuner.folder / "crash-processor.tuner.db").write_text("mine")
 
@@ -193,6 +205,25 @@ def test_a_runbook_with_one_mark_only_is_told_and_left_alone(tuner, study_file: 
     is_told(tuner("export", study_file, "--into", runbook), "RUNBOOK.md", "mark")
 
     assert runbook.read_text() == "\n".join(lines) + "\n"
+
+
+def test_a_check_compares_with_the_options_that_made_the_section(tuner, study_file: Path) -> None:
+    keep = ("export", study_file, "--into", "RUNBOOK.md")
+    assert tuner(*keep, "--check").returncode == 4
+    assert tuner(*keep, "--current", "1x1", "--confidence", "0.9").returncode == 0
+
+    fresh, otherwise = tuner(*keep, "--check"), tuner(*keep, "--check", "--confidence", "0.8")
+
+    assert fresh.returncode == 0, fresh.stderr
+    assert otherwise.returncode == 4
+    runbook = tuner.folder / "RUNBOOK.md"
+    runbook.write_text(runbook.read_text().replace("90 % interval", "95 % interval"))
+    stale = tuner(*keep, "--check")
+    is_told(stale, "RUNBOOK.md does not show what", code=4)
+    hint = stale.stderr.splitlines()[1]
+    assert hint == f"tuner export {study_file} --into RUNBOOK.md --current 1x1 --confidence 0.9"
+    assert tuner(*hint.split()[1:]).returncode == 0
+    assert tuner(*keep, "--check").returncode == 0
 
 
 def test_resume_takes_no_options_that_would_change_the_study(tuner, study_file: Path) -> None:

@@ -161,7 +161,8 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -
     assert b"hunter2" not in (tuner.folder / "sleeper.tuner.db").read_bytes()
     assert with_config.returncode == 0, with_config.stderr
     config.write_text(config.read_text().replace("name: sleeper", "name: other"))
-    assert 'service.name: "sleeper" in the study, "other" given' in tuner("grid", config, "--resume", "sleeper.tuner.db").stderr
+    other = tuner("grid", config, "--resume", "sleeper.tuner.db")
+    assert 'service.name: "sleeper" in the study, "other" given' in other.stderr
 
 
 def test_sigterm_stops_at_once_with_everything_gone(tuner) -> None:

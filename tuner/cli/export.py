@@ -40,7 +40,7 @@ def export(
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="With --into: write nothing; 4 when stale."),
+        typer.Option("--check", metavar="", help="With --into: write nothing; 4 when stale."),
     ] = False,
     current: Annotated[
         str | None,
@@ -52,7 +52,7 @@ def export(
             metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="The same as --format json.")] = False,
 ) -> None:
     """Print the ranking in a format to keep, or keep it in a runbook.
 

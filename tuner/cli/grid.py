@@ -59,7 +59,10 @@ def grid(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", rich_help_panel=_LAYOUTS, help="A first look: 5 layouts at most, about 3 minutes."
+            "--quick",
+            metavar="",
+            rich_help_panel=_LAYOUTS,
+            help="A first look: 5 layouts at most, about 3 minutes.",
         ),
     ] = False,
     window: Annotated[
@@ -113,7 +116,7 @@ def grid(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", rich_help_panel=_FILE, help="Print JSON for programs.")
+        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
     ] = False,
 ) -> int:
     """Measure layouts of a service in random order, and rank them.

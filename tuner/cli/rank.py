@@ -22,7 +22,7 @@ def rank(
             metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
 
