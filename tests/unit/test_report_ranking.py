@@ -185,4 +185,4 @@ def test_nothing_measured_is_said_so() -> None:
     truth = {"4x6": 0.0}
     study = study_of(truth)
 
-    assert verdict(ranking_of(study, truth)) == "No window counts, so nothing is ranked."
+    assert verdict(ranking_of(study, truth)) == "Nothing could be ranked; why is told below."

@@ -60,7 +60,7 @@ def verdict(ranking: Ranking) -> str:
     """What the ranking says about the best layout, in one sentence."""
     best = [row for row in ranking.rows if row.rank == 1]
     if not best:
-        return "No window counts, so nothing is ranked."
+        return "Nothing could be ranked; why is told below."
     level = _level(ranking)
     if sum(row.rank is not None for row in ranking.rows) == 1:
         return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
