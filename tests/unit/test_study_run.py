@@ -327,6 +327,20 @@ def test_a_study_that_was_given_up_goes_on_once_its_service_starts() -> None:
     assert len(store.windows()) == 6
 
 
+def test_a_layout_that_finishes_nothing_is_told_while_it_warms_up_and_gives_no_window() -> None:
+    service = VirtualService({A: 0.0, B: 20.0})
+    store, progress = MemoryStore(virtual_study(service, **SHORT, max_attempts=2)), MemoryProgress()
+
+    outcome = run_study(VirtualBox(service).box(), store, progress, PlannedStop())
+
+    assert next(text for slug, text in progress.warnings if slug == "nothing-counted") == (
+        "1x4 counted no item in 5 s of warm-up"
+    )
+    assert {reason.slug for window in store.windows() for reason in window.void} == {"no-items"}
+    assert outcome.left_out == (A,)
+    assert outcome.exit_code == 5
+
+
 def test_a_layout_of_fewer_threads_than_asked_is_no_window_and_ends_early() -> None:
     class OneThread(VirtualBox):
         @contextmanager
@@ -348,7 +362,7 @@ def test_a_layout_of_fewer_threads_than_asked_is_no_window_and_ends_early() -> N
 
     (window,) = store.windows()
     assert [(reason.slug, reason.detail) for reason in window.void] == [
-        ("wrong-layout", "only 1 threads run and 1 count items; 1x4 has 4")
+        ("wrong-layout", "1x4 has 4 threads: 1 run, 1 count items")
     ]
     assert window.length_s == 5.0
 

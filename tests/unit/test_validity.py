@@ -275,3 +275,13 @@ def test_threads_are_missing_when_neither_run_nor_count_as_many(
     reading = Reading(100.0, 1, 0, n_slots=n_slots)
 
     assert bool(missing_threads(Layout(2, 4), usage(n_threads=n_threads), reading)) == is_missing
+
+
+def test_a_window_in_which_nothing_was_finished_well_voids_and_says_how_many_failed() -> None:
+    failing = [replace(sample, n_done_total=7) for sample in samples()]
+
+    assert void_reasons(failing, window_of(), cores=CORES) == (
+        VoidReason("no-items", "no item was finished well in the window, 2 failed"),
+    )
+    assert slugs(void_reasons(failing, window_of(), [DIED], cores=CORES)) == ["worker-died"]
+    assert slugs(void_reasons(failing, window_of(), cores=CORES, source_dry=True)) == ["source-dry"]

@@ -2,8 +2,8 @@
 
 Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
 others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``counts-fell`` (a
-total went down), ``wrong-layout`` (too few threads). ``worker-died`` and more of ``wrong-layout`` come from
-the launch and are passed through.
+total went down), ``no-items``, ``wrong-layout`` (too few threads). ``worker-died`` and more of
+``wrong-layout`` come from the launch and are passed through.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
     wanted, n_counting = layout.total_threads, reading.n_slots
     if n_counting is None or max(n_counting, usage.n_threads) >= wanted:
         return ()
-    detail = f"only {usage.n_threads} threads run and {n_counting} count items; {layout} has {wanted}"
+    detail = f"{layout} has {wanted} threads: {usage.n_threads} run, {n_counting} count items"
     return (VoidReason("wrong-layout", detail),)
 
 
@@ -80,6 +80,8 @@ def void_reasons(
     reasons.extend(_clock_jumped(samples, usage))
     reasons.extend(_stalled(samples, interval_s))
     reasons.extend(_counts_fell(samples))
+    if not source_dry and not problems:
+        reasons.extend(_no_items(samples))
     return tuple(dict.fromkeys(reasons))
 
 
@@ -130,6 +132,14 @@ def _stalled(samples: Sequence[Sample], interval_s: float) -> Iterator[VoidReaso
     if gap_s > MISSED_INTERVALS * interval_s:
         detail = f"nothing was seen for {gap_s:.1f} s; one sample every {interval_s:g} s was due"
         yield VoidReason("stalled", detail)
+
+
+def _no_items(samples: Sequence[Sample]) -> Iterator[VoidReason]:
+    """A throughput of 0 says nothing of a layout, but that it hangs, or that its worker does not count."""
+    first, last = samples[0], samples[-1]
+    if last.n_done_total == first.n_done_total:
+        n_failed = last.n_failed_total - first.n_failed_total
+        yield VoidReason("no-items", f"no item was finished well in the window, {n_failed} failed")
 
 
 def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:

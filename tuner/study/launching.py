@@ -14,6 +14,8 @@ from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.history import Cell, spoils_launch
 from tuner.study.watching import RunningLayout, Warmup
 
+LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
+
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
@@ -107,6 +109,9 @@ class Workbench:
         if warmup.settled is False:
             text = f"{layout} had not settled after {warmup.lasted_s:.0f} s; it is measured all the same"
             self.progress.warning("never-settled", text)
+        if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
+            text = f"{layout} counted no item in {warmup.lasted_s:.0f} s of warm-up"
+            self.progress.warning("nothing-counted", text)
         return warmup
 
     def _sampled(self, layout: Layout) -> Callable[..., None]:

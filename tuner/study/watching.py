@@ -24,6 +24,7 @@ class Warmup:
 
     lasted_s: float
     settled: bool | None  #: None: not judged, or broken off
+    counted: bool  #: some item was
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class RunningLayout:
         """
         began_s = self.clock.monotonic_s()
         lasts_s = self.study.warmup_cap_s if self.study.warmup_s is None else self.study.warmup_s
-        before = self.counting.read()
+        begin = before = self.counting.read()
         items_per_s: list[float] = []
         n_active: list[float | None] = []
         settled: bool | None = None if self.study.warmup_s is not None else False
@@ -66,7 +67,8 @@ class RunningLayout:
                 settled = True
                 break
         self._check(self.launch.problems(), "after its warm-up")
-        return Warmup(self.clock.monotonic_s() - began_s, settled)
+        counted = before.n_done_total + before.n_failed_total > begin.n_done_total + begin.n_failed_total
+        return Warmup(self.clock.monotonic_s() - began_s, settled, counted)
 
     def take_window(self, index: int, attempt: int, told: Callable[[float, Sample, float], None]) -> Window:
         """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
