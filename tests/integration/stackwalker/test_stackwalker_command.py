@@ -110,6 +110,29 @@ def test_wrong_usage_ends_with_two_and_says_so(crash_stackwalk: str, arguments: 
     assert "sage" in done.stderr
 
 
+def test_options_may_follow_the_dump(crash_stackwalk: str, crash: tuple[Path, Path]) -> None:
+    dump, symbols = crash
+    before = run(crash_stackwalk, "--pipe", "--passes", 2, dump, symbols)
+    after = run(crash_stackwalk, dump, "--pipe", symbols, "--passes", 2)
+
+    assert (after.returncode, after.stdout, after.stderr) == (0, before.stdout, "")
+    assert run(crash_stackwalk, dump, "--cpu-limit").returncode == 2
+    assert "--pipe: No such file" in run(crash_stackwalk, dump, "--", "--pipe").stderr
+
+
+def test_a_symbol_folder_that_is_none_is_warned_of(
+    crash_stackwalk: str, crash: tuple[Path, Path], tmp_path: Path
+) -> None:
+    dump, symbols = crash
+    done = run(crash_stackwalk, dump, tmp_path / "nowhere", dump, symbols)
+
+    assert (done.returncode, done.stdout) == (0, run(crash_stackwalk, dump, symbols).stdout)
+    assert done.stderr.splitlines() == [
+        f"WARNING symbol folder {tmp_path}/nowhere: No such file or directory",
+        f"WARNING symbol folder {dump}: not a folder",
+    ]
+
+
 def test_help_goes_to_stdout(crash_stackwalk: str) -> None:
     done = run(crash_stackwalk, "--help")
 

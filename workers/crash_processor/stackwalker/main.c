@@ -82,15 +82,17 @@ static bool parse_count(const char *text, unsigned long *count)
     return *count > 0 && *end == 0 && errno == 0;
 }
 
-// -1, or the status to end with.
+// -1, or the status to end with. Options may stand anywhere; what is none of them moves to the front of argv.
 static int parse_options(int argc, char **argv, struct options *options)
 {
-    int i = 1;
-    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+    int n_words = 0;
+    bool only_words = false;  // after --
+    for (int i = 1; i < argc; i++) {
         const char *option = argv[i];
-        if (strcmp(option, "--") == 0) {
-            i++;
-            break;
+        if (only_words || option[0] != '-' || !option[1]) {
+            argv[n_words++] = argv[i];
+        } else if (strcmp(option, "--") == 0) {
+            only_words = true;
         } else if (strcmp(option, "--json") == 0) {
             options->pipe = false;
         } else if (strcmp(option, "--pipe") == 0) {
@@ -110,10 +112,22 @@ static int parse_options(int argc, char **argv, struct options *options)
             return wrong_usage("unknown option ", option);
         }
     }
-    if (i >= argc) return wrong_usage("no DUMP was given", "");
-    options->dump = argv[i++];
-    options->roots = (struct symbol_roots){(const char *const *)argv + i, (size_t)(argc - i)};
+    if (n_words == 0) return wrong_usage("no DUMP was given", "");
+    options->dump = argv[0];
+    options->roots = (struct symbol_roots){(const char *const *)argv + 1, (size_t)(n_words - 1)};
     return -1;
+}
+
+// A mistyped folder gives stacks without names, as one without the right files does: the latter is usual.
+static void warn_of_missing_folders(struct symbol_roots roots)
+{
+    struct stat status;
+    for (size_t i = 0; i < roots.count; i++) {
+        if (stat(roots.paths[i], &status) != 0)
+            fprintf(stderr, "WARNING symbol folder %s: %s\n", roots.paths[i], strerror(errno));
+        else if (!S_ISDIR(status.st_mode))
+            fprintf(stderr, "WARNING symbol folder %s: not a folder\n", roots.paths[i]);
+    }
 }
 
 static void limit_cpu(unsigned long seconds)
@@ -175,6 +189,7 @@ int main(int argc, char **argv)
     int status = parse_options(argc, argv, &options);
     if (status >= 0) return status;
     if (options.cpu_limit_s) limit_cpu(options.cpu_limit_s);
+    warn_of_missing_folders(options.roots);
     struct sigaction action = {.sa_handler = on_lost_file};
     sigaction(SIGBUS, &action, NULL);
 
