@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import InputError, ProcessorError
-from .options import OPTIONS, Option
+from .options import OPTIONS, Option, Options
 from .profiles import PROFILES
 from .settings import Given, did_you_mean, resolve
 
 _NUMBER = re.compile(r"-\d+")
+_MOST = 10**9  # far beyond what a disk holds
+_QUEUES = ("fs", "redis")  # those that fill and status know
 _SPOOL_OPTIONS = ("fs_root", "new_crash_source_class", "redis_url", "redis_queue_name", "dump_field")
 
 
@@ -26,15 +28,41 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Exit code 0: done, or stopped cleanly. 2: bad input or environment, told in one line. 1: a bug, with its
     traceback.
     """
+    _open_missing_streams()
     try:
         sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
     except ProcessorError as error:
         hint = f" {error.hint}" if error.hint else ""
         sys.stderr.write(f"Error: {_one_line(error.problem)}.{hint}\n")
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+
+
+def _open_missing_streams() -> None:
+    """The files that we open next must not become the stdin, stdout or stderr that we were not given."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+
+
+def _print_result(text: str) -> None:
+    """Write to stdout, and know whether it arrived.
+
+    Raises:
+        InputError: it did not, for another reason than that a pipe's reader has seen enough.
+    """
+    if sys.stdout is None:
+        raise InputError("cannot print the result: stdout is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
-        sys.exit(0)
+        if not isinstance(error, BrokenPipeError):
+            raise InputError(f"cannot print the result: {error.strerror}") from error
 
 
 def _run(arguments: list[str]) -> int:
@@ -149,7 +177,7 @@ def _run_processor(parsed: argparse.Namespace) -> None:
 def _fill(parsed: argparse.Namespace) -> None:
     from . import fill
 
-    options = resolve(_given(parsed), os.environ)
+    options = _queue_options(parsed)
     root = options.fs_root
     if parsed.dumps is not None:
         dumps = fill.find_dumps(Path(parsed.dumps))
@@ -170,13 +198,13 @@ def _fill(parsed: argparse.Namespace) -> None:
         found = fill.synthetic_crashes(root, n, seed=seed, symbols_bytes=symbols_bytes)
     enqueue = _redis(options).fill if options.new_crash_source_class == "redis" else fill.enqueue_files(root)
     filled = fill.fill(root, found, dump_field=options.dump_field, enqueue=enqueue)
-    sys.stdout.write(f"{filled.n_new} items added to {root}, {filled.n_known} were there already\n")
+    _print_result(f"{filled.n_new} items added to {root}, {filled.n_known} were there already\n")
 
 
 def _status(parsed: argparse.Namespace) -> None:
     from .spool import is_spool, spool_status, storage_status
 
-    options = resolve(_given(parsed), os.environ)
+    options = _queue_options(parsed)
     if not is_spool(options.fs_root):
         raise InputError(f"{options.fs_root} is not a spool", hint="Fill one: crash-processor fill.")
     if options.new_crash_source_class == "redis":
@@ -186,7 +214,16 @@ def _status(parsed: argparse.Namespace) -> None:
     _print(status, as_json=parsed.json)
 
 
-def _redis(options: Any) -> Any:
+def _queue_options(parsed: argparse.Namespace) -> Options:
+    options = resolve(_given(parsed), os.environ)
+    name = options.new_crash_source_class
+    if name not in _QUEUES:
+        hint = did_you_mean(name, _QUEUES) or f"Use {' or '.join(_QUEUES)}; only run takes a dotted path."
+        raise InputError(f"--new-crash-source-class: this command does not know {name!r}", hint=hint)
+    return options
+
+
+def _redis(options: Options) -> Any:
     from .sources.redis import RedisQueue
 
     return RedisQueue.from_options(options)
@@ -206,15 +243,17 @@ def _spawn_path(parsed: argparse.Namespace) -> None:
 
 def _print(facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(facts) + "\n")
+        _print_result(json.dumps(facts) + "\n")
     else:
         width = max(len(name) for name in facts)
-        sys.stdout.write("".join(f"{name:{width}}  {value}\n" for name, value in facts.items()))
+        _print_result("".join(f"{name:{width}}  {value}\n" for name, value in facts.items()))
 
 
 def _count(option: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f"{option}: {text!r} is not a whole number of 1 or more")
+    if int(text) > _MOST:
+        raise InputError(f"{option}: {text} is more than {_MOST}")
     return int(text)
 
 

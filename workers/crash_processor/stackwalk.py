@@ -40,7 +40,9 @@ def find_stackwalker(pathname: str | None) -> str:
     if pathname is not None:
         found = shutil.which(pathname)
         if found is None:
-            problem = "is not executable" if Path(pathname).is_file() else "does not exist"
+            named = Path(pathname)
+            problem = "is not executable" if named.exists() else "does not exist"
+            problem = "is a folder" if named.is_dir() else problem
             raise InputError(
                 f"the stackwalker {pathname!r} {problem}", hint="See --minidump-stackwalk-pathname."
             )

@@ -145,6 +145,7 @@ def test_options_may_come_from_the_environment_and_a_file(
         (["--number-of-threads"], "argument --number-of-threads"),
         (["7"], "unexpected argument '7'"),
         (["--minidump-stackwalk-pathname", "/nonexistent"], "the stackwalker '/nonexistent' does not exist."),
+        (["--minidump-stackwalk-pathname", "/tmp"], "the stackwalker '/tmp' is a folder."),
         (["--producer-consumer-class", "singel"], "there is no 'singel'. Did you mean single?"),
         (["--producer-consumer-class", "single"], "runs one thread, not 4."),
         (["--new-crash-source-class", "no.such.Class"], "cannot import 'no.such.Class'"),
@@ -164,6 +165,34 @@ def test_run_complains_in_one_line(bed: Bed, arguments: list[str], complaint: st
 
     assert complaint in _complaint(bed, "run", "--minidump-stackwalk-pathname", str(bed.walker), *arguments)
     assert bed.status()["new"] == 1
+
+
+@pytest.mark.parametrize(
+    ("redirection", "exit_code", "said"),
+    [
+        (">/dev/full", 2, "Error: cannot print the result: No space left on device.\n"),
+        (">&-", 2, "Error: cannot print the result: stdout is closed.\n"),
+        ("| true; exit ${PIPESTATUS[0]}", 0, ""),
+    ],
+)
+def test_a_result_that_cannot_be_printed_is_told_unless_nobody_reads_on(
+    bed: Bed, redirection: str, exit_code: int, said: str
+) -> None:
+    bed.fill("ok")
+    line = f"{sys.executable} -m tuner_workers.crash_processor status --fs-root {bed.root} {redirection}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, "", said)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "0>&- 2>&-", "0>&- 1>&- 2>&-"])
+def test_a_processor_without_some_of_its_streams_works_all_the_same(bed: Bed, closed: str) -> None:
+    bed.fill("ok", "ok")
+    command = f"{sys.executable} -m tuner_workers.crash_processor run --fs-root {bed.root}"
+    options = f"--minidump-stackwalk-pathname {bed.walker} --quit-on-empty-queue --idle-delay 50ms"
+    ended = subprocess.run(["bash", "-c", f"{command} {options} {closed}"], capture_output=True)
+
+    assert (ended.returncode, bed.status()["done"]) == (0, 2)
 
 
 def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
@@ -225,6 +254,12 @@ def test_a_missing_redis_package_is_told_with_what_to_install(bed: Bed, command:
         (["fill", "--dumps", "/proc/self/fdinfo"], "no dump in /proc/self/fdinfo."),
         (["fill", "--dump", "/tmp"], "unknown option --dump. Did you mean --dumps?"),
         (["fil"], "invalid choice: 'fil'"),
+        (["fill", "--synthetic", "9" * 30], "is more than 1000000000."),
+        (["status", "--new-crash-source-class", "rdis"], "does not know 'rdis'. Did you mean redis?"),
+        (
+            ["fill", "--synthetic", "1", "--new-crash-source-class", "my.Source"],
+            "only run takes a dotted path.",
+        ),
     ],
 )
 def test_other_commands_complain_in_one_line(bed: Bed, arguments: list[str], complaint: str) -> None:
