@@ -63,11 +63,15 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
         wait_for(feeder.is_dry)
 
 
-def test_a_feeder_that_ignores_term_and_its_children_are_gone_with_the_launch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_session", [False, True])
+def test_a_feeder_that_ignores_term_and_its_children_are_gone_with_the_launch(
+    tmp_path: Path, own_session: bool
+) -> None:
     script = (
         "import signal, subprocess, sys, time, pathlib;"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        f"child = subprocess.Popen([sys.executable, '-c', {FOR_EVER!r}]);"
+        f"how = {{'start_new_session': {own_session}}};"
+        f"child = subprocess.Popen([sys.executable, '-c', {FOR_EVER!r}], **how);"
         f"pathlib.Path({str(tmp_path / 'child')!r}).write_text(str(child.pid)); time.sleep(300)"
     )
     feeder = CommandFeeder([sys.executable, "-c", script], tmp_path)
@@ -75,7 +79,8 @@ def test_a_feeder_that_ignores_term_and_its_children_are_gone_with_the_launch(tm
     with feeder.feeding(Layout(1, 1)):
         wait_for(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text())
 
-    assert feeder.is_dry()  # the autouse check of this folder finds what is left behind
+    assert feeder.is_dry()
+    assert not is_running(int((tmp_path / "child").read_text()))
 
 
 def test_a_feeder_dies_with_a_tuner_that_is_killed(tmp_path: Path) -> None:
@@ -103,6 +108,15 @@ def is_running(pid: int) -> bool:
         return not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
     except FileNotFoundError:
         return False
+
+
+def test_a_feeder_that_is_stopped_before_it_has_begun_is_gone(tmp_path: Path) -> None:
+    feeder = CommandFeeder([sys.executable, "-c", FOR_EVER], tmp_path)
+
+    with feeder.feeding(Layout(1, 1)):
+        (pid,) = feeder.pids()
+
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_missing_feeder_command_is_the_config_s_fault(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def sweep(
     variables: Sequence[str] = (RUN_ID,),
     first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
     grace_s: float = 5.0,
-    reap: Callable[[], None] = lambda: None,
+    reap: Callable[[], object] = lambda: None,
 ) -> Swept:
     """End every process of the launch: *first_signal*, after *grace_s* SIGKILL, until none is found.
 

@@ -7,24 +7,27 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner.adapters.job import Job, shim_command
+from tuner.adapters.sweep import started, sweep
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 
 _STOP_WAIT_S = 5.0
+_FEEDER_ID = "TUNER_FEEDER_ID"  #: the variable that one launch's feeder carries, and all it starts
 _N_LINES = 3  #: of its output, told when it fails
 
 
 class CommandFeeder:
     """Runs one command beside each launch; the layout reaches it as TUNER_LAYOUT, TUNER_PROCESSES ...
 
-    It ends with the launch: TERM to its process group, KILL after 5 s. Should tuner itself be killed, the
-    kernel sends it TERM, and the guardian ends what it started. While it does not run, the source counts as
-    dry.
+    It ends with the launch, and so does all that it started: TERM, after 5 s KILL. Should tuner itself be
+    killed, the kernel sends it TERM, and the guardian ends what it started. While it does not run, the source
+    counts as dry.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class CommandFeeder:
         self._command = tuple(command)
         self._directory = directory or Path.cwd()
         self._process: subprocess.Popen[bytes] | None = None
+        self._marker = ""  #: another one for each launch
 
     def prepare(self) -> None:
         """See that there is such a command."""
@@ -44,6 +48,7 @@ class CommandFeeder:
     def feeding(self, layout: Layout) -> Iterator[None]:
         """Start the command for *layout*; MeasurementError when it has failed by the end of the launch."""
         program = self._program()
+        self._marker = uuid.uuid4().hex
         with tempfile.TemporaryDirectory(prefix="feeder-", dir=self._scratch) as folder:
             log = Path(folder) / "feeder.log"
             job = Path(folder) / "feeder.json"
@@ -56,9 +61,8 @@ class CommandFeeder:
                 environment=_facts(layout),
                 own_session=True,
             ).write(job)
-            self._process = subprocess.Popen(
-                shim_command(str(job)), env={**os.environ, "TUNER_PARENT_PID": str(os.getpid())}
-            )
+            carried = {"TUNER_PARENT_PID": str(os.getpid()), _FEEDER_ID: self._marker}
+            self._process = subprocess.Popen(shim_command(str(job)), env={**os.environ, **carried})
             try:
                 yield
                 failed = self._process.poll()
@@ -88,16 +92,20 @@ class CommandFeeder:
         process, self._process = self._process, None
         if process is None:
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            sweep(
+                self._marker,
+                None,
+                since=started(os.getpid()),
+                variables=(_FEEDER_ID,),
+                grace_s=_STOP_WAIT_S,
+                reap=process.poll,
+            )
+        finally:  # a second Ctrl-C, and who threw away its environment
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            try:
-                process.wait(_STOP_WAIT_S)
-            except subprocess.TimeoutExpired:
-                continue
-            break
-        with suppress(ProcessLookupError):  # what its leader left behind
-            os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()  # it has no group of its own yet
+            process.wait()
 
 
 def _facts(layout: Layout) -> dict[str, str]:
