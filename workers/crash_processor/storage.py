@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -25,6 +26,8 @@ from .presence import Presence, abandoned
 CRASHES, PROCESSED, TEMPORARY = "crashes", "processed", "tmp"
 RAW_CRASH = "raw_crash.json"
 RESULT_SUFFIX = ".json.gz"
+_PRUNE_LOCK = ".prune-lock"
+_WRITING_LASTS_S = 600.0  # takes milliseconds; what is older was left by a kill
 _PRUNE_EVERY_RATIO = 1 / 8  # of keep_results: how far the folder may outgrow it per process between two looks
 
 
@@ -121,8 +124,9 @@ class FileSystemCrashStorage:
         self._count_saved()
 
     def close(self) -> None:
-        """Bring the results down to ``keep_results``, too."""
+        """Bring the results down to ``keep_results``, too, and remove those that a kill left half written."""
         self._prune()
+        self._sweep()
         for left in self._presence.folder.glob("*.dump"):
             left.unlink(missing_ok=True)
         self._presence.close()
@@ -142,7 +146,7 @@ class FileSystemCrashStorage:
         """Remove the oldest results beyond ``keep_results``; what cannot be removed now is next time."""
         if self._keep_results is None:
             return
-        with contextlib.suppress(OSError), open(self._processed / ".prune-lock", "w") as lock:
+        with contextlib.suppress(OSError), open(self._processed / _PRUNE_LOCK, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one process is enough
             with os.scandir(self._processed) as entries:
                 results = [
@@ -153,6 +157,14 @@ class FileSystemCrashStorage:
             results.sort()
             for _, path in results[: -self._keep_results]:
                 os.unlink(path)
+
+    def _sweep(self) -> None:
+        old_s = time.time() - _WRITING_LASTS_S
+        with contextlib.suppress(OSError), os.scandir(self._processed) as entries:
+            for entry in entries:
+                is_half = entry.name.startswith(".") and entry.name != _PRUNE_LOCK
+                if is_half and entry.stat().st_mtime < old_s:
+                    os.unlink(entry.path)
 
 
 def read_processed(root: Path, crash_id: str) -> dict[str, Any]:

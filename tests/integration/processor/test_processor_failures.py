@@ -165,3 +165,14 @@ def test_results_are_capped(bed: Bed) -> None:
         (bed.root / "done" / crash_id).rename(bed.root / "new" / crash_id)
     bed.run("--number-of-threads", "2", "--keep-results", "all")
     assert bed.status()["results"] == 40
+
+
+def test_results_that_a_kill_left_half_written_are_removed_once_they_are_old(bed: Bed) -> None:
+    bed.fill("ok")
+    young, old = (bed.root / "processed" / f".{age}.123.456" for age in ("young", "old"))
+    for half in (young, old):
+        half.write_bytes(b"\x1f\x8b")
+    os.utime(old, (1, 1))
+    bed.run()
+
+    assert (young.exists(), old.exists(), bed.status()["results"]) == (True, False, 1)

@@ -8,35 +8,38 @@ import time
 
 import pytest
 
-from .conftest import Bed
+from .conftest import Bed, wait_until
 
 pytestmark = pytest.mark.integration
 
 THREADS = pytest.mark.parametrize("threads", ["1", "3"])
 
 
+def _n_in_hand(bed: Bed) -> int:
+    """Items whose dumps were fetched and are being walked."""
+    return len(list(bed.root.glob("tmp/*/*.dump")))
+
+
 @THREADS
 def test_items_in_hand_are_finished_and_the_others_go_back(either_bed: Bed, threads: str) -> None:
     either_bed.fill(*["slow 1"] * 12)
-    process = either_bed.start("--number-of-threads", threads, "--endless")
-    either_bed.wait_for(lambda status: status["cur"] >= int(threads))
-    time.sleep(0.3)  # into the walks
+    process = either_bed.start("--number-of-threads", threads)
+    wait_until(lambda: _n_in_hand(either_bed) == int(threads))
     process.send_signal(signal.SIGTERM)
 
     said = either_bed.end(process)
 
     status = either_bed.status()
-    assert (status["new"], status["cur"], status["dead"]) == (12, 0, 0)
-    assert f"{status['results']} done, 0 failed" in said
-    assert int(threads) <= status["results"] < 12
+    assert (status["new"] + status["done"], status["cur"], status["dead"]) == (12, 0, 0)
+    assert f"{status['done']} done, 0 failed" in said
+    assert int(threads) <= status["done"] == status["results"] < 12
 
 
 @THREADS
 def test_what_takes_longer_than_the_grace_is_killed_and_goes_back(either_bed: Bed, threads: str) -> None:
     either_bed.fill(*["hangs"] * 12)
     process = either_bed.start("--number-of-threads", threads, "--graceful-timeout", "200ms")
-    either_bed.wait_for(lambda status: status["cur"] >= int(threads))
-    time.sleep(0.3)
+    wait_until(lambda: _n_in_hand(either_bed) == int(threads))
     process.send_signal(signal.SIGTERM)
 
     assert "0 done, 0 failed" in either_bed.end(process)
