@@ -120,6 +120,7 @@ def test_a_mistyped_variable_is_an_error_and_a_foreign_one_is_not() -> None:
         ("kill_timeout", "soon", "a time in seconds, or as 500ms, 30s, 2m"),
         ("backoff_delays", "1,x", "a time in seconds, or as 500ms, 30s, 2m"),
         ("fetch_delay_ms", "-1", "milliseconds, 0 or more"),
+        ("number_of_threads", "1000000000", "a whole number of at most 10000"),
         ("keep_results", "0", "a whole number of 1 or more, or all"),
         ("endless", "perhaps", "true or false"),
         ("seed", "1.5", "a whole number"),

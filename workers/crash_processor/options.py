@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_MOST_THREADS = 10_000  # a mistyped number must not fill the memory
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -53,7 +54,7 @@ def _boolean(text: str) -> bool:
     raise ValueError("true or false")
 
 
-def _whole(minimum: int) -> Callable[[str], int]:
+def _whole(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def parse(text: str) -> int:
         try:
             number = int(text)
@@ -61,6 +62,8 @@ def _whole(minimum: int) -> Callable[[str], int]:
             number = minimum - 1
         if number < minimum:
             raise ValueError(f"a whole number of {minimum} or more")
+        if maximum is not None and number > maximum:
+            raise ValueError(f"a whole number of at most {maximum}")
         return number
 
     return parse
@@ -127,7 +130,7 @@ class Options:
     """The options of one run. Times are seconds unless the name says ``_ms``."""
 
     fs_root: Path = _option(Path("crashes"), _path, "folder of the spool: queue, crashes, symbols, results")
-    number_of_threads: int = _option(4, _whole(1), "worker threads")
+    number_of_threads: int = _option(4, _whole(1, _MOST_THREADS), "worker threads")
     producer_consumer_class: str = _option(
         "auto",
         _text,
