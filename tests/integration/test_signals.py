@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -55,8 +56,9 @@ def test_a_long_sleep_goes_on_after_one_ctrl_c_and_ends_with_the_second() -> Non
         "from tuner.adapters.clock import SystemClock\n"
         "clock = SystemClock()\n"
         "with stopping_by_signal():\n"
-        "    print('ready', flush=True)\n"
-        "    try: clock.sleep_until(clock.monotonic_s() + 300)\n"
+        "    try:\n"
+        "        print('ready', flush=True)\n"
+        "        clock.sleep_until(clock.monotonic_s() + 300)\n"
         "    except KeyboardInterrupt: print('awake', flush=True)\n"
     )
     process = subprocess.Popen(
@@ -76,3 +78,47 @@ def test_a_long_sleep_goes_on_after_one_ctrl_c_and_ends_with_the_second() -> Non
         assert out.readline() == "awake\n"
         assert process.wait(30) == 0
         assert time.monotonic() - began_s < 60
+
+
+def test_nothing_is_written_into_a_file_that_took_the_place_of_a_closed_stderr(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from tuner.adapters.signals import stopping_by_signal\n"
+        "with stopping_by_signal():\n"
+        "    file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
+        "    os.kill(os.getpid(), 2)\n"
+        "    sys.stderr.write('said')\n"
+        "    sys.exit(file < 3)\n"
+    )
+    shell = f'exec {sys.executable} -c "$1" "$2" 0<&- 1>&- 2>&-'
+
+    ended = subprocess.run(["sh", "-c", shell, "sh", script, str(tmp_path / "study")], check=False)
+
+    assert ended.returncode == 0
+    assert (tmp_path / "study").read_text() == ""
+
+
+def test_a_terminal_that_was_closed_is_no_error_for_what_is_said_afterwards(tmp_path: Path) -> None:
+    script = (
+        "import fcntl, os, sys, termios, time\n"
+        "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        "from tuner.adapters.signals import stopping_by_signal\n"
+        "try:\n"
+        "    with stopping_by_signal():\n"
+        "        os.write(1, b'ready')\n"
+        "        time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('out', flush=True)\n"
+        "    print('err', file=sys.stderr, flush=True)\n"
+        "    open(sys.argv[1], 'w').close()\n"
+    )
+    master, slave = os.openpty()
+    command = [sys.executable, "-c", script, str(tmp_path / "said")]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    heard = os.read(master, 100)
+    os.close(master)
+
+    assert heard == b"ready"
+    assert process.wait(60) == 0
+    assert (tmp_path / "said").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -20,6 +21,7 @@ class SignalStop:
     """
 
     def __init__(self) -> None:
+        self._terminals = [number for number in (1, 2) if os.isatty(number)]
         self._n_interrupts = 0
         self._raised = False
 
@@ -37,12 +39,16 @@ class SignalStop:
                 os.write(2, _FINISHING)  # not print: we may be within one
                 return
         self._raised = True
+        for descriptor in self._terminals:
+            if not os.isatty(descriptor):  # it was closed: every further word would be an error
+                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)
         raise KeyboardInterrupt
 
 
 @contextmanager
 def stopping_by_signal() -> Iterator[SignalStop]:
     """Handle the signals inside the block only; one that is ignored stays so (nohup)."""
+    _fill_closed_streams()
     stop = SignalStop()
     numbers = [
         number for number in (signal.SIGINT, *_AT_ONCE) if signal.getsignal(number) is not signal.SIG_IGN
@@ -53,3 +59,17 @@ def stopping_by_signal() -> Iterator[SignalStop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _fill_closed_streams() -> None:
+    """What was closed by whoever started us (``2>&-``) leads nowhere.
+
+    Else the next file, a study's, takes its number, and what is said would be written into it.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - as long as the process
