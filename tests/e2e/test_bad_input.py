@@ -103,6 +103,22 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(t
     assert "no license found" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", ["--help", "export --format list"])
+def test_a_full_device_behind_stdout_is_told_in_one_line(tuner, arguments: str) -> None:
+    with open("/dev/full", "w") as full:
+        told = subprocess.run(
+            [*tuner.program, *arguments.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tuner.folder,
+        )
+
+    assert told.returncode == 2
+    assert told.stderr.startswith("Error: no space left on the device")
+    assert "Traceback" not in told.stderr
+
+
 def test_with_json_stdout_is_json_even_when_nothing_could_be_measured(tuner) -> None:
     done = tuner("grid", script(tuner.folder, "[sh, -c, 'exit 7']"), "--json")
 

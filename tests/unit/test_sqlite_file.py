@@ -318,3 +318,18 @@ def test_the_file_says_what_it_is(file: Path) -> None:
         "integrity_check": "ok",
     }
     assert strict == 9
+
+
+def test_reading_a_finished_study_leaves_nothing_beside_it(file: Path) -> None:
+    with SqliteStore.open(file, read_only=True) as store:
+        assert store.windows()
+
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_study_that_is_being_written_is_read_as_it_grows(file: Path) -> None:
+    with SqliteStore.open(file) as writer, SqliteStore.open(file, read_only=True) as reader:
+        before = len(reader.launches())
+        writer.add_launch(writer.launches()[0][1])
+
+        assert len(reader.launches()) == before + 1

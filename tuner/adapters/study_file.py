@@ -113,7 +113,8 @@ def read_only(path: Path) -> Iterator[sqlite3.Connection]:
     check(path)
     with contextlib.ExitStack() as stack:
         try:
-            connection = stack.enter_context(contextlib.closing(_connect(path, "ro")))
+            mode = "ro&immutable=1" if _is_at_rest(path) else "ro"
+            connection = stack.enter_context(contextlib.closing(_connect(path, mode)))
             connection.execute("SELECT count(*) FROM study").fetchone()
         except sqlite3.OperationalError:
             # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
@@ -128,12 +129,34 @@ def read_only(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _connect_in_read_only_folder(path: Path, stack: contextlib.ExitStack) -> sqlite3.Connection:
+def _is_at_rest(path: Path) -> bool:
+    """Whether nobody writes *path* and all of it is in that one file.
+
+    Read as it is then, or SQLite would leave an empty -wal and a -shm beside a finished study. A writer that
+    begins meanwhile does no harm: for minutes, what it adds is in its -wal alone.
+    """
+    if _has_wal(path):
+        return False
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _has_wal(path: Path) -> bool:
     wal = path.with_name(path.name + "-wal")
-    if not wal.exists() or wal.stat().st_size == 0:
+    return wal.exists() and wal.stat().st_size > 0
+
+
+def _connect_in_read_only_folder(path: Path, stack: contextlib.ExitStack) -> sqlite3.Connection:
+    if not _has_wal(path):
         return _connect(path, "ro&immutable=1")
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
-    for source in (path, wal):
+    for source in (path, path.with_name(path.name + "-wal")):
         shutil.copyfile(source, folder / source.name)
     return _connect(folder / path.name, "rw")
 

@@ -6,6 +6,7 @@ imported, so that ``tuner --help`` is there at once.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run *arguments* and give the exit code; a bug passes through with its traceback."""
     try:
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()  # here, where a disk that is full can still be told
+        return code
     except TunerError as error:
         _complain(error.problem, error.hint)
         return error.exit_code
@@ -96,6 +99,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         _close_stdout()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _close_stdout()
+        _complain("no space left on the device that the output goes to", "Free some, and run it again.")
+        return EXIT_INPUT
 
 
 def render_help() -> str:
