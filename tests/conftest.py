@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 import uuid
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 MARKER = "TUNER_TEST_SESSION"
 DEADLINE_S = 30.0
+
+
+def pytest_configure() -> None:
+    """Hear signals as at a terminal: whoever runs us with nohup or in the background has them ignored, and
+    every process that a test starts would inherit that."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
