@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.rank import Confidence, Current, StudyFile
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def _names_formats(value: str | None) -> str | None:
 
 
 def export(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")],
+    study: StudyFile,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -42,16 +43,8 @@ def export(
         bool,
         typer.Option("--check", metavar="", help="With --into: write nothing; 4 when stale."),
     ] = False,
-    current: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
-        ),
-    ] = None,
+    current: Current = None,
+    confidence: Confidence = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="The same as --format json.")] = False,
 ) -> None:
     """Print the ranking in a format to keep, or keep it in a runbook.

@@ -9,19 +9,24 @@ import typer
 
 from tuner.cli import EXIT_NOTHING
 
+# What every command that reads a ranking asks alike.
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")]
+Current = Annotated[
+    str | None,
+    typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
+    ),
+]
+
 
 def rank(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")],
-    current: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
-        ),
-    ] = None,
+    study: StudyFile,
+    current: Current = None,
+    confidence: Confidence = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
