@@ -161,7 +161,8 @@ def test_a_worker_finds_the_box_as_a_program_expects_it(launcher_of: LaunchersOf
     assert report["death_signal"] == signal.SIGTERM
     assert tuple(report["nofile"]) == soft
     inherited_by_python = {signal.SIGPIPE, signal.SIGXFSZ}  # it ignores these itself
-    assert report["ignored"] == sum(1 << (number - 1) for number in inherited_by_python)
+    libc_s_own = 0b11 << 31  # 32 and 33: ignored in what posix_spawn starts (make does), and not ours to change
+    assert report["ignored"] & ~libc_s_own == sum(1 << (number - 1) for number in inherited_by_python)
 
 
 def test_workers_are_held_to_their_cores_and_limits(launcher_of: LaunchersOf, tmp_path: Path) -> None:

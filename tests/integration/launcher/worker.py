@@ -100,9 +100,10 @@ def report(path, *_):
         "death_signal": _death_signal(),
         "group_is_own": os.getpgrp() == os.getpid(),
     }
-    with open(path + ".part", "w") as file:
+    part = f"{path}.{os.getpid()}"  # of a layout of several, each one writes the same
+    with open(part, "w") as file:
         json.dump(words, file)
-    os.rename(path + ".part", path)
+    os.rename(part, path)
     wait()
 
 
