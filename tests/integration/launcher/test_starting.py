@@ -161,7 +161,7 @@ def test_a_worker_finds_the_box_as_a_program_expects_it(launcher_of: LaunchersOf
     assert report["death_signal"] == signal.SIGTERM
     assert tuple(report["nofile"]) == soft
     inherited_by_python = {signal.SIGPIPE, signal.SIGXFSZ}  # it ignores these itself
-    libc_s_own = 0b11 << 31  # 32 and 33: ignored in what posix_spawn starts (make does), and not ours to change
+    libc_s_own = 0b11 << 31  # 32 and 33: ignored in what posix_spawn starts, as make does; not ours to set
     assert report["ignored"] & ~libc_s_own == sum(1 << (number - 1) for number in inherited_by_python)
 
 
