@@ -1,0 +1,84 @@
+"""What a strategy sees, what it asks for and what it may claim. Strategies are values that only ever see this.
+
+A strategy decides block by block: it proposes launches, learns what their windows gave, and answers at any
+time. The same seed and the same windows give the same proposals and the same answer, so a study that was cut
+off is resumed by showing its windows to a new strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from tuner.core.layout import Layout
+
+#: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
+#: studies; none: the strategy names a layout and promises nothing.
+Kind = Literal["strict", "calibrated", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One launch to make."""
+
+    layout: Layout
+    window_s: float  #: length of each window, seconds
+    n_windows: int = 1  #: windows to take of this launch, one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One window that counts, as a strategy sees it."""
+
+    layout: Layout
+    value: float  #: what is to be large, above 0: items/s, or items per CPU second
+    launch: int  #: windows of the same number are of the same launch
+    launch_began_s: float  #: when its launch was begun, seconds since the study began, breaks included
+    began_s: float  #: when the window began, on the same clock
+    length_s: float
+    box: str = ""  #: the box it was taken on; drift is a box's own
+    usage: Mapping[str, float] = field(
+        default_factory=dict
+    )  #: load, memory_bytes, p95_s: what limits refer to
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a strategy is to find out."""
+
+    layouts: tuple[Layout, ...]
+    within: float = 0.02  #: the answer may be worse than the best by this share
+    confidence: float = 0.95
+    kind: Kind = "strict"
+    min_window_s: float = 600.0  #: the strategy chooses lengths from here ...
+    max_window_s: float = 600.0  #: ... to here
+    cores: int | None = None  #: the cores the layouts are for
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a strategy claims just now."""
+
+    layout: Layout | None  #: the best, as far as is known; None: nothing was measured
+    reached: bool  #: whether *layout* is within the goal's margin of the best, with its confidence
+    kind: Kind
+    ties: tuple[Layout, ...] = ()  #: cannot be told from *layout*, best first; it is not among them
+    doubt: float | None = None  #: upper bound of the probability that the claim is wrong; None: not known
+
+
+class Strategy(Protocol):
+    """Decides what to measure next."""
+
+    def propose(self) -> Sequence[Proposal]:
+        """The launches of the next block, in run order; none when there is nothing left to find out."""
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """Take note of a block's valid windows, in the order they were taken.
+
+        *failed* are the layouts that cannot be run at all, and are not to be proposed again. A proposal of which
+        no valid window came may be proposed again.
+        """
+
+    def answer(self) -> Answer:
+        """What may be claimed now."""
