@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from math import inf, log
+from collections.abc import Mapping, Sequence
+from math import exp, inf, log, sqrt
 from random import Random
 from statistics import fmean
 
+from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.quantiles import student_t_quantile
 from tuner.core.strategy import Answer, Goal, Observed, Proposal
 
 
@@ -49,6 +51,21 @@ class Race:
         ties = sorted((r for r in rivals if rivals[r] < bar), key=lambda r: rivals[r])
         reached = not ties and not set(self._goal.layouts) - set(self._values) - self._failed
         return Answer(leader, reached, self._goal.kind, tuple(ties))
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each measured layout's value with its interval."""
+        means = {layout: fmean(values) for layout, values in self._values.items()}
+        squares = sum((v - means[x]) ** 2 for x, values in self._values.items() for v in values)
+        df = sum(map(len, self._values.values())) - len(means)
+        if df < 1:
+            return {layout: Estimate(exp(mean), 0.0, inf) for layout, mean in means.items()}
+        reach = student_t_quantile((1 + self._goal.confidence) / 2, df) * sqrt(squares / df)
+        return {
+            layout: Estimate(
+                *(exp(mean + side * reach / sqrt(len(self._values[layout]))) for side in (0, -1, 1))
+            )
+            for layout, mean in means.items()
+        }
 
     def _standings(self) -> tuple[Layout | None, dict[Layout, float]]:
         """The leader, and for every other layout how much the windows speak against its being better."""

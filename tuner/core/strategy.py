@@ -1,4 +1,4 @@
-"""What a strategy sees, what it asks for and what it may claim. Strategies are values that only ever see this.
+"""What a strategy sees, what it asks for and what it may claim.
 
 A strategy decides block by block: it proposes launches, learns what their windows gave, and answers at any
 time. The same seed and the same windows give the same proposals and the same answer, so a study that was cut
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
@@ -38,9 +39,7 @@ class Observed:
     began_s: float  #: when the window began, on the same clock
     length_s: float
     box: str = ""  #: the box it was taken on; drift is a box's own
-    usage: Mapping[str, float] = field(
-        default_factory=dict
-    )  #: load, memory_bytes, p95_s: what limits refer to
+    usage: Mapping[str, float] = field(default_factory=dict)  #: load, memory_bytes, p95_s: what limits say
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,12 @@ class Strategy(Protocol):
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block's valid windows, in the order they were taken.
 
-        *failed* are the layouts that cannot be run at all, and are not to be proposed again. A proposal of which
-        no valid window came may be proposed again.
+        *failed* are the layouts that cannot be run at all, and are not to be proposed again. A proposal of
+        which no valid window came may be proposed again.
         """
 
     def answer(self) -> Answer:
         """What may be claimed now."""
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each measured layout's value with its interval at the goal's confidence, drift taken out."""
