@@ -157,6 +157,9 @@ class Store(Protocol):
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:
         """Keep what became of the launch (warm-up, error)."""
 
+    def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:
+        """Keep what was seen while the launch warmed up, in one commit; again when it warmed up again."""
+
     def add_window(self, launch_id: int, window: Window) -> None:
         """Keep *window* with its samples, in one commit."""
 
@@ -168,6 +171,9 @@ class Store(Protocol):
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:
         """The one-second samples of one window, in time order."""
+
+    def warmup_samples(self, launch_id: int) -> Sequence[Sample]:
+        """The one-second samples of a launch's warm-up, in time order; none where they were not kept."""
 
     def window(self, launch_id: int, index: int, attempt: int) -> Window:
         """One window with everything that was seen in it; its times to the microsecond."""

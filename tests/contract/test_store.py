@@ -36,6 +36,12 @@ STUDY = StudyRecord(
     memory_pressure_limit_ratio=0.1,
     warms_cache=False,
     provenance={"host": "böx", "kernel": "6.1"},
+    within_ratio=0.05,
+    confidence=0.9,
+    kind="calibrated",
+    min_window_s=30.0,
+    objective="throughput-per-cpu",
+    limits={"load": 20.0, "memory_bytes": 2.0**33},
 )
 LAUNCH = LaunchRecord(
     block=1,
@@ -47,6 +53,8 @@ LAUNCH = LaunchRecord(
     running_after_s=None,
     warmup_s=None,
     settled=None,
+    window_s=30.5,
+    n_windows=4,
 )
 
 
@@ -124,6 +132,10 @@ def test_a_launch_comes_back_unfinished_then_as_it_ended(store: Store) -> None:
         running_after_s=0.7,
         warmup_s=20.0,
         settled=False,
+        unsettled="trend: -3 % an hour",
+        steady_from_s=7.25,
+        trend_ratio_per_h=-0.03,
+        trend_se_ratio_per_h=0.004,
         error="it died",
         ended_wall_s=1_000_000_099.0,
     )
@@ -150,6 +162,18 @@ def test_a_window_comes_back_with_all_that_was_seen(store: Store) -> None:
     assert replace(back, samples=()) == replace(kept, samples=())
     assert [replace(s, at_s=0.0) for s in back.samples] == [replace(s, at_s=0.0) for s in kept.samples]
     assert tuple(store.samples(launch_id, 1, 2)) == back.samples
+
+
+def test_the_samples_of_a_warm_up_come_back_and_those_of_a_second_one_after_them(store: Store) -> None:
+    launch_id, other = store.add_launch(LAUNCH), store.add_launch(LAUNCH)
+    first, again = window().samples, tuple(replace(s, at_s=s.at_s + 700.0) for s in window().samples[:2])
+    store.add_warmup(launch_id, first)
+    store.add_warmup(launch_id, again)
+    back = store.warmup_samples(launch_id)
+
+    assert [s.at_s for s in back] == pytest.approx([s.at_s for s in first + again], abs=1e-6)
+    assert [replace(s, at_s=0.0) for s in back] == [replace(s, at_s=0.0) for s in first + again]
+    assert list(store.warmup_samples(other)) == []
 
 
 def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> None:

@@ -26,6 +26,7 @@ from tuner.study import run_study
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
 STUDY: StudyRecord = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1)
 NOBODY = 65534
+VERSION_1 = Path(__file__).parents[1] / "golden" / "study_version_1.db"  #: kept: cut off after 3 windows of 4
 
 
 @pytest.fixture
@@ -143,7 +144,74 @@ def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> No
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 7")
 
-    assert refused(file) == f"{file} has schema version 7, this tuner knows 1"
+    assert refused(file) == f"{file} has schema version 7, this tuner knows 2"
+
+
+def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_1, path)
+    with SqliteStore.open(path, read_only=True) as store:
+        asked, launches, windows = store.study(), store.launches(), store.windows()
+        warmup = store.warmup_samples(2)
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=1)
+    assert [(launch.warmup_s, launch.settled) for _, launch in launches] == [
+        (19.0, True),
+        (18.0, True),
+        (20.0, True),
+        (16.0, True),
+    ]
+    assert {(launch.window_s, launch.unsettled) for _, launch in launches} == {(None, None)}
+    assert [window.n_done for window in windows] == [89, 55, 94]
+    assert list(warmup) == []
+    assert path.read_bytes() == VERSION_1.read_bytes()
+
+
+def test_a_study_of_version_1_goes_on_as_one_of_version_2_with_its_windows_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_1, path)
+    with SqliteStore.open(VERSION_1, read_only=True) as store:
+        before = store.windows()
+    with SqliteStore.open(path) as store:
+        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+        asked, windows = store.study(), store.windows()
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2)
+    assert windows[:3] == before
+    assert len(windows) == 4
+
+
+def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_1, path)
+    SqliteStore.open(path).close()
+    told = []
+    for each in (path, file):
+        with contextlib.closing(sqlite3.connect(each)) as connection:
+            columns = connection.execute(
+                'SELECT t.type, t.name, strict, wr, c.name, c.type, "notnull", pk'
+                " FROM pragma_table_list AS t, pragma_table_info(t.name) AS c"
+                " WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite%' ORDER BY t.name, c.name"
+            ).fetchall()
+            version = connection.execute("PRAGMA user_version").fetchone()
+        told.append((columns, version))
+
+    assert told[0] == told[1]
+
+
+def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_1, path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE warmup_sample_packed (somebody_elses INTEGER)")  # in its way
+    with pytest.raises(ConfigError, match="is damaged: table warmup_sample_packed already exists"):
+        SqliteStore.open(path)
+
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(study)")]
+        version = connection.execute("PRAGMA user_version").fetchone()
+    assert "within_ratio" not in columns
+    assert version == (1,)
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -313,11 +381,11 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 1,
+        "user_version": 2,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }
-    assert strict == 9
+    assert strict == 10
 
 
 def test_reading_a_finished_study_leaves_nothing_beside_it(file: Path) -> None:

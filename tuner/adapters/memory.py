@@ -17,6 +17,7 @@ class MemoryStore:
         self._study = study
         self._launches: list[LaunchRecord] = []
         self._windows: dict[tuple[int, int, int], Window] = {}
+        self._warmups: dict[int, list[Sample]] = {}
 
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
@@ -27,6 +28,9 @@ class MemoryStore:
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
         self._launches[launch_id - 1] = launch
+
+    def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
+        self._warmups.setdefault(launch_id, []).extend(samples)
 
     def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
         key = (launch_id, window.index, window.attempt)
@@ -46,6 +50,9 @@ class MemoryStore:
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         return self.window(launch_id, index, attempt).samples
+
+    def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
+        return tuple(self._warmups.get(launch_id, ()))
 
     def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
         try:

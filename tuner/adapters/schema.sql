@@ -3,6 +3,10 @@
 -- PRAGMA application_id = 0x74756e72 ("tunr"), PRAGMA user_version = the schema's version.
 -- Version history:
 --   1  studies, launches, windows with their samples
+--   2  what is to be found out (within, confidence, kind, objective, limits), and window lengths that a strategy
+--      chooses per launch; the samples of the warm-up; why a launch never settled, where its steady state begins and
+--      what trend is left in it. A file of version 1 is read as it is, and brought to 2 when its study goes on
+--      (upgrade_to_2.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
 -- _bytes, _total grows from when the launch (items) or the box (CPU) began. Times named wall are seconds since 1970,
@@ -15,7 +19,13 @@ CREATE TABLE study (
   strategy           TEXT NOT NULL,     -- how the next layout is chosen
   cores              INTEGER NOT NULL,  -- cores the layouts are for
   box_cores          REAL NOT NULL,     -- cores the box really offered (affinity, cgroup quota)
-  window_s           REAL NOT NULL,     -- length of a window, seconds
+  within_ratio       REAL NOT NULL,     -- the answer may be worse than the best by this share (0..1)
+  confidence         REAL NOT NULL,     -- of the answer (0..1)
+  kind               TEXT NOT NULL,     -- what the answer promises: strict, calibrated, none
+  objective          TEXT NOT NULL,     -- what is to be large: throughput, throughput-per-cpu
+  limits             TEXT NOT NULL,     -- what may win: JSON, largest value per quantity
+  window_s           REAL NOT NULL,     -- length of a window, seconds: the longest, where the strategy chooses
+  min_window_s       REAL,              -- the shortest that the strategy may choose, seconds; NULL: window_s
   warmup_s           REAL,              -- warm-up before it, seconds; NULL: found per launch
   warmup_cap_s       REAL NOT NULL,     -- longest warm-up, seconds
   warms_cache        INTEGER NOT NULL,  -- 1: the first launch (block -1) only warms the page cache
@@ -56,9 +66,15 @@ CREATE TABLE launch (
   variant         TEXT NOT NULL,        -- of the service; '' as it is
   box             TEXT NOT NULL,        -- host
   started_wall_s  REAL NOT NULL,        -- seconds since 1970
+  window_s        REAL,                 -- length asked of each of its windows, seconds; NULL: the study's window_s
+  n_windows       INTEGER,              -- windows asked of it; NULL: the study's windows_per_launch
   running_after_s REAL,                 -- start to every process RUNNING, seconds
   warmup_s        REAL,                 -- RUNNING to the first window, seconds
-  settled         INTEGER,              -- 1 steady state was reached, 0 not within the cap, NULL not judged
+  settled         INTEGER,              -- 1 steady state was reached, 0 it never was, NULL not judged
+  unsettled       TEXT,                 -- why it never settled, "slug: what was seen" (docs/warmup.md); NULL: see settled
+  steady_from_s   REAL,                 -- RUNNING to the beginning of steady state, seconds; NULL: not judged
+  trend_ratio_per_h    REAL,            -- what throughput still gained an hour after that (0.01: 1 %); NULL: not judged
+  trend_se_ratio_per_h REAL,            -- standard error of it
   error           TEXT,                 -- why it failed or was spoilt; NULL: it did not
   ended_wall_s    REAL                  -- stopped and gone, seconds since 1970; NULL: still running, or cut off
 ) STRICT;
@@ -138,6 +154,33 @@ CREATE VIEW sample AS
     load15_x100 / 100.0 AS load15,
     n_active                     -- tasks running or uninterruptible
   FROM sample_packed;
+
+-- One row a second of warm-up, as in sample_packed. A launch that had to warm up again has the gap in at_us.
+CREATE TABLE warmup_sample_packed (
+  launch_id      INTEGER NOT NULL REFERENCES launch,
+  n              INTEGER NOT NULL,  -- 0, 1, ... in time order
+  at_us          INTEGER NOT NULL,  -- monotonic microseconds
+  n_done_total   INTEGER NOT NULL,  -- items finished well since the launch
+  n_failed_total INTEGER NOT NULL,  -- items finished badly since the launch
+  load1_x100     INTEGER NOT NULL,  -- hundredths of tasks
+  load5_x100     INTEGER NOT NULL,
+  load15_x100    INTEGER NOT NULL,
+  n_active       INTEGER,           -- tasks running or uninterruptible, tuner's own left out
+  PRIMARY KEY (launch_id, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW warmup_sample AS
+  SELECT
+    launch_id,
+    n,
+    at_us / 1e6 AS at_s,         -- monotonic seconds
+    n_done_total,                -- items finished well since the launch
+    n_failed_total,              -- items finished badly since the launch
+    load1_x100 / 100.0 AS load1, -- load averages, tasks
+    load5_x100 / 100.0 AS load5,
+    load15_x100 / 100.0 AS load15,
+    n_active                     -- tasks running or uninterruptible
+  FROM warmup_sample_packed;
 
 -- What had been used by then: at the edges of a window and every few seconds.
 CREATE TABLE usage (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.layout import Layout
+from tuner.core.strategy import Kind
 from tuner.core.validity import MEMORY_PRESSURE_RATIO
 from tuner.core.window import VoidReason
 
@@ -21,7 +22,7 @@ class StudyRecord:
     layouts: tuple[Layout, ...]
     cores: int  #: the cores the layouts are for
     box_cores: float  #: what the box really offered (affinity, cgroup quota)
-    window_s: float
+    window_s: float  #: the longest, where the strategy chooses
     warmup_s: float | None  #: None: found per launch
     n_blocks: int  #: how often each layout is to be launched
     windows_per_launch: int
@@ -35,7 +36,18 @@ class StudyRecord:
     memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO  #: share of a window spent waiting for memory
     warms_cache: bool = True  #: begin with a launch that is discarded, so that the page cache is warm for all
     provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, git revision ...
-    schema_version: int = 1
+    within_ratio: float = 0.02  #: the answer may be worse than the best by this share
+    confidence: float = 0.95  #: of the answer
+    kind: Kind = "strict"  #: what the answer promises
+    min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
+    objective: str = "throughput"  #: what is to be large
+    limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
+    schema_version: int = 2
+
+    @property
+    def shortest_window_s(self) -> float:
+        """The shortest window that the strategy may choose."""
+        return self.window_s if self.min_window_s is None else self.min_window_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +62,15 @@ class LaunchRecord:
     started_wall_s: float
     running_after_s: float | None  #: from start until supervisord had every process RUNNING
     warmup_s: float | None  #: from RUNNING until the first window began
-    settled: bool | None  #: False: warm-up was cut at its cap; None: not judged (fixed length), not reached
+    settled: bool | None  #: False: it never reached a steady state; None: not judged, or not got so far
     error: str | None = None  #: why the launch failed or was spoilt
     ended_wall_s: float | None = None  #: when it was stopped and gone; None: it runs, or was cut off
+    window_s: float | None = None  #: length asked of its windows; None: the study's
+    n_windows: int | None = None  #: windows asked of it; None: the study's
+    unsettled: str | None = None  #: why it never settled, "slug: what was seen"; None: see settled
+    steady_from_s: float | None = None  #: from RUNNING to the beginning of steady state; None: not judged
+    trend_ratio_per_h: float | None = None  #: what throughput gained an hour after that; None: not judged
+    trend_se_ratio_per_h: float | None = None  #: standard error of it
 
 
 # Not frozen, though nobody changes one: frozen takes twice as long to make, and a file may hold 100 000.

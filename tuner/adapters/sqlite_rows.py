@@ -1,0 +1,175 @@
+"""How records and windows stand in the study file's rows, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+
+_BEGUN = (
+    *("block", "position", "attempt", "processes", "threads", "variant", "box", "started_wall_s"),
+    *("window_s", "n_windows"),
+)
+_ENDED = (
+    *("running_after_s", "warmup_s", "settled", "unsettled", "steady_from_s"),
+    *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
+)  #: what is written into a launch's row once it is over
+_LAUNCH = (*_BEGUN, *_ENDED)
+_SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
+
+
+def study_columns(study: StudyRecord) -> Mapping[str, Any]:
+    """Column and value of each field that has a column in the table of the study."""
+    apart = ("layouts", "provenance", "schema_version")
+    values = {field.name: getattr(study, field.name) for field in fields(study) if field.name not in apart}
+    return {**values, "limits": json.dumps(dict(study.limits), sort_keys=True)}
+
+
+def read_study(connection: sqlite3.Connection) -> StudyRecord:
+    """What was asked for; what a file of an older version does not say is as it was then."""
+    layouts = connection.execute("SELECT processes, threads, variant FROM study_layout ORDER BY position")
+    row = connection.execute("SELECT * FROM study")
+    kept = dict(zip((column[0] for column in row.description), row.fetchone(), strict=True))
+    del kept["id"]
+    return StudyRecord(
+        **{
+            **kept,
+            "warms_cache": bool(kept["warms_cache"]),
+            "limits": json.loads(kept.get("limits", "{}")),
+        },
+        layouts=tuple(Layout(*layout) for layout in layouts),
+        provenance=dict(connection.execute("SELECT key, value FROM provenance ORDER BY key")),
+        schema_version=connection.execute("PRAGMA user_version").fetchone()[0],
+    )
+
+
+def insert_launch(connection: sqlite3.Connection, launch: LaunchRecord) -> int:
+    """Add a launch and return its id."""
+    marks = ", ".join("?" * len(_LAUNCH))
+    cursor = connection.execute(
+        f"INSERT INTO launch ({', '.join(_LAUNCH)}) VALUES ({marks})", _launch_values(launch, _LAUNCH)
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def end_launch(connection: sqlite3.Connection, launch_id: int, launch: LaunchRecord) -> None:
+    """Write a launch's end into its row."""
+    changed = ", ".join(f"{column} = ?" for column in _ENDED)
+    connection.execute(
+        f"UPDATE launch SET {changed} WHERE id = ?", (*_launch_values(launch, _ENDED), launch_id)
+    )
+
+
+def select_launches(
+    connection: sqlite3.Connection, where: str = "", *values: Any
+) -> list[tuple[int, LaunchRecord]]:
+    """Launches with their ids, in the order they were started."""
+    known = columns_of(connection, "launch")
+    wanted = ", ".join(column if column in known else f"NULL AS {column}" for column in _LAUNCH)
+    rows = connection.execute(f"SELECT {wanted}, id FROM launch {where} ORDER BY id", values)
+    return [(row[-1], _launch_of(row)) for row in rows]
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> Collection[str]:
+    """The columns that *table* has in this file; none when the file's version has no such table."""
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _launch_values(launch: LaunchRecord, columns: Sequence[str]) -> tuple[Any, ...]:
+    layout = ("processes", "threads", "variant")
+    return tuple(getattr(launch.layout if column in layout else launch, column) for column in columns)
+
+
+def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
+    kept = dict(zip(_LAUNCH, row, strict=False))
+    layout = Layout(kept.pop("processes"), kept.pop("threads"), kept.pop("variant"))
+    settled = kept.pop("settled")
+    return LaunchRecord(**kept, layout=layout, settled=None if settled is None else bool(settled))
+
+
+def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> None:
+    """Add a window with everything that was seen in it."""
+    began_s = window.samples[0].at_s
+    columns = (
+        "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
+        " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
+        " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes"
+    )
+    values = (
+        *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
+        *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
+        *(record.n_active_mean, record.n_active_from_load1),
+        *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
+        *(record.steal_s, record.pss_bytes),
+    )
+    cursor = connection.execute(
+        f"INSERT INTO window ({columns}) VALUES ({', '.join('?' * len(values))})", values
+    )
+    assert cursor.lastrowid is not None
+    _insert_details(connection, cursor.lastrowid, window)
+
+
+def _insert_details(connection: sqlite3.Connection, window_id: int, window: Window) -> None:
+    began_s = window.samples[0].at_s
+    connection.executemany(
+        "INSERT INTO sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((window_id, n, *_packed(sample, began_s)) for n, sample in enumerate(window.samples)),
+    )
+    details: Mapping[type, tuple[str, Sequence[object]]] = {
+        Reading: ("reading", window.readings),
+        Usage: ("usage", window.usage),
+        VoidReason: ("void_reason", window.void),
+    }
+    for kind, (table, rows) in details.items():
+        names = [field.name for field in fields(kind)]  # as the columns are called, see schema.sql
+        values = attrgetter(*names)  # astuple copies deeply: twenty times slower
+        connection.executemany(
+            f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",
+            ((window_id, n, *values(row)) for n, row in enumerate(rows)),
+        )
+
+
+def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> None:
+    """Add what was seen of a launch's warm-up, after what is there already."""
+    (n_kept,) = connection.execute(
+        "SELECT count(*) FROM warmup_sample_packed WHERE launch_id = ?", (launch_id,)
+    ).fetchone()
+    connection.executemany(
+        "INSERT INTO warmup_sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((launch_id, n, *_packed(sample)) for n, sample in enumerate(samples, start=n_kept)),
+    )
+
+
+def select_samples(connection: sqlite3.Connection, window_id: int, began_s: float) -> tuple[Sample, ...]:
+    """A window's samples in time order; *began_s* is its first one's."""
+    query = f"SELECT at_us, {_SAMPLE} FROM sample_packed WHERE window_id = ? ORDER BY n"
+    return tuple(_sample_of(row, began_s) for row in connection.execute(query, (window_id,)))
+
+
+def select_warmup(connection: sqlite3.Connection, launch_id: int) -> tuple[Sample, ...]:
+    """A launch's samples of warm-up in time order; none in a file of version 1."""
+    if not columns_of(connection, "warmup_sample_packed"):
+        return ()
+    query = f"SELECT at_us, {_SAMPLE} FROM warmup_sample_packed WHERE launch_id = ? ORDER BY n"
+    return tuple(_sample_of(row) for row in connection.execute(query, (launch_id,)))
+
+
+def _packed(sample: Sample, began_s: float = 0.0) -> tuple[int | None, ...]:
+    return (
+        *(round((sample.at_s - began_s) * 1e6), sample.n_done_total, sample.n_failed_total),
+        *(round(sample.load1 * 100), round(sample.load5 * 100), round(sample.load15 * 100)),
+        sample.n_active,
+    )
+
+
+def _sample_of(row: tuple[Any, ...], began_s: float = 0.0) -> Sample:
+    at_us, n_done, n_failed, load1, load5, load15, n_active = row
+    return Sample(began_s + at_us / 1e6, n_done, n_failed, load1 / 100, load5 / 100, load15 / 100, n_active)

@@ -1,0 +1,43 @@
+"""The tables of a study file: a new file's, and how an older one comes to have them."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import astuple
+from importlib.resources import files
+
+from tuner.adapters import study_file
+from tuner.adapters.sqlite_rows import study_columns
+from tuner.core.records import StudyRecord
+
+
+def new_database(study: StudyRecord) -> bytes:
+    """A whole study file, as bytes, that holds *study* and nothing measured."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA application_id = {study_file.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {study_file.SCHEMA_VERSION}")
+        connection.executescript(_read("schema.sql"))
+        values = study_columns(study)
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO study (id, {names}) VALUES (1, {marks})", [*values.values()])
+        for position, layout in enumerate(study.layouts):
+            connection.execute("INSERT INTO study_layout VALUES (?, ?, ?, ?)", (position, *astuple(layout)))
+        connection.executemany("INSERT INTO provenance VALUES (?, ?)", study.provenance.items())
+        return connection.serialize()
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring an older file to the version that this tuner writes: wholly, or, on any error, not at all."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for newer in range(version + 1, study_file.SCHEMA_VERSION + 1):
+        changes = _read(f"upgrade_to_{newer}.sql")
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {changes}; PRAGMA user_version = {newer}; COMMIT;")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+
+def _read(name: str) -> str:
+    return files("tuner.adapters").joinpath(name).read_text("utf-8")
