@@ -1,0 +1,1 @@
+"""The strategies that the race is compared with, and the full grid."""
