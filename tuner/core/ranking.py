@@ -12,16 +12,16 @@ What is claimed, and on what grounds: `docs/ranking.md` has the reasons and the 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
 
-from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.additive import AdditiveFit, Observation
+from tuner.core.comparison import compare
 from tuner.core.interval import Estimate, LaunchMean, Noise, estimate_noise, estimate_throughputs
 from tuner.core.layout import Layout
-from tuner.core.quantiles import studentized_range_quantile
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.tally import LaunchTally, tally, why_not_ranked
 
 TEN_MINUTES_S = 600.0
 
@@ -77,185 +77,92 @@ def rank(
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
-    tallies, void = _tally(windows)
+    tallies, void = tally(windows)
     errors = {record.layout: record.error for record in launches if record.error is not None}
-    of_layout: dict[Layout, list[_Tally]] = {layout: [] for layout in study.layouts}
-    for tally in tallies:
-        of_layout.setdefault(tally.layout, []).append(tally)
+    of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}
+    for one in tallies:
+        of_layout.setdefault(one.layout, []).append(one)
     cores = min(study.cores, study.box_cores)
-    reasons = {layout: _why_not(own, void[layout], errors.get(layout)) for layout, own in of_layout.items()}
-    fitted = [layout for layout, reason in reasons.items() if reason is None]
-    comparison = _compare(fitted, of_layout, confidence)
+    reasons = {
+        layout: why_not_ranked(own, void[layout], errors.get(layout)) for layout, own in of_layout.items()
+    }
+    found = _found({x: own for x, own in of_layout.items() if reasons[x] is None}, confidence, current)
     rows = []
     for layout, own in of_layout.items():
-        reason = reasons[layout]
-        if reason is None:
-            number = fitted.index(layout)
-            rank_, per_10min = comparison.ranks[number], comparison.per_10min[number]
-            ratio = comparison.ratio(number, fitted.index(current)) if current in fitted else None
-        else:
-            plain = [tally.n_done / tally.length_s for tally in own]
-            rank_, ratio = None, None
-            per_10min = Estimate(TEN_MINUTES_S * sum(plain) / len(plain) if plain else None)
-        rows.append(_row(layout, own, cores, void[layout].total_windows, rank_, per_10min, ratio, reason))
-    rows.sort(key=_order)
-    return Ranking(tuple(rows), confidence, current, comparison.noise, comparison.notes)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """The windows of one launch that count, added up."""
-
-    layout: Layout
-    block: tuple[str, int]  # two boxes have no block in common
-    n_windows: int = 0
-    length_s: float = 0.0
-    n_done: int = 0
-    rates: float = 0.0  # sum over windows of items per second
-    squares: float = 0.0  # and of its square
-    load: float = 0.0  # x seconds
-    load_max: float = 0.0
-    active: float = 0.0  # x seconds
-    active_s: float = 0.0
-    from_load1: float = 0.0  # x seconds
-    from_load1_s: float = 0.0
-    cpu_s: float = 0.0
-    pss_bytes: float = 0.0
-    n_pss: int = 0
-
-
-@dataclass(slots=True)
-class _Void:
-    total_windows: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-
-
-def _tally(windows: Iterable[WindowRecord]) -> tuple[list[_Tally], dict[Layout, _Void]]:
-    tallies: dict[int, _Tally] = {}
-    void: dict[Layout, _Void] = defaultdict(_Void)
-    for window in windows:  # 100 000 of them: each attribute is looked up once
-        if window.block == WARMING_BLOCK:
-            continue
-        if window.void:
-            own = void[window.layout]
-            own.total_windows += 1
-            own.reasons.update({reason.slug for reason in window.void})
-            continue
-        tally = tallies.get(window.launch_id)
-        if tally is None:
-            tally = tallies[window.launch_id] = _Tally(window.layout, (window.box, window.block))
-        length_s = window.length_s
-        n_done = window.n_done
-        rate = n_done / length_s
-        tally.n_windows += 1
-        tally.length_s += length_s
-        tally.n_done += n_done
-        tally.rates += rate
-        tally.squares += rate * rate
-        tally.load += window.load1_mean * length_s
-        load_max = window.load1_max
-        if load_max > tally.load_max:
-            tally.load_max = load_max
-        n_active = window.n_active_mean
-        if n_active is not None:
-            tally.active += n_active * length_s
-            tally.active_s += length_s
-        from_load1 = window.n_active_from_load1
-        if from_load1 is not None:
-            tally.from_load1 += from_load1 * length_s
-            tally.from_load1_s += length_s
-        tally.cpu_s += window.service_cpu_s
-        pss_bytes = window.pss_bytes
-        if pss_bytes is not None:
-            tally.pss_bytes += pss_bytes
-            tally.n_pss += 1
-    return list(tallies.values()), void
-
-
-def _why_not(own: Sequence[_Tally], void: _Void, error: str | None) -> str | None:
-    """Why a layout cannot be ranked, or None when it can."""
-    if own:
-        n_idle = sum(not tally.n_done for tally in own)
-        if not n_idle:
-            return None
-        return f"finished no item in {n_idle} of {_counted(len(own), 'launch', 'launches')}"
-    if void.total_windows:
-        slugs = ", ".join(
-            f"{slug} {n}" for slug, n in sorted(void.reasons.items(), key=lambda one: (-one[1], one[0]))
+        per_s = found.per_s.get(layout, _plain_mean(own))
+        rows.append(
+            _row(
+                layout,
+                own,
+                cores,
+                void[layout].total_windows,
+                found.ranks.get(layout),
+                _scaled(per_s, TEN_MINUTES_S),
+                found.ratios.get(layout),
+                reasons[layout],
+            )
         )
-        return f"no window counts, {void.total_windows} void: {slugs}"
-    return f"no launch gave a window: {error}" if error else "no window was taken"
+    rows.sort(key=_order)
+    return Ranking(tuple(rows), confidence, current, found.noise, found.notes)
 
 
-@dataclass(slots=True)
-class _Comparison:
-    """What the fit says, per layout in the order of the fit."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the launches say, per layout that can be ranked."""
 
-    fit: AdditiveFit | None
-    limit: float | None  # in standard errors of a difference; None: there is no noise to measure it against
-    ranks: list[int]
-    per_10min: list[Estimate]
+    ranks: Mapping[Layout, int]
+    per_s: Mapping[Layout, Estimate]
+    ratios: Mapping[Layout, Estimate | None]  #: to the current layout
     noise: Noise
     notes: tuple[str, ...]
 
-    def half_width(self, one: int, other: int) -> float | None:
-        """How far the difference of two layouts must be from 0 to be significant; None: never."""
-        if self.fit is None or self.limit is None or self.fit.residual_variance is None:
-            return None
-        variance = self.fit.difference_variance(one, other)
-        return None if variance is None else self.limit * sqrt(variance * self.fit.residual_variance)
 
-    def ratio(self, one: int, other: int) -> Estimate | None:
-        """Throughput of *one* as a ratio of *other*'s; None when no chain of shared blocks joins them."""
-        if self.fit is None or self.fit.difference_variance(one, other) is None:
-            return None
-        difference = self.fit.effects[one] - self.fit.effects[other]
-        half = 0.0 if one == other else self.half_width(one, other)
-        if half is None:
-            return Estimate(exp(difference))
-        return Estimate(exp(difference), exp(difference - half), exp(difference + half))
+def _found(
+    of_layout: Mapping[Layout, Sequence[LaunchTally]], confidence: float, current: Layout | None
+) -> _Found:
+    if not of_layout:
+        return _Found({}, {}, {}, Noise(None, None, None), ())
+    layouts = list(of_layout)
+    launches, n_blocks = _launch_means(of_layout)
+    comparison = compare(
+        [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches],
+        len(layouts),
+        confidence,
+    )
+    n_better = comparison.n_better(range(len(layouts)))
+    per_s = estimate_throughputs(launches, comparison.fit, confidence)
+    reference = layouts.index(current) if current is not None and current in of_layout else None
+    return _Found(
+        ranks={layout: 1 + n for layout, n in zip(layouts, n_better, strict=True)},
+        per_s=dict(zip(layouts, per_s, strict=True)),
+        ratios={}
+        if reference is None
+        else {layout: comparison.ratio(number, reference) for number, layout in enumerate(layouts)},
+        noise=estimate_noise(launches, comparison.fit),
+        notes=_notes(comparison.fit, n_blocks),
+    )
 
 
-def _compare(
-    layouts: Sequence[Layout], of_layout: dict[Layout, list[_Tally]], confidence: float
-) -> _Comparison:
-    if not layouts:
-        return _Comparison(None, None, [], [], Noise(None, None, None), ())
+def _launch_means(of_layout: Mapping[Layout, Sequence[LaunchTally]]) -> tuple[list[LaunchMean], int]:
+    """What each launch gave, layouts and blocks numbered in their order; and how many blocks there are."""
     block_numbers: dict[tuple[str, int], int] = {}
     launches = [
         LaunchMean(
             layout=number,
-            block=block_numbers.setdefault(tally.block, len(block_numbers)),
-            throughput_per_s=tally.n_done / tally.length_s,
-            n_windows=tally.n_windows,
-            window_ss=max(0.0, tally.squares / (tally.rates / tally.n_windows) ** 2 - tally.n_windows),
+            block=block_numbers.setdefault(one.block, len(block_numbers)),
+            throughput_per_s=one.n_done / one.length_s,
+            n_windows=one.n_windows,
+            window_ss=max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows),
         )
-        for number, layout in enumerate(layouts)
-        for tally in of_layout[layout]
+        for number, own in enumerate(of_layout.values())
+        for one in own
     ]
-    fitted = fit(
-        [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches], len(layouts)
-    )
-    limit = None
-    if len(layouts) > 1 and fitted.residual_df:
-        limit = studentized_range_quantile(confidence, len(layouts), fitted.residual_df) / sqrt(2)
-    per_s = estimate_throughputs(launches, fitted, confidence)
-    comparison = _Comparison(
-        fit=fitted,
-        limit=limit,
-        ranks=[1] * len(layouts),
-        per_10min=[_scaled(estimate, TEN_MINUTES_S) for estimate in per_s],
-        noise=estimate_noise(launches, fitted),
-        notes=_notes(fitted, len(block_numbers)),
-    )
-    for one, effect in enumerate(fitted.effects):
-        for other in range(one):
-            half = comparison.half_width(one, other)
-            difference = effect - fitted.effects[other]
-            # Rounding alone must not tell identical figures apart.
-            if half is not None and abs(difference) > max(half, 1e-9):
-                comparison.ranks[other if difference > 0 else one] += 1
-    return comparison
+    return launches, len(block_numbers)
+
+
+def _plain_mean(own: Sequence[LaunchTally]) -> Estimate:
+    plain = [one.n_done / one.length_s for one in own]
+    return Estimate(sum(plain) / len(plain) if plain else None)
 
 
 def _notes(fitted: AdditiveFit, n_blocks: int) -> tuple[str, ...]:
@@ -275,7 +182,7 @@ def _notes(fitted: AdditiveFit, n_blocks: int) -> tuple[str, ...]:
 
 def _row(
     layout: Layout,
-    own: Sequence[_Tally],
+    own: Sequence[LaunchTally],
     cores: float,
     n_void: int,
     rank_: int | None,
@@ -283,21 +190,21 @@ def _row(
     ratio: Estimate | None,
     reason: str | None,
 ) -> RankedLayout:
-    length_s = sum(tally.length_s for tally in own)
-    active_s = sum(tally.active_s for tally in own)
-    from_load1_s = sum(tally.from_load1_s for tally in own)
-    n_pss = sum(tally.n_pss for tally in own)
+    length_s = sum(one.length_s for one in own)
+    active_s = sum(one.active_s for one in own)
+    from_load1_s = sum(one.from_load1_s for one in own)
+    n_pss = sum(one.n_pss for one in own)
     return RankedLayout(
         layout=layout,
         rank=rank_,
         throughput_per_10min=per_10min,
-        load1_mean=sum(tally.load for tally in own) / length_s if own else None,
-        load1_max=max((tally.load_max for tally in own), default=None),
-        n_active_mean=sum(tally.active for tally in own) / active_s if active_s else None,
-        n_active_from_load1=sum(tally.from_load1 for tally in own) / from_load1_s if from_load1_s else None,
-        cpu_ratio=sum(tally.cpu_s for tally in own) / (cores * length_s) if own else None,
-        pss_bytes=sum(tally.pss_bytes for tally in own) / n_pss if n_pss else None,
-        n_windows=sum(tally.n_windows for tally in own),
+        load1_mean=sum(one.load for one in own) / length_s if own else None,
+        load1_max=max((one.load_max for one in own), default=None),
+        n_active_mean=sum(one.active for one in own) / active_s if active_s else None,
+        n_active_from_load1=sum(one.from_load1 for one in own) / from_load1_s if from_load1_s else None,
+        cpu_ratio=sum(one.cpu_s for one in own) / (cores * length_s) if own else None,
+        pss_bytes=sum(one.pss_bytes for one in own) / n_pss if n_pss else None,
+        n_windows=sum(one.n_windows for one in own),
         n_void=n_void,
         ratio_to_current=ratio,
         reason=reason,
@@ -314,7 +221,3 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
         None if value is None else value * factor for value in (estimate.mean, estimate.low, estimate.high)
     )
     return Estimate(*scaled)
-
-
-def _counted(n: int, singular: str, plural: str) -> str:
-    return f"{n} {singular if n == 1 else plural}"
