@@ -59,6 +59,9 @@ COMMANDS = (
         "Write the ranking as Markdown, CSV, JSON ... or into a runbook.",
         "tuner.cli.export",
     ),
+    Command(
+        "Answer", "replay", "Try a strategy on simulated studies: is it right, how soon?", "tuner.cli.replay"
+    ),
 )
 
 _INTRO = """\

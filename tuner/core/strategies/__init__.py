@@ -1,1 +1,35 @@
-"""The strategies that the race is compared with, and the full grid."""
+"""Every strategy by its name: the race, and what it is compared with."""
+
+from __future__ import annotations
+
+from tuner.core.strategy import Goal, Strategy
+
+STRATEGIES = {
+    "race": "measures what decides something, stops when the answer is known",
+    "all": "every layout once per block, in random order; sized by power analysis, or N windows",
+}
+
+
+def promises(name: str) -> bool:
+    """Whether the strategy *name* claims anything of its answer."""
+    return name == "race"
+
+
+def make_strategy(name: str, goal: Goal, seed: int, n_windows: int | None = None) -> Strategy:
+    """The strategy *name*, one of STRATEGIES; *n_windows* is for those that do not end by themselves.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    # Imported here: a command pays for its own strategy only.
+    match name:
+        case "race":
+            from tuner.core.race import Race
+
+            return Race(goal, seed)
+        case "all":
+            from tuner.core.strategies.full_grid import FullGrid
+
+            n_blocks = None if n_windows is None else max(1, n_windows // len(goal.layouts))
+            return FullGrid(goal, seed, n_blocks)
+    raise KeyError(name)

@@ -1,0 +1,172 @@
+"""tuner replay: a strategy on surfaces whose truth is known, thousands of times."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.core.replay import ReplayJob, ReplaySummary, Run
+    from tuner.core.suite import Suite
+
+_MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
+
+
+def replay(
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE", help="A suite's JSON file, or the name of one of tuner's own.")
+    ],
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="race, or one to compare it with: docs/replay.md has all.")
+    ] = "race",
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="What the race is to promise: strict or calibrated.")
+    ] = "strict",
+    surfaces: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The first N rows of the suite; default all.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Studies of each surface.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of all that is random.")] = 1,
+    windows: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="For strategies that do not end by themselves."),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Margin of a right answer, as 2%; default the suite's."),
+    ] = None,
+    confidence: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="As 95%; default the suite's.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Worker processes; default: cores we may use.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+) -> int:
+    """Replay a strategy on a search suite: how often it is right, and what that costs.
+
+    Nothing is run: windows are drawn around true throughputs with a suite's noise. The strategy sees the
+    windows only. No answer within 2000 windows counts as wrong, and costs these.
+
+    Example: tuner replay slippage --strategy race --kind strict --surfaces 200
+    """
+    import dataclasses
+    import json
+
+    from tuner.core.replay import summary
+    from tuner.reports.replay import render_replay
+
+    job = _job(suite, strategy, kind, seed, windows)
+    chosen = dataclasses.replace(
+        job.suite,
+        within=job.suite.within if within is None else _share("--within", within, low=0.0),
+        confidence=job.suite.confidence
+        if confidence is None
+        else _share("--confidence", confidence, low=0.5),
+    )
+    n_surfaces = len(chosen.surfaces)
+    if surfaces is not None and surfaces > n_surfaces:
+        typer.echo(f"{chosen.name} has {n_surfaces} surfaces only: all of them are replayed.", err=True)
+    job = dataclasses.replace(job, suite=chosen)
+    n_surfaces = min(surfaces or n_surfaces, n_surfaces)
+    result: ReplaySummary = summary(job, _runs(job, n_surfaces, repeats, processes))
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(result)))
+    else:
+        typer.echo(render_replay(chosen, result), nl=False)
+    return 0
+
+
+def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None) -> ReplayJob:
+    from tuner.core.replay import ReplayJob
+    from tuner.core.strategies import STRATEGIES
+
+    if strategy not in STRATEGIES:
+        raise ConfigError(f"--strategy {strategy}: there is none", hint=f"One of {', '.join(STRATEGIES)}.")
+    if kind not in ("strict", "calibrated"):
+        raise ConfigError(f"--kind {kind}: should be strict or calibrated")
+    asked: str = kind
+    return ReplayJob(
+        suite=_suite(suite),
+        strategy=strategy,
+        kind="strict" if asked == "strict" else "calibrated",
+        seed=seed,
+        n_windows=n_windows,
+    )
+
+
+def _suite(text: str) -> Suite:
+    from tuner.config.suite import read_suite
+    from tuner.core.own_suites import OWN_SUITES, own_suite
+
+    path = Path(text)
+    if path.suffix == "" and not path.exists():
+        try:
+            return own_suite(text)
+        except KeyError:
+            raise ConfigError(
+                f"no suite is called {text}, and no file either",
+                hint=f"A suite's JSON file, or one of {', '.join(OWN_SUITES)}.",
+            ) from None
+    return read_suite(path)
+
+
+def _share(option: str, text: str, *, low: float) -> float:
+    """``2%`` or ``0.02``, between *low* and 1."""
+    number = text.strip()
+    try:
+        value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        raise ConfigError(f"{option}: {text!r} is no share", hint="Write 2%, or 0.02.") from None
+    if not low < value < 1:
+        raise ConfigError(f"{option} {text}: should be between {low:.0%} and 100%", hint="Write 2%, or 0.02.")
+    return value
+
+
+def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[Run]:
+    from tuner.adapters.cores import usable_cores
+    from tuner.adapters.worker_processes import each_in_processes
+
+    n_processes = processes if processes is not None else max(1, int(usable_cores().count))
+    total = n_surfaces * repeats
+    size = max(1, min(_MOST_RUNS_AT_ONCE, total // (8 * n_processes)))
+    tasks = [(first, min(first + size, total), repeats) for first in range(0, total, size)]
+    runs: list[Run] = []
+    for part in _with_progress(each_in_processes(_replayed, job, tasks, n_processes), total):
+        runs += part
+    return runs
+
+
+def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[Run]:
+    """The runs from one number to another, surface by surface."""
+    from tuner.core.replay import replay as replay_one
+
+    first, end, repeats = part
+    return [replay_one(job, *divmod(number, repeats)) for number in range(first, end)]
+
+
+def _with_progress(parts: Iterator[list[Run]], total: int) -> Iterator[list[Run]]:
+    """*parts*, with a line on a terminal that says how far it is."""
+    from tuner.core.durations import render_rest
+
+    if not sys.stderr.isatty():
+        yield from parts
+        return
+    began_s, n = time.monotonic(), 0
+    try:
+        for part in parts:
+            n += len(part)
+            rest_s = (time.monotonic() - began_s) * (total - n) / n
+            sys.stderr.write(f"\r\x1b[K{n}/{total} studies, {render_rest(rest_s)} left")
+            sys.stderr.flush()
+            yield part
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

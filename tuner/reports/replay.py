@@ -1,0 +1,37 @@
+"""The figures of a replay, as people read them."""
+
+from __future__ import annotations
+
+from tuner.core.replay import ReplaySummary
+from tuner.core.suite import Suite
+from tuner.reports.formats import Table, render_table
+
+
+def render_replay(suite: Suite, result: ReplaySummary) -> str:
+    """What was replayed, in a sentence, and its figures as a small table."""
+    floor = [
+        f"{suite.floor_windows:g} windows" if suite.floor_windows else "",
+        f"{suite.floor_hours:g} h" if suite.floor_hours else "",
+    ]
+    known = ", ".join(filter(None, floor))
+    kind = "" if result.kind == "none" else f", {result.kind}"
+    headline = (
+        f"{result.strategy}{kind} on {suite.name}: {len(suite.layouts)} layouts,"
+        f" within {suite.within:.3g} of the best, {suite.confidence:.4g} confidence, {result.n} studies"
+        f"{f'; floor {known}' if known else ''}.\n\n"
+    )
+    rows = (
+        ("right", _percent(result.right_ratio)),
+        ("  Wilson 95 %", f"{_percent(result.right_low)} to {_percent(result.right_high)}"),
+        ("  on the worst surface", _percent(result.worst_surface_right_ratio)),
+        ("no answer", _percent(result.unanswered_ratio)),
+        ("windows, mean", f"{result.mean_windows:.1f}"),
+        ("windows, 9 in 10 studies", f"<= {result.p90_windows}"),
+        ("launches, mean", f"{result.mean_launches:.1f}"),
+        ("hours, mean", f"{result.mean_hours:.2f}"),
+    )
+    return headline + render_table(Table(("figure", "value"), rows, frozenset({1})), "simple")
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:.2f} %"
