@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.limits import Limit, Verdict, limits_from, usage_of, verdicts
+from tuner.core.records import WindowRecord
+from tuner.core.strategy import Observed
+
+LOAD = Limit("load", 20.0)
+MEMORY = Limit("memory_bytes", 8e9)
+A, B, C = Layout(4, 6), Layout(12, 2), Layout(24, 1)
+
+
+@dataclass(frozen=True)
+class Seen:
+    layout: Layout
+    launch: int
+    length_s: float
+    usage: Mapping[str, float]
+
+
+def seen(table: Mapping[Layout, Sequence[float]], name: str = "load") -> list[Seen]:
+    """layout -> what each of its launches used, a window each."""
+    return [
+        Seen(layout, 100 * layout.processes + number, 60.0, {name: value})
+        for layout, values in table.items()
+        for number, value in enumerate(values)
+    ]
+
+
+def states(got: Mapping[Layout, Verdict]) -> dict[str, str]:
+    return {str(layout): verdict.state for layout, verdict in got.items()}
+
+
+TABLE = {A: [5.0, 5.1, 4.9], B: [19.9, 20.1, 20.2], C: [24.0, 24.3, 23.9]}
+
+
+def test_layouts_far_from_the_limit_are_told_and_those_near_it_are_open() -> None:
+    got = verdicts([LOAD], [A, B, C], seen(TABLE), 0.95, kind="calibrated")
+
+    assert states(got) == {"4x6": "within", "12x2": "open", "24x1": "beyond"}
+
+
+def test_the_interval_is_students_with_the_pooled_noise_shared_among_layouts_and_looks() -> None:
+    noise = {x: [log(v) for v in values] for x, values in TABLE.items()}
+    squares = sum((v - sum(own) / 3) ** 2 for own in noise.values() for v in own)
+    mean = sum(noise[C]) / 3
+    own = sum((v - mean) ** 2 for v in noise[C]) / 2
+
+    for at_any_look, share in ((True, 1 / 12), (False, 1.0)):
+        got = verdicts(
+            [LOAD, MEMORY], list(TABLE), seen(TABLE), 0.9, kind="calibrated", at_any_look=at_any_look
+        )
+        finding = got[C].findings[0]
+        reach = stats.t.ppf(1 - 0.1 / 6 * share / 2, 6) * sqrt(max(squares / 6, own) / 3)
+
+        assert finding.estimate.mean == pytest.approx(exp(mean))
+        assert (finding.estimate.low, finding.estimate.high) == pytest.approx(
+            (exp(mean - reach), exp(mean + reach))
+        )
+
+
+def test_strict_knows_the_noise_of_the_layout_alone() -> None:
+    table = {**TABLE, A: [5.0, 5.1, 4.9, 5.05]}
+    finding = verdicts([LOAD], [A, B, C], seen(table), 0.95)[A].findings[0]
+    logs = [log(value) for value in table[A]]
+    sd = sqrt(sum((v - sum(logs) / 4) ** 2 for v in logs) / 3)
+    reach = stats.t.ppf(1 - 0.05 / 3 / 12 / 2, 3) * sd / 2  # the third launch that can tell: 1 / (3 x 4)
+
+    assert (finding.sd, finding.df) == pytest.approx((sd, 3))
+    assert finding.estimate.high == pytest.approx(exp(sum(logs) / 4 + reach))
+    assert finding.state == "within"
+
+
+def test_one_launch_each_tells_nothing_however_far_from_the_limit() -> None:
+    for kind in ("strict", "calibrated"):
+        got = verdicts([LOAD], [A, C], seen({A: [1.0], C: [24.0]}), 0.95, kind=kind)  # type: ignore[arg-type]
+
+        assert states(got) == {"4x6": "open", "24x1": "open"}
+        assert got[A].findings[0].estimate.low is None
+        assert got[A].findings[0].launches_needed is None
+
+
+def test_a_layout_launched_once_is_judged_by_the_noise_of_the_others() -> None:
+    table = {A: [5.0], B: [10.0, 10.1, 9.9, 10.0, 10.05]}
+
+    assert states(verdicts([LOAD], [A, B], seen(table), 0.95, kind="calibrated"))["4x6"] == "within"
+    assert states(verdicts([LOAD], [A, B], seen(table), 0.95, kind="strict"))["4x6"] == "open"
+
+
+def test_one_limit_that_is_passed_is_enough_and_one_that_is_open_too() -> None:
+    both = [
+        Seen(layout, number, 60.0, {"load": load, "memory_bytes": memory})
+        for layout, load, memory in ((A, 5.0, 20e9), (B, 5.0, 8e9), (C, 5.0, 1e9))
+        for number, (load, memory) in enumerate(
+            [(load * factor, memory * factor) for factor in (0.99, 1.0, 1.01, 0.995)],
+            start=10 * layout.processes,
+        )
+    ]
+    got = verdicts([LOAD, MEMORY], [A, B, C], both, 0.95, kind="calibrated")
+
+    assert states(got) == {"4x6": "beyond", "12x2": "open", "24x1": "within"}
+    assert [finding.state for finding in got[A].findings] == ["within", "beyond"]
+
+
+def test_of_a_launchs_memory_the_largest_window_counts_and_of_its_load_the_mean() -> None:
+    windows = [
+        Seen(A, 1, length_s, {"load": load, "memory_bytes": memory})
+        for length_s, load, memory in ((60.0, 1.0, 5e9), (180.0, 3.0, 7e9), (60.0, 1.0, 6e9))
+    ]
+    load, memory = verdicts([LOAD, MEMORY], [A], windows, 0.95)[A].findings
+
+    assert load.level == pytest.approx((60 + 3 * 180 + 60) / 300)
+    assert memory.level == pytest.approx(7e9)
+
+
+def test_memory_that_was_seen_to_pass_the_limit_cannot_be_within_it() -> None:
+    spike = [7e9] * 60 + [8.1e9]  # the mean is far enough below
+    calm = [7e9 * factor for factor in (0.97, 1.03) * 30]
+    got = verdicts([MEMORY], [A, B], seen({A: spike, B: calm}, "memory_bytes"), 0.95, kind="strict")
+    high = got[A].findings[0].estimate.high
+
+    assert high is not None
+    assert high < 8e9
+    assert states(got) == {"4x6": "open", "12x2": "within"}
+
+
+def test_what_was_not_seen_is_open() -> None:
+    got = verdicts([Limit("p95_s", 2.0)], [A, B], seen({A: [1.0, 1.0]}), 0.95)
+
+    assert states(got) == {"4x6": "open", "12x2": "open"}
+    assert got[A].findings[0].estimate.mean is None
+
+
+def test_launches_that_agree_to_the_last_digit_decide_at_once_and_the_limit_itself_is_kept() -> None:
+    table = {A: [19.0] * 2, B: [20.0] * 2, C: [20.01] * 2}
+
+    assert states(verdicts([LOAD], list(table), seen(table), 0.95, kind="calibrated")) == {
+        "4x6": "within", "12x2": "within", "24x1": "beyond",
+    }  # fmt: skip
+
+
+def test_without_limits_everything_may_win() -> None:
+    assert states(verdicts([], [A, B], [], 0.95)) == {"4x6": "within", "12x2": "within"}
+
+
+def test_the_launches_that_would_decide_follow_from_the_noise_and_the_gap() -> None:
+    table = {A: [19.8, 19.4, 19.2], C: [2.0, 2.05, 1.99]}
+    near, far = (
+        verdicts([LOAD], [A, C], seen(table), 0.95, kind="calibrated")[x].findings[0] for x in (A, C)
+    )
+    more = near.launches_needed
+
+    assert near.state == "open"
+    assert more is not None
+    # with so many at the same mean and noise (and about the same doubt) it is decided, with fewer it is not
+    assert near.sd is not None
+    reach = stats.t.ppf(1 - near.doubt / 2, near.df) * near.sd
+    gap = abs(log(20 / near.level)) if near.level else 0.0
+    assert reach / sqrt(3 + more) <= gap < reach / sqrt(3 + more - 1)
+    assert far.launches_needed == 0
+
+
+def test_a_layout_on_the_limit_is_never_promised_a_decision() -> None:
+    on_it = verdicts([LOAD], [A], seen({A: [20.0, 20.4, 20.0 * 20.0 / 20.4]}), 0.95)[A].findings[0]
+
+    assert on_it.state == "open"
+    assert on_it.launches_needed is None
+
+
+def test_what_a_strategy_sees_is_what_limits_take() -> None:
+    windows = [
+        Observed(A, 30.0, launch, 100.0 * launch, 100.0 * launch, 60.0, usage={"load": load})
+        for launch, load in enumerate([5.0, 5.1, 4.9, 5.0, 5.1])
+    ]
+
+    assert states(verdicts([LOAD], [A], windows, 0.95)) == {"4x6": "within"}
+
+
+WINDOW = WindowRecord(
+    launch_id=1, block=0, layout=A, box="box", index=0, attempt=1, started_wall_s=0.0, length_s=60.0,
+    n_done=600, n_failed=0, load1_mean=9.0, load1_max=12.0, n_active_mean=4.0, service_cpu_s=100.0,
+    tuner_cpu_s=5.0, backend_cpu_s=20.0, foreign_cpu_s=0.0, steal_s=0.0, pss_bytes=1e9, void=(),
+    n_active_from_load1=4.5,
+)  # fmt: skip
+
+
+def test_load_is_without_memory_of_the_layout_before_as_far_as_the_window_tells() -> None:
+    short = replace(WINDOW, n_active_from_load1=None)
+
+    assert usage_of(WINDOW) == {"load": 4.5, "memory_bytes": 1e9}
+    assert usage_of(short)["load"] == 4.0
+    assert usage_of(replace(short, n_active_mean=None, pss_bytes=None)) == {"load": 9.0}
+
+
+def test_a_record_keeps_limits_by_name() -> None:
+    assert limits_from({"memory_bytes": 8e9, "load": 20.0}) == (LOAD, MEMORY)
+    assert limits_from({}) == ()
+
+
+@pytest.mark.parametrize(("name", "at_most"), [("load", 0.0), ("load", float("inf")), ("speed", 1.0)])
+def test_a_limit_that_is_none_is_refused(name: str, at_most: float) -> None:
+    with pytest.raises(ValueError, match="no limit"):
+        Limit(name, at_most)  # type: ignore[arg-type]
+
+
+def test_a_confidence_that_means_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="a confidence from"):
+        verdicts([LOAD], [A], [], 1.0)
+
+
+loads = st.lists(st.floats(0, 1e6), max_size=5)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["4x6", "12x2", "24x1"]), loads),
+    st.sampled_from(["strict", "calibrated"]),
+)
+def test_a_verdict_never_contradicts_its_interval_nor_the_order_of_windows(
+    table: dict[str, list[float]], kind: str
+) -> None:
+    windows = seen({parse_layout(text): values for text, values in table.items()})
+    got = verdicts([LOAD], [A, B, C], windows, 0.95, kind=kind)  # type: ignore[arg-type]
+    back = verdicts([LOAD], [A, B, C], windows[::-1], 0.95, kind=kind)  # type: ignore[arg-type]
+
+    assert states(back) == states(got)
+    for verdict in got.values():
+        estimate = verdict.findings[0].estimate
+        if estimate.low is not None and estimate.high is not None:
+            expected = "within" if estimate.high <= 20 else "beyond" if estimate.low > 20 else "open"
+            assert verdict.state == expected or min(abs(estimate.high - 20), abs(estimate.low - 20)) < 1e-6

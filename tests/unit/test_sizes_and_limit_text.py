@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.core.errors import ConfigError
+from tuner.core.limit_text import parse_limit, parse_limits, render_amount, render_limit
+from tuner.core.limits import Limit, Quantity
+from tuner.core.objective import OBJECTIVES, parse_objective
+from tuner.core.sizes import parse_size, render_size
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("8G", 8 * 2**30),
+        ("512m", 512 * 2**20),
+        (" 1.5 GiB ", 1.5 * 2**30),
+        ("8GB", 8e9),
+        ("2k", 2048),
+        ("1T", 2**40),
+    ],
+)
+def test_sizes_are_read_as_systemd_and_docker_read_them(text: str, expected: float) -> None:
+    assert parse_size(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("8", "'8' has no unit"),
+        ("", "'' is not an amount of memory"),
+        ("lots", "'lots' is not an amount of memory"),
+        ("-8G", "'-8G' is not an amount of memory"),
+        ("8GG", "'8GG' is not an amount of memory"),
+        ("0G", "'0G' of memory is nothing"),
+        ("5000T", "'5000T' of memory is too much"),
+        ("٣G", "'٣G' is not an amount of memory"),
+    ],
+)
+def test_a_size_that_is_none_is_told_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_size(text)
+
+    assert caught.value.problem == said
+    assert caught.value.hint
+
+
+@given(st.floats(2**20, 2**49))
+def test_a_rendered_size_reads_back_to_three_figures(size: float) -> None:
+    assert parse_size(render_size(size)) == pytest.approx(size, rel=0.006)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "limit", "told"),
+    [
+        ("load", "20", Limit("load", 20.0), "load at most 20"),
+        ("load", "7.25", Limit("load", 7.25), "load at most 7.25"),
+        ("memory_bytes", "8G", Limit("memory_bytes", 8 * 2**30), "memory at most 8G"),
+        ("memory_bytes", "512M", Limit("memory_bytes", 512 * 2**20), "memory at most 512M"),
+        ("p95_s", "2s", Limit("p95_s", 2.0), "p95 at most 2 s"),
+        ("p95_s", "300ms", Limit("p95_s", 0.3), "p95 at most 300 ms"),
+    ],
+)
+def test_a_limit_is_read_and_told(name: Quantity, text: str, limit: Limit, told: str) -> None:
+    assert parse_limit(name, text) == limit
+    assert render_limit(limit) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("load", "high", "--max-load: 'high' is not a load average"),
+        ("load", "0", "--max-load: a load average of 0 cannot be kept"),
+        ("load", "nan", "--max-load: a load average of nan cannot be kept"),
+        ("memory_bytes", "8", "--max-memory: '8' has no unit"),
+        ("p95_s", "2", "--max-p95: '2' has no unit"),
+        ("p95_s", "0s", "--max-p95: '0s' leaves no time at all"),
+    ],
+)
+def test_a_limit_that_is_none_names_its_option(name: Quantity, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_limits({name: text})
+
+    assert caught.value.problem == said
+    assert caught.value.hint
+
+
+def test_limits_that_were_not_given_are_left_out() -> None:
+    assert parse_limits({"load": None, "memory_bytes": "1G", "p95_s": None}) == (
+        Limit("memory_bytes", 2.0**30),
+    )
+
+
+def test_amounts_have_three_figures() -> None:
+    assert [render_amount("load", value) for value in (0.514, 19.83, 105.2)] == ["0.514", "19.8", "105"]
+    assert render_amount("memory_bytes", 7.4312 * 2**30) == "7.43G"
+    assert render_amount("memory_bytes", 1023.7 * 2**20) == "1024M"
+    assert render_amount("p95_s", 0.2513) == "251 ms"
+
+
+@pytest.mark.parametrize("text", OBJECTIVES)
+def test_an_objective_is_read_by_its_name(text: str) -> None:
+    assert parse_objective(text.upper()) == text
+
+
+def test_an_objective_that_is_none_is_told_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no such objective: 'throughput-per-core'") as caught:
+        parse_objective("throughput-per-core")
+
+    assert caught.value.hint == "Did you mean throughput-per-cpu?"

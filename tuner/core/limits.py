@@ -1,0 +1,253 @@
+"""What may win: limits of load, memory and latency, and whether a layout is shown to keep them.
+
+What is claimed, and on what grounds: `docs/limits.md`.
+
+- A launch is one value: the mean over its windows of load and latency, the largest of memory. The claim is
+  about the mean over many launches like these (on the logarithmic scale).
+- A layout is ``within`` when its whole interval keeps the limit, ``beyond`` when all of it passes the limit,
+  else ``open``. What is open cannot win; more launches may decide it.
+- All intervals of all layouts and limits hold at once with the confidence asked for (Bonferroni). With
+  ``at_any_look`` they also hold after every further launch: the n-th launch that can tell something may spend
+  1 / (n (n + 1)) of its layout's doubt, and these shares add up to 1.
+- ``strict`` takes each layout's noise from its own launches, so that what was launched when, and why, cannot
+  make a verdict wrong; it needs some four launches. Other kinds pool the noise of all layouts (but take the
+  layout's own where that is larger), and can tell from the first launch on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log, sqrt
+from typing import Literal, Protocol, get_args
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.quantiles import student_t_quantile, student_t_tail
+from tuner.core.records import WindowRecord
+from tuner.core.strategy import Kind
+
+Quantity = Literal["load", "memory_bytes", "p95_s"]
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+State = Literal["within", "beyond", "open"]
+
+_SMALLEST = {"load": 0.01, "memory_bytes": 4096.0, "p95_s": 1e-6}  # below it is nothing that could be seen
+_MOST_LAUNCHES = 1000  #: needing more than that is told as not knowing
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most of one quantity that a layout may use and still win."""
+
+    name: Quantity
+    at_most: float  #: load: tasks; memory_bytes: of workers and their children; p95_s: seconds
+
+    def __post_init__(self) -> None:
+        if self.name not in QUANTITIES or not 0 < self.at_most < float("inf"):
+            raise ValueError(f"no limit: {self.name} at most {self.at_most}")
+
+
+class Watched(Protocol):
+    """A window as limits see it; `tuner.core.strategy.Observed` is one."""
+
+    @property
+    def layout(self) -> Layout:
+        """What ran."""
+
+    @property
+    def launch(self) -> int:
+        """Windows of the same number are of the same launch."""
+
+    @property
+    def length_s(self) -> float:
+        """How long it was."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """By quantity; what was not seen is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is known of one layout and one limit."""
+
+    limit: Limit
+    state: State
+    n_launches: int
+    level: float | None = None  #: the mean over launches; None: never seen
+    sd: float | None = None  #: of the logarithm of one launch's value; None: not known
+    df: float = 0.0  #: degrees of freedom of *sd*
+    doubt: float = 0.0  #: that the interval may spend at so many launches
+
+    @property
+    def estimate(self) -> Estimate:
+        """The level and its interval, which holds together with those of all layouts and limits."""
+        if self.level is None or self.sd is None:
+            return Estimate(self.level)
+        reach = student_t_quantile(1 - self.doubt / 2, self.df) * self.sd / sqrt(self.n_launches)
+        return Estimate(self.level, self.level * exp(-reach), self.level * exp(reach))
+
+    @property
+    def launches_needed(self) -> int | None:
+        """About how many more launches would decide it, were the level what it seems; None: nobody knows."""
+        if self.state != "open":
+            return 0
+        if self.level is None or not self.sd:
+            return None
+        gap = abs(log(self.limit.at_most / self.level))
+        reach = student_t_quantile(1 - self.doubt / 2, self.df) * self.sd
+        if gap * sqrt(_MOST_LAUNCHES) < reach:
+            return None
+        return max(1, round((reach / gap) ** 2 + 0.5) - self.n_launches)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a layout may win."""
+
+    state: State  #: within: shown to keep every limit; beyond: shown to pass one; open: neither
+    findings: tuple[Finding, ...]  #: one per limit
+
+
+def limits_from(largest: Mapping[str, float]) -> tuple[Limit, ...]:
+    """The limits that a study's record keeps as the largest value per quantity."""
+    return tuple(Limit(name, largest[name]) for name in QUANTITIES if name in largest)
+
+
+def usage_of(window: WindowRecord) -> dict[str, float]:
+    """What *window* used, by quantity.
+
+    ``load`` is the load average without memory of the layout before: load1 turned back into what it averages
+    or, where the window is too short for that, the tasks counted; ``memory_bytes`` is the proportional set
+    size.
+    """
+    active = window.n_active_from_load1
+    if active is None:
+        active = window.n_active_mean if window.n_active_mean is not None else window.load1_mean
+    usage = {"load": active}
+    if window.pss_bytes is not None:
+        usage["memory_bytes"] = window.pss_bytes
+    return usage
+
+
+def verdicts(
+    limits: Sequence[Limit],
+    layouts: Sequence[Layout],
+    windows: Iterable[Watched],
+    confidence: float,
+    *,
+    kind: Kind = "strict",
+    at_any_look: bool = True,
+) -> dict[Layout, Verdict]:
+    """Say of each of *layouts* whether it keeps *limits*, at *confidence* for all of them together.
+
+    Args:
+        limits: one per quantity; none lets every layout win.
+        layouts: all that are or may come to be measured: the confidence is shared among them.
+        windows: those that count, in any order.
+        confidence: 0.5 to 1.
+        kind: ``strict`` never pools noise; see the top of this module.
+        at_any_look: the verdicts may be asked for after every launch, and acted on. False: this is the one
+            look, at numbers of launches that were fixed beforehand.
+    """
+    if not 0.5 <= confidence < 1:
+        raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
+    if not limits:
+        return {layout: Verdict("within", ()) for layout in layouts}
+    doubt = (1 - confidence) / (len(layouts) * len(limits)) if layouts else 0.0
+    by_launch: dict[Layout, dict[int, list[Watched]]] = defaultdict(lambda: defaultdict(list))
+    for window in windows:
+        by_launch[window.layout][window.launch].append(window)
+    findings: dict[Layout, list[Finding]] = {layout: [] for layout in layouts}
+    for limit in limits:
+        values = {
+            layout: [
+                value
+                for of_launch in by_launch[layout].values()
+                if (value := _value_of_launch(of_launch, limit.name)) is not None
+            ]
+            for layout in layouts
+            if layout in by_launch
+        }
+        pooled = _pooled(values.values())
+        for layout in layouts:
+            own = values.get(layout, [])
+            noise = _own_noise(own) if kind == "strict" else _larger(pooled, _own_noise(own))
+            look = len(own) - (kind == "strict")  # alone, the first launch tells nothing
+            share = 1 / (look * (look + 1)) if at_any_look and look > 0 else 1.0
+            findings[layout].append(_judged(limit, own, noise, doubt * share))
+    return {layout: Verdict(_together(own), tuple(own)) for layout, own in findings.items()}
+
+
+def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None:
+    """What one launch used; None: not seen.
+
+    Of memory the largest window: a leak shows in the last one, and what is to fit is the most.
+    """
+    seen = [window for window in windows if name in window.usage]
+    if not seen:
+        return None
+    if name == "memory_bytes":
+        value = max(window.usage[name] for window in seen)
+    else:
+        value = fsum(window.usage[name] * window.length_s for window in seen)
+        value /= fsum(window.length_s for window in seen)
+    return max(value, _SMALLEST[name])
+
+
+def _own_noise(values: Sequence[float]) -> tuple[float, float] | None:
+    """Variance of the logarithm of a launch's value, and its degrees of freedom, from one layout alone."""
+    return _pooled([values])
+
+
+def _pooled(groups: Iterable[Sequence[float]]) -> tuple[float, float] | None:
+    squares, df = 0.0, 0
+    for values in groups:
+        if len(values) > 1:
+            logs = [log(value) for value in values]
+            mean = fsum(logs) / len(logs)
+            squares += fsum((value - mean) ** 2 for value in logs)
+            df += len(logs) - 1
+    return (squares / df, df) if df else None
+
+
+def _larger(
+    pooled: tuple[float, float] | None, own: tuple[float, float] | None
+) -> tuple[float, float] | None:
+    """The pooled variance, or the layout's own where that is larger; the degrees of freedom stay the pool's.
+
+    Some layouts are noisier than others: the pool alone would be too sure of them.
+    """
+    if pooled is None or own is None:
+        return pooled
+    return max(pooled[0], own[0]), pooled[1]
+
+
+def _judged(
+    limit: Limit,
+    values: Sequence[float],
+    noise: tuple[float, float] | None,
+    doubt: float,
+) -> Finding:
+    n = len(values)
+    if not n:
+        return Finding(limit, "open", 0)
+    mean = fsum(log(value) for value in values) / n
+    if noise is None:
+        return Finding(limit, "open", n, exp(mean))
+    variance, df = noise
+    gap = log(limit.at_most) - mean
+    state: State = "open"
+    if not variance or 2 * student_t_tail(abs(gap) * sqrt(n / variance), df) <= doubt:
+        state = "within" if gap >= 0 else "beyond"
+    if state == "within" and limit.name == "memory_bytes" and max(values) > limit.at_most:
+        state = "open"  # it was seen to pass: nobody wants it as the winner, whatever the mean
+    return Finding(limit, state, n, exp(mean), sqrt(variance), df, doubt)
+
+
+def _together(findings: Sequence[Finding]) -> State:
+    states = {finding.state for finding in findings}
+    if "beyond" in states:
+        return "beyond"
+    return "open" if "open" in states else "within"
