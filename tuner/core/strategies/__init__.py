@@ -7,6 +7,9 @@ from tuner.core.strategy import Goal, Strategy
 STRATEGIES = {
     "race": "measures what decides something, stops when the answer is known",
     "all": "every layout once per block, in random order; sized by power analysis, or N windows",
+    "in-order": "one layout after the other, as in 2014: one window each, or N windows",
+    "successive-halving": "rounds of equal cost, the better half goes on: 10 windows per layout, or N",
+    "f-race": "drops what a test on ranks finds worse; one is left, or N windows are over (2000)",
 }
 
 
@@ -32,4 +35,16 @@ def make_strategy(name: str, goal: Goal, seed: int, n_windows: int | None = None
 
             n_blocks = None if n_windows is None else max(1, n_windows // len(goal.layouts))
             return FullGrid(goal, seed, n_blocks)
+        case "in-order":
+            from tuner.core.strategies.in_order import InOrder
+
+            return InOrder(goal, 1 if n_windows is None else max(1, n_windows // len(goal.layouts)))
+        case "successive-halving":
+            from tuner.core.strategies.successive_halving import SuccessiveHalving
+
+            return SuccessiveHalving(goal, seed, n_windows)
+        case "f-race":
+            from tuner.core.strategies.f_race import FRace
+
+            return FRace(goal, seed, n_windows)
     raise KeyError(name)
