@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from statistics import median
+from statistics import fmean, median
 
 import pytest
 
@@ -26,37 +26,45 @@ def poisson(draw: random.Random, mean: float) -> int:
     return count
 
 
-def settled_at_s(items: Course, active: Course | None = lambda _: 4.0, *, seed: int = 0) -> int | None:
+def settled_at_s(
+    items: Course, active: Course | None = lambda _: 4.0, *, seed: int = 0, window_s: float = 600.0
+) -> int | None:
     draw = random.Random(seed)
     items_per_s: list[float] = []
     n_active: list[float | None] = []
     for second in range(CAP_S):
         items_per_s.append(poisson(draw, items(second)))
         n_active.append(None if active is None else poisson(draw, active(second)))
-        if has_settled(items_per_s, n_active):
+        if has_settled(items_per_s, n_active, window_s):
             return second + 1
     return None
 
 
-def all_settled_at_s(items: Course, active: Course | None = lambda _: 4.0) -> list[int]:
-    return [settled_at_s(items, active, seed=seed) or CAP_S for seed in SEEDS]
+def all_settled_at_s(
+    items: Course, active: Course | None = lambda _: 4.0, *, window_s: float = 600.0
+) -> list[int]:
+    return [settled_at_s(items, active, seed=seed, window_s=window_s) or CAP_S for seed in SEEDS]
 
 
 def rising_to(final: float, time_constant_s: float) -> Course:
     return lambda second: final * (1 - math.exp(-second / time_constant_s))
 
 
-@pytest.mark.parametrize("per_s", [1.0, 10.0, 100.0])
-def test_constant_work_settles_within_half_a_minute(per_s: float) -> None:
+@pytest.mark.parametrize(
+    ("per_s", "usually_s", "at_most_s"), [(1.0, 90, 200), (10.0, 50, 110), (100.0, 30, 60)]
+)
+def test_constant_work_settles_the_sooner_the_less_it_scatters(
+    per_s: float, usually_s: int, at_most_s: int
+) -> None:
     at_s = all_settled_at_s(lambda _: per_s)
 
-    assert median(at_s) <= 16
-    assert max(at_s) <= 45
+    assert median(at_s) <= usually_s
+    assert max(at_s) <= at_most_s
 
 
 def test_perfectly_regular_work_settles_as_soon_as_it_can() -> None:
-    assert not has_settled([10.0] * 11, [4] * 11)
-    assert has_settled([10.0] * 12, [4] * 12)
+    assert not has_settled([10.0] * 19, [4] * 19)
+    assert has_settled([10.0] * 20, [4] * 20)
 
 
 def test_slow_items_settle_after_eight_of_them() -> None:
@@ -69,8 +77,8 @@ def test_slow_items_settle_after_eight_of_them() -> None:
 def test_slow_items_that_come_at_random_settle_within_two_minutes() -> None:
     at_s = all_settled_at_s(lambda _: 0.2)
 
-    assert 30 <= median(at_s) <= 60
-    assert max(at_s) <= 120
+    assert 40 <= median(at_s) <= 90
+    assert max(at_s) <= 150
 
 
 def test_one_burst_shows_no_rate() -> None:
@@ -88,17 +96,17 @@ def test_nothing_seen_yet_has_not_settled() -> None:
 
 
 def test_the_time_before_the_first_item_is_not_held_against_a_launch() -> None:
-    late = [0.0] * 60 + [10.0] * 12
+    late = [0.0] * 60 + [10.0] * 20
 
-    assert has_settled(late, [2] * 60 + [4] * 12)
+    assert has_settled(late, [2] * 60 + [4] * 20)
 
 
 def test_a_launch_is_not_called_warm_while_a_step_is_within_sight() -> None:
-    """20 s at half the rate: the later half of the time must be past the step."""
+    """20 s at half the rate, seen clearly after 26 s: the later half of the time must be past the step."""
     for seed in SEEDS:
         draw = random.Random(seed)
-        items = [poisson(draw, 50 if second < 20 else 100) for second in range(60)]
-        called = [n for n in range(24, 32) if has_settled([float(x) for x in items[:n]], [None] * n)]
+        items = [float(poisson(draw, 50 if second < 20 else 100)) for second in range(60)]
+        called = [n for n in range(26, 40) if has_settled(items[:n], [None] * n)]
 
         assert called == []
 
@@ -110,13 +118,27 @@ def test_after_a_step_it_settles() -> None:
     assert max(at_s) <= 60
 
 
-@pytest.mark.parametrize(("per_s", "still_to_come"), [(100.0, 0.10), (10.0, 0.22)])
-def test_a_transient_is_mostly_over_when_it_settles(per_s: float, still_to_come: float) -> None:
-    """The docstring says 6 % and 16 %; the bounds leave three standard errors of the 40 seeds."""
-    at_s = all_settled_at_s(rising_to(per_s, 10.0))
-    left = [math.exp(-second / 10.0) for second in at_s]
+@pytest.mark.parametrize(
+    ("per_s", "time_constant_s", "still_to_come"),
+    [(100.0, 10.0, 0.02), (10.0, 10.0, 0.05), (100.0, 40.0, 0.08)],
+)
+def test_what_a_transient_leaves_is_small_and_biases_ten_minutes_by_half_a_percent_at_most(
+    per_s: float, time_constant_s: float, still_to_come: float
+) -> None:
+    """Measured: 0.7 %, 2 % and 4 % to come, hence 0.01 %, 0.04 % and 0.27 % of ten minutes."""
+    left = [math.exp(-at_s / time_constant_s) for at_s in all_settled_at_s(rising_to(per_s, time_constant_s))]
 
-    assert sum(left) / len(left) <= still_to_come
+    assert fmean(left) <= still_to_come
+    assert fmean(left) * time_constant_s / 600 <= 0.005
+
+
+def test_a_shorter_window_waits_longer_for_a_transient_to_end() -> None:
+    """What is left of it weighs ten times as much in one minute."""
+    long, short = (
+        fmean(all_settled_at_s(rising_to(100.0, 20.0), window_s=window_s)) for window_s in (600.0, 60.0)
+    )
+
+    assert short > long + 5
 
 
 def test_a_strong_trend_without_noise_never_settles() -> None:
@@ -126,10 +148,10 @@ def test_a_strong_trend_without_noise_never_settles() -> None:
 
 
 def test_a_trend_of_one_percent_a_minute_is_let_pass() -> None:
-    """Documented: drift is the study's business, by blocks."""
+    """The verdict over the whole launch finds it; no minute of warm-up could."""
     at_s = all_settled_at_s(lambda second: 100.0 * (1 + 0.01 * second / 60))
 
-    assert median(at_s) <= 20
+    assert median(at_s) <= 30
 
 
 def test_items_alone_decide_where_the_active_count_cannot_be_seen() -> None:
@@ -142,9 +164,11 @@ def test_an_active_count_that_climbs_keeps_level_throughput_from_settling() -> N
     assert not any(has_settled([100.0] * n, climbing[:n]) for n in range(1, CAP_S))
 
 
-def test_a_change_of_less_than_five_percent_is_no_change() -> None:
-    assert has_settled([100.0] * 22 + [104.0] * 8, [None] * 30)
-    assert not has_settled([100.0] * 22 + [112.0] * 8, [None] * 30)
+def test_a_transient_that_is_over_does_no_harm_however_large_it_was() -> None:
+    items = [100.0 + 200.0 * math.exp(-second / 5) + second % 2 for second in range(80)]
+
+    assert not has_settled(items[:25], [None] * 25)
+    assert has_settled(items, [None] * 80)
 
 
 def test_half_a_task_more_is_no_change() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
+from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.summary import window_from
 from tuner.core.validity import missing_threads, void_reasons
 from tuner.core.warmup import has_settled
-from tuner.core.window import Reading, Sample, VoidReason, Window
+from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Clock, Counting, Feeder, Launch, Watch
+from tuner.study.seen import Seen
 
 SAMPLE_EVERY_S = 1.0
 USAGE_EVERY_N = 5  #: samples; reading a process tree costs more than a load average
@@ -27,6 +29,24 @@ class Warmup:
     counted: bool  #: some item was
 
 
+@dataclass(slots=True)
+class _Watched:
+    """A window in the making."""
+
+    readings: list[Reading]
+    samples: list[Sample]
+    usage: list[tuple[int, Usage]]  #: with the index of the sample that was taken with it
+    problems: Sequence[VoidReason] = ()
+    dry: bool = False
+
+    def add(self, reading: Reading, sample: Sample) -> None:
+        self.readings.append(reading)
+        self.samples.append(sample)
+
+    def items_per_s(self) -> list[float]:
+        return [_rate(before, now) for before, now in pairwise(self.readings)]
+
+
 @dataclass(frozen=True, slots=True)
 class RunningLayout:
     """A layout that runs, with everything that looks at it."""
@@ -38,32 +58,36 @@ class RunningLayout:
     counting: Counting
     watch: Watch
     feeder: Feeder
+    seen: Seen = field(default_factory=Seen)
 
     def warm_up(
         self, told: Callable[[float, float | None], None], stop_requested: Callable[[], bool]
     ) -> Warmup:
-        """Let it run until it has settled, or for as long as was asked; *told* gets seconds and items/s.
+        """Let it run until a window may begin, or for as long as was asked; *told* gets seconds and items/s.
 
         Raises:
             MeasurementError: a worker died, or what runs at the end is not the layout.
         """
         began_s = self.clock.monotonic_s()
         lasts_s = self.study.warmup_cap_s if self.study.warmup_s is None else self.study.warmup_s
-        begin = before = self.counting.read()
-        items_per_s: list[float] = []
+        self.seen.warm_up_again(began_s)
+        begin, sample = self._look()
+        before = begin
+        self.seen.unkept.append(sample)
         n_active: list[float | None] = []
         settled: bool | None = None if self.study.warmup_s is not None else False
         for at_s in self._ticks(began_s, lasts_s):
             reading, sample = self._look()
             self._check(self.launch.problems(threads=False), "while it warmed up")
-            items_per_s.append(_rate(before, reading))
+            self.seen.unkept.append(sample)
+            self.seen.add([_rate(before, reading)], [reading.at_s])
             n_active.append(sample.n_active)
             before = reading
-            told(at_s - began_s, items_per_s[-1])
+            told(at_s - began_s, self.seen.items_per_s[-1])
             if stop_requested():
                 settled = None
                 break
-            if settled is False and has_settled(items_per_s, n_active):
+            if settled is False and has_settled(self.seen.items_per_s, n_active, self.study.window_s):
                 settled = True
                 break
         self._check(self.launch.problems(), "after its warm-up")
@@ -74,35 +98,53 @@ class RunningLayout:
         """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
 
         A window that is spoilt (a worker died, the source ran dry) ends at once: waiting would gain nothing.
+        One that turns out to have begun before steady state goes on, and loses its head: what is returned is
+        as long as asked. It begins at the cap of the warm-up at the latest.
         """
-        usage = [self.watch.usage()]
-        begin, sample = self._look()
-        samples = [sample]
-        end, dry, problems = begin, self.feeder.is_dry(), self.launch.problems()
-        for n, at_s in enumerate(self._ticks(begin.at_s, self.study.window_s), start=1):
-            end, sample = self._look()
-            samples.append(sample)
-            problems, dry = self.launch.problems(), dry or self.feeder.is_dry()
-            told(at_s - begin.at_s, sample, _rate(begin, end))
-            if problems or dry:
-                break
-            if n % USAGE_EVERY_N == 0:
-                usage.append(self.watch.usage())
-                if missing_threads(self.layout, usage[-1], end):
-                    break
-        usage.append(self.watch.usage(closing=True))
-        problems = problems or missing_threads(self.layout, usage[-1], end)
+        usage = [(0, self.watch.usage())]  # before the first reading, as the last one comes after the last
+        reading, sample = self._look()
+        window = _Watched([reading], [sample], usage)
+        self._go_on(window, told)
+        while warming := self._warming_n(window):
+            self._give_head_to_warmup(window, warming)
+            self._go_on(window, told)
+        closing = self.watch.usage(closing=True)
+        moments = [*(moment for _, moment in window.usage), closing]
+        problems = window.problems or missing_threads(self.layout, closing, window.readings[-1])
         void = void_reasons(
-            samples,
-            usage,
+            window.samples,
+            moments,
             problems,
             cores=self.study.box_cores,
-            source_dry=dry,
+            source_dry=window.dry,
             foreign_limit=self.study.foreign_limit_cores,
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,
         )
-        return window_from(self.layout, samples, usage, (begin, end), void, index=index, attempt=attempt)
+        if not void:
+            self.seen.add_window(window.items_per_s(), [reading.at_s for reading in window.readings[1:]])
+        readings = (window.readings[0], window.readings[-1])
+        return window_from(self.layout, window.samples, moments, readings, void, index=index, attempt=attempt)
+
+    def unkept_warmup(self) -> Sequence[Sample]:
+        """The samples of warm-up that were not asked for yet, in time order: for the store."""
+        samples = tuple(self.seen.unkept)
+        self.seen.unkept.clear()
+        return samples
+
+    def judged(self, launch: LaunchRecord) -> LaunchRecord:
+        """*launch* with the verdict on all that was seen of it; a warm-up of fixed length is not judged."""
+        if self.study.warmup_s is not None:
+            return launch
+        settling = self.seen.settling()
+        return replace(
+            launch,
+            settled=settling.settled,
+            unsettled=settling.unsettled,
+            steady_from_s=settling.steady_from_s,
+            trend_ratio_per_h=settling.trend_ratio_per_h,
+            trend_se_ratio_per_h=settling.trend_se_ratio_per_h,
+        )
 
     def _ticks(self, began_s: float, lasts_s: float) -> Iterator[float]:
         """Sleep to each second after *began_s* and to the end; seconds slept through are left out."""
@@ -112,6 +154,48 @@ class RunningLayout:
             n = max(n + 1, int((now_s - began_s) / SAMPLE_EVERY_S) + 1)
             self.clock.sleep_until(min(began_s + n * SAMPLE_EVERY_S, ends_s))
             yield self.clock.monotonic_s()
+
+    def _go_on(self, window: _Watched, told: Callable[[float, Sample, float], None]) -> None:
+        """Watch until *window* is as long as asked, or spoilt."""
+        begin = window.readings[0]
+        window.dry = window.dry or self.feeder.is_dry()
+        window.problems = self.launch.problems()
+        already = len(window.samples) - 1
+        for n, at_s in enumerate(self._ticks(begin.at_s, self.study.window_s), start=already + 1):
+            reading, sample = self._look()
+            window.add(reading, sample)
+            window.problems = self.launch.problems()
+            window.dry = window.dry or self.feeder.is_dry()
+            told(at_s - begin.at_s, sample, _rate(begin, reading))
+            if window.problems or window.dry:
+                return
+            if n % USAGE_EVERY_N == 0:
+                usage = self.watch.usage()
+                window.usage.append((n, usage))
+                window.problems = missing_threads(self.layout, usage, reading)
+                if window.problems:
+                    return
+
+    def _warming_n(self, window: _Watched) -> int:
+        """How many seconds at its head *window* is to lose."""
+        if self.study.warmup_s is not None or window.problems or window.dry or self.seen.running_s is None:
+            return 0
+        latest_s = self.seen.running_s + self.study.warmup_cap_s
+        warming = self.seen.warming_n(window.items_per_s())
+        while warming and window.readings[warming].at_s > latest_s:
+            warming -= 1
+        return warming
+
+    def _give_head_to_warmup(self, window: _Watched, warming_n: int) -> None:
+        """Let *window* begin anew, at the first look at usage *warming_n* seconds into it or later."""
+        if window.usage[-1][0] < warming_n:
+            window.usage.append((len(window.samples) - 1, self.watch.usage()))
+        cut = next(n for n, _ in window.usage if n >= warming_n)
+        ends_s = [reading.at_s for reading in window.readings[1 : cut + 1]]
+        self.seen.add(window.items_per_s()[:cut], ends_s)
+        self.seen.unkept.extend(window.samples[:cut])
+        del window.readings[:cut], window.samples[:cut]
+        window.usage = [(n - cut, usage) for n, usage in window.usage if n >= cut]
 
     def _look(self) -> tuple[Reading, Sample]:
         reading = self.counting.read()

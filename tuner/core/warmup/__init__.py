@@ -1,0 +1,29 @@
+"""Warm-up and steady state of one launch: when a window may begin, where steady state did, or why never.
+
+mser.py is the rule; transient.py follows what it leaves; trend.py and levels.py find what is no warm-up;
+online.py decides while a launch runs, verdict.py when it is over. What is claimed: docs/warmup.md.
+"""
+
+from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
+from tuner.core.warmup.online import has_settled, warming_n
+from tuner.core.warmup.transient import remaining_ratio, transient_end
+from tuner.core.warmup.trend import Trend, detectable_slope, estimate_trend, pooled_trend
+from tuner.core.warmup.verdict import FEWEST, NotSettled, Steady, judge
+
+__all__ = [
+    "BATCH",
+    "FEWEST",
+    "NotSettled",
+    "Steady",
+    "Trend",
+    "batch_means",
+    "detectable_slope",
+    "estimate_trend",
+    "has_settled",
+    "judge",
+    "pooled_trend",
+    "remaining_ratio",
+    "transient_end",
+    "truncation_point",
+    "warming_n",
+]

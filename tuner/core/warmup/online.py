@@ -1,0 +1,97 @@
+"""When the first window may begin: decided while the launch runs, once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import fmean, variance
+
+from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
+from tuner.core.warmup.transient import remaining_ratio, transient_end
+from tuner.core.warmup.verdict import first_item
+
+BIAS_RATIO = 0.005  #: of a window, that the transient may still cause
+FEWEST_BATCHES = 4
+KEPT_BATCHES = 3  #: at least, after MSER's point
+MIN_ITEMS = 8  #: after MSER's point; slow items make it longer
+MIN_BUSY_S = 4  #: seconds of it in which an item finished: one burst shows no rate
+TOLERANCE_ACTIVE = 0.5  #: tasks; a count of few tasks is coarse
+TOLERANCE_RATIO = 0.05  #: of the active count
+FEWEST_REST = 10  #: seconds that a window must keep to be compared with what it was
+STANDARD_ERRORS = 1.5  #: a difference within these is noise
+
+
+def has_settled(
+    items_per_s: Sequence[float], n_active: Sequence[float | None], window_s: float = 600.0
+) -> bool:
+    """Whether a window of *window_s* may begin now.
+
+    It may when MSER-5 puts the end of warm-up into the first half of what was seen since the first item, when
+    at least 8 items in 4 different seconds came after that, when no exponential transient that fits what
+    was seen (see `remaining_ratio`) would bias the window by more than 0.5 %, and when the active count is
+    level. A transient that the noise hides, and a step yet to come, are found once the window is over: see
+    `judge`.
+
+    Args:
+        items_per_s: items finished, one value a second since the launch was up, the latest last.
+        n_active: the active count in the same seconds, None where it could not be seen. Never load1, which
+            remembers the previous layout for minutes.
+        window_s: length of the window; the shorter it is, the more the rest of a transient weighs.
+
+    Raises:
+        ValueError: the two are not of one length.
+    """
+    if len(items_per_s) != len(n_active):
+        raise ValueError(f"{len(items_per_s)} seconds of items, {len(n_active)} of the active count")
+    first = first_item(items_per_s)
+    batches = batch_means(items_per_s[first:])
+    if len(batches) < FEWEST_BATCHES:
+        return False
+    cut = truncation_point(batches)
+    if cut >= len(batches) // 2 or len(batches) - cut < KEPT_BATCHES:
+        return False
+    kept = items_per_s[first + cut * BATCH :]
+    if sum(kept) < MIN_ITEMS or sum(items > 0 for items in kept) < MIN_BUSY_S:
+        return False
+    if not _is_level([count for count in n_active[-len(kept) :] if count is not None]):
+        return False
+    return remaining_ratio(batches, window_s / BATCH) <= BIAS_RATIO
+
+
+def _is_level(active: Sequence[float]) -> bool:
+    """Whether the later half differs from the earlier by tolerance or noise at most; too few to say: yes."""
+    middle = len(active) // 2
+    if middle < 2:
+        return True
+    earlier, later = active[:middle], active[-middle:]
+    noise = STANDARD_ERRORS * sqrt((variance(earlier) + variance(later)) / middle)
+    allowed = max(TOLERANCE_ACTIVE, TOLERANCE_RATIO * fmean(active), noise)
+    return abs(fmean(later) - fmean(earlier)) <= allowed
+
+
+def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
+    """How many seconds at the head of a window that is over are warm-up after all; 0: none that matter.
+
+    They matter when the mean without them differs by more than 0.5 %.
+
+    Args:
+        items_per_s: one value a second since the launch was up, to the end of the window.
+        began_n: how many of them are before the window.
+
+    Raises:
+        ValueError: nothing is in the window.
+    """
+    window = items_per_s[began_n:]
+    if not window:
+        raise ValueError(f"{len(items_per_s)} seconds, {began_n} of them before the window")
+    first = first_item(items_per_s)
+    batches = batch_means(items_per_s[first:])
+    if len(batches) < FEWEST_BATCHES:
+        return 0
+    warming = first + transient_end(batches) * BATCH - began_n
+    if warming <= 0:
+        return 0
+    rest = window[warming:]
+    if len(rest) >= FEWEST_REST and abs(fmean(rest) - fmean(window)) <= BIAS_RATIO * fmean(rest):
+        return 0
+    return min(warming, len(window))

@@ -1,0 +1,144 @@
+"""What a start-up transient still leaves: an exponential fitted to what was seen, and followed further.
+
+MSER-5 stops cutting once what remains hides in the noise of a batch, a sixth of the level where seconds
+scatter by a quarter; ten minutes of averaging see far less than that. The early seconds show the transient
+at its largest, so its time constant is known well, and with it when the rest no longer matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, sqrt
+
+from tuner.core.warmup.mser import BATCH, truncation_point
+
+TIME_CONSTANTS = tuple(
+    s / BATCH for s in (2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130, 200, 300, 450)
+)  #: that are tried, in batches
+UNSEEN_TIME_CONSTANT = 30 / BATCH  #: slower ones are believed only when they are seen
+SEEN_GAIN = 6.0  #: variances by which a fitted transient must beat none, to be believed before a window ...
+CERTAIN_GAIN = 8.0  #: ... and after it
+PLAUSIBLE = 1.0  #: variances within which another fit is as good: one standard error
+
+
+@dataclass(frozen=True, slots=True)
+class _Exponential:
+    """Level plus amplitude * exp(-t / time constant), fitted from batch *start* on."""
+
+    start: int
+    n: int  #: batches fitted
+    time_constant: float  #: batches
+    amplitude: float  #: at *start*; negative: throughput rises
+    spread: float  #: sum of squares of the regressor: variance / spread is the amplitude's
+    squares: float  #: sum of squared residuals
+    squares_without: float  #: ... of a level alone
+
+    @property
+    def score(self) -> float:
+        """MSER's criterion for the level, with the transient taken out."""
+        return self.squares / self.n**2
+
+    def left_at(self, batch: int) -> float:
+        """How far throughput is from its level at *batch*, per unit of amplitude."""
+        return exp(-(batch - self.start) / self.time_constant)
+
+    def mean_left(self, batch: int, length: float) -> float:
+        """The same, averaged over *length* batches from *batch* on."""
+        scale = self.time_constant / length
+        return self.left_at(batch) * scale * (1.0 - exp(-length / self.time_constant))
+
+
+def remaining_ratio(batches: Sequence[float], window_batches: float) -> float:
+    """Bound of the bias that a transient gives to a window which begins after *batches*, as a share of it.
+
+    The largest over the exponentials that fit as well as the best one, to one standard error. A time
+    constant above 30 s counts only when it is seen: every slow and small transient fits into noise.
+
+    Raises:
+        ValueError: fewer than 4 batches.
+    """
+    fits = _best_fits(batches)
+    level = _level(batches)
+    variance = _variance(fits, level)
+    least = min(fit.squares for fit in fits)
+    bound = 0.0
+    for fit in fits:
+        worse = (fit.squares - least) / variance
+        is_seen = (fit.squares_without - fit.squares) / variance > SEEN_GAIN
+        if worse < PLAUSIBLE and (is_seen or fit.time_constant <= UNSEEN_TIME_CONSTANT):
+            error = sqrt((PLAUSIBLE - worse) * variance / fit.spread)
+            left = fit.mean_left(len(batches), window_batches)
+            bound = max(bound, (abs(fit.amplitude) + error) * left / level)
+    return bound
+
+
+def transient_end(batches: Sequence[float], bias_ratio: float = 0.002) -> int:
+    """The batch from which on what is left of the transient biases the rest by *bias_ratio* at most.
+
+    Never before MSER's point; len(batches): not in sight. What a straight line fits nearly as well is
+    a trend, and no warm-up that could be cut.
+
+    Raises:
+        ValueError: fewer than 4 batches.
+    """
+    n, cut = len(batches), truncation_point(batches)
+    fits = _best_fits(batches)
+    level = _level(batches)
+    variance = _variance(fits, level)
+    best = min(fits, key=lambda fit: fit.squares)
+    without = min(best.squares_without, _squares_of_line(batches[best.start :]))
+    if (without - best.squares) / variance < CERTAIN_GAIN:
+        return cut
+    for batch in range(max(cut, best.start), n):
+        if abs(best.amplitude) * best.mean_left(batch, n - batch) <= bias_ratio * level:
+            return batch
+    return n
+
+
+def _best_fits(batches: Sequence[float]) -> list[_Exponential]:
+    """One fit per time constant, all from the start that suits best: nothing need happen at once."""
+    cut = truncation_point(batches)
+    starts = {cut * quarter // 4 for quarter in range(5)}
+    fits = [_fits(batches, start) for start in sorted(starts) if len(batches) - start >= 4]
+    return min(fits, key=lambda group: min(fit.score for fit in group))
+
+
+def _fits(batches: Sequence[float], start: int) -> list[_Exponential]:
+    kept = batches[start:]
+    n = len(kept)
+    mean = sum(kept) / n
+    centred = [value - mean for value in kept]
+    squares_without = sum(value * value for value in centred)
+    found = []
+    for time_constant in TIME_CONSTANTS:
+        factor = exp(-1.0 / time_constant)
+        product = 0.0
+        for value in reversed(centred):  # Horner: the sum of value[i] * factor**i
+            product = product * factor + value
+        total = (1.0 - factor**n) / (1.0 - factor)
+        spread = (1.0 - factor ** (2 * n)) / (1.0 - factor**2) - total * total / n
+        amplitude = product / spread
+        squares = max(0.0, squares_without - product * amplitude)
+        found.append(_Exponential(start, n, time_constant, amplitude, spread, squares, squares_without))
+    return found
+
+
+def _squares_of_line(values: Sequence[float]) -> float:
+    n = len(values)
+    mean, middle = sum(values) / n, (n - 1) / 2
+    product = sum((i - middle) * (value - mean) for i, value in enumerate(values))
+    spread = n * (n * n - 1) / 12
+    return sum((value - mean) ** 2 for value in values) - product * product / spread
+
+
+def _level(batches: Sequence[float]) -> float:
+    """The level as the last quarter has it; tiny when nothing is finished there."""
+    last = batches[-max(2, len(batches) // 4) :]
+    return max(sum(last) / len(last), 1e-9)
+
+
+def _variance(fits: Sequence[_Exponential], level: float) -> float:
+    """Of one batch; never quite 0, perfectly regular work must not divide by it."""
+    n = fits[0].n
+    return max(min(fit.squares for fit in fits) / max(1, n - 3), (1e-4 * level) ** 2)

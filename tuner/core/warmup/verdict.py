@@ -1,0 +1,115 @@
+"""The verdict over a whole launch: where its steady state begins, or why it never had one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from tuner.core.warmup.levels import Level, find_levels
+from tuner.core.warmup.mser import BATCH, batch_means
+from tuner.core.warmup.transient import transient_end
+from tuner.core.warmup.trend import Trend, estimate_trend
+
+TREND_ALPHA = 0.02  #: chance that a steady launch is said to have a trend
+TREND_RATIO = 0.005  #: change in ten minutes; less is no concern of a study that looks for 2 %
+LEVELS_RATIO = 0.10  #: difference of two levels; less may be what one window differs from the next by
+PER_S = 600.0  #: trends are told per ten minutes, as throughput is
+FEWEST = 4 * BATCH  #: samples
+
+Reason = Literal["late", "trend", "levels", "idle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Nothing speaks against a steady state."""
+
+    from_n: int  #: samples of warm-up before it
+    trend: Trend | None  #: per sample; what was left of one, and how well that is known; None: too short
+
+
+@dataclass(frozen=True, slots=True)
+class NotSettled:
+    """It never settled."""
+
+    reason: Reason  #: docs/warmup.md explains each
+    detail: str  #: what was seen, with the figures
+    from_n: int  #: samples after which it is least unsteady
+    trend: Trend | None
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}"
+
+
+def judge(items_per_s: Sequence[float]) -> Steady | NotSettled:
+    """Where the steady state of a launch begins, or why it has none.
+
+    Args:
+        items_per_s: of the whole launch, one value a second, from its beginning: warm-up and windows.
+
+    Raises:
+        ValueError: fewer than 20 values.
+    """
+    if len(items_per_s) < FEWEST:
+        raise ValueError(f"need {FEWEST} seconds or more, got {len(items_per_s)}")
+    first = first_item(items_per_s)
+    running = items_per_s[first:]
+    if len(running) < FEWEST:
+        return NotSettled("idle", f"no item was finished in the first {first} s", first, None)
+    batches = batch_means(running)
+    half = len(batches) // 2
+    end = transient_end(batches)
+    cut = min(end, half)
+    from_n = first + cut * BATCH
+    kept = running[cut * BATCH :]
+    trend = estimate_trend(batches[cut:])
+    per_s = None if trend is None else Trend(trend.slope / BATCH, trend.standard_error / BATCH, trend.df)
+    levels = find_levels(kept)
+    if has_levels(levels) and not (per_s and _line_fits_better(kept, per_s, levels)):
+        return NotSettled("levels", _levels_seen(levels), from_n, per_s)
+    if per_s is not None and is_trend(per_s):
+        return NotSettled("trend", _trend_seen(per_s), from_n, per_s)
+    if end >= half:
+        seen = f"throughput was still changing {from_n} s into the {len(items_per_s)} s that were seen"
+        return NotSettled("late", seen, from_n, per_s)
+    return Steady(from_n, per_s)
+
+
+def first_item(items_per_s: Sequence[float]) -> int:
+    """The second in which the first item was finished; their number when none was."""
+    return next((second for second, items in enumerate(items_per_s) if items > 0), len(items_per_s))
+
+
+def is_trend(per_s: Trend) -> bool:
+    """Whether a trend (per second) is beyond chance and large enough to matter."""
+    return per_s.p_value < TREND_ALPHA and abs(per_s.slope) * PER_S >= TREND_RATIO
+
+
+def has_levels(levels: Sequence[Level]) -> bool:
+    """Whether neighbouring levels differ by enough to matter."""
+    return any(
+        abs(after.mean - before.mean) >= LEVELS_RATIO * max(after.mean, before.mean)
+        for before, after in pairwise(levels)
+    )
+
+
+def _line_fits_better(values: Sequence[float], per_s: Trend, levels: Sequence[Level]) -> bool:
+    n = len(values)
+    mean = sum(values) / n
+    middle = (n - 1) / 2
+    line = sum((v - mean * (1 + per_s.slope * (i - middle))) ** 2 for i, v in enumerate(values))
+    steps = sum((v - level.mean) ** 2 for level in levels for v in values[level.start : level.stop])
+    return line <= steps
+
+
+def _levels_seen(levels: Sequence[Level]) -> str:
+    low, high = min(level.mean for level in levels), max(level.mean for level in levels)
+    n = len(levels) - 1
+    return f"throughput moved {n} time{'s' * (n > 1)} between {low:.3g} and {high:.3g} items/s"
+
+
+def _trend_seen(per_s: Trend) -> str:
+    verb = "fell" if per_s.slope < 0 else "rose"
+    change, error = abs(per_s.slope) * PER_S, per_s.standard_error * PER_S
+    return f"throughput {verb} by {change:.1%} in ten minutes (standard error {error:.1%})"
