@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from tuner.core.additive import AdditiveFit, Observation, fit
-from tuner.core.interval import LaunchMean, estimate_noise, estimate_throughputs
+from tuner.core.interval import LaunchMean, estimate_throughputs
 
 # items per second: layout -> what its launches gave in blocks 0, 1, 2
 TABLE = {0: (10.0, 12.0, 11.0), 1: (13.0, 16.0, 13.0)}
@@ -111,30 +111,3 @@ def test_a_layout_missing_from_a_good_block_is_put_right() -> None:
 
     assert got[0].mean == pytest.approx(15.0)
     assert got[1].mean == pytest.approx(10.0 * sqrt(2))  # its one value, in a block as blocks are on average
-
-
-def test_windows_of_a_launch_tell_the_noise_between_windows_apart_from_that_between_launches() -> None:
-    # Two windows each, 1 % above and below their mean: variance 2 x 0.01^2, half of it in the mean of both.
-    seen = launches(TABLE, n_windows=2, window_ss=2 * 0.01**2)
-    fit_ = fitted(seen)
-    noise = estimate_noise(seen, fit_)
-
-    assert noise.window == pytest.approx(sqrt(2) * 0.01)
-    assert fit_.residual_variance is not None
-    assert fit_.residual_variance > 2 * 0.01**2
-    assert noise.launch == pytest.approx(sqrt(fit_.residual_variance - 0.01**2))
-
-
-def test_launch_noise_cannot_be_told_from_single_windows() -> None:
-    seen = launches(TABLE)
-    noise = estimate_noise(seen, fitted(seen))
-
-    assert noise.window is None
-    assert noise.launch is None
-    assert noise.drift is not None
-
-
-def test_launches_that_differ_less_than_their_windows_explain_have_no_noise_of_their_own() -> None:
-    seen = launches({0: (10.0, 10.0), 1: (12.0, 12.0)}, n_windows=3, window_ss=0.1)
-
-    assert estimate_noise(seen, fitted(seen)).launch == 0.0

@@ -1,4 +1,4 @@
-"""Estimates from launches: a layout's throughput, and how noisy windows, launches and the box are.
+"""Estimates from launches: a layout's throughput, with its interval.
 
 The launch is what is repeated. Windows of one launch share its memory layout, its caches and its luck, so
 however many there are, they make one value; treating them as independent finds differences between
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, fsum, log, sqrt
+from math import exp, log, sqrt
 
 from tuner.core.additive import AdditiveFit
 from tuner.core.quantiles import student_t_quantile
@@ -33,36 +33,6 @@ class LaunchMean:
     throughput_per_s: float  #: over all its windows that count
     n_windows: int
     window_ss: float  #: sum of squared differences of its windows from their mean, as ratios of that mean
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """Standard deviations as ratios of the throughput, told apart; None where the study cannot tell."""
-
-    #: from one window of a launch to its next
-    window: float | None
-    #: from one launch of a layout to the next in the same block, its windows' noise taken off
-    launch: float | None
-    #: of the whole box from block to block
-    drift: float | None
-    #: from one launch of a layout to the next in the same block, its windows' noise included
-    residual: float | None = None
-
-
-def estimate_noise(launches: Sequence[LaunchMean], fit: AdditiveFit) -> Noise:
-    """Split the noise by its source: analysis of variance, with estimates below 0 set to 0.
-
-    ``launch`` needs a launch with two windows to take the windows' share off.
-    """
-    window_df = sum(launch.n_windows - 1 for launch in launches)
-    window = fsum(launch.window_ss for launch in launches) / window_df if window_df else None
-    residual = fit.residual_variance
-    launch = None
-    if residual is not None and window is not None:
-        launch = max(0.0, residual - window * fsum(1 / one.n_windows for one in launches) / len(launches))
-    drift = _drift_variance(fit)
-    variances = (window, launch, drift, residual)
-    return Noise(*(None if variance is None else sqrt(variance) for variance in variances))
 
 
 def estimate_throughputs(
@@ -131,11 +101,3 @@ def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
     weighed = of_blocks * (1 + 4 / fit.block_df)
     df = (weighed + of_residual) ** 2 / (weighed**2 / fit.block_df + of_residual**2 / fit.residual_df)
     return of_blocks + of_residual, df
-
-
-def _drift_variance(fit: AdditiveFit) -> float | None:
-    if not fit.block_df or not fit.block_ss_per_variance:
-        return None
-    if fit.residual_variance is None:
-        return None if len(fit.effects) > 1 else fit.block_ss / fit.block_ss_per_variance
-    return max(0.0, fit.block_ss - fit.block_df * fit.residual_variance) / fit.block_ss_per_variance

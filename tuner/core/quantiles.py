@@ -25,7 +25,7 @@ def student_t_tail(t: float, df: float) -> float:
     if df > 1e10:
         return erfc(t / sqrt(2)) / 2
     squared = t * t
-    return _incomplete_beta(df / (df + squared), squared / (df + squared), df / 2, 0.5) / 2
+    return incomplete_beta(df / (df + squared), squared / (df + squared), df / 2, 0.5) / 2
 
 
 @lru_cache(maxsize=4096)
@@ -43,7 +43,7 @@ def student_t_quantile(p: float, df: float) -> float:
     high = 2 * low + 1
     while student_t_tail(high, df) > 1 - p:
         low, high = high, 4 * high
-    return _root(lambda t: log(student_t_tail(t, df) / (1 - p)), low, high)
+    return falling_root(lambda t: log(student_t_tail(t, df) / (1 - p)), low, high)
 
 
 def studentized_range_cdf(q: float, k: int, df: float) -> float:
@@ -93,7 +93,7 @@ def studentized_range_quantile(p: float, k: int, df: float) -> float:
     if k == 2:
         return low
     high = sqrt(2) * student_t_quantile(1 - (1 - p) / (k * (k - 1)), df)
-    return _root(lambda q: log((1 - studentized_range_cdf(q, k, df)) / (1 - p)), low, high)
+    return falling_root(lambda q: log((1 - studentized_range_cdf(q, k, df)) / (1 - p)), low, high)
 
 
 _Z_STEP = 0.25
@@ -115,14 +115,14 @@ def _range_cdf(w: float, k: int) -> float:
     return min(k * total, 1.0)
 
 
-def _incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
+def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
     """The regularised incomplete beta function at *x* = 1 - *complement*, by Lentz's continued fraction."""
     if x <= 0:
         return 0.0
     if complement <= 0:
         return 1.0
     if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(complement, x, b, a)
+        return 1 - incomplete_beta(complement, x, b, a)
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(complement)) / a
     tiny = 1e-300
     c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
@@ -141,16 +141,22 @@ def _incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
     return front * fraction
 
 
-def _root(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where the decreasing *f* is 0 between *low* and *high*: the Illinois form of regula falsi."""
+def falling_root(f: Callable[[float], float], low: float, high: float) -> float:
+    """Where the decreasing *f* is 0 between *low* and *high*: the Illinois form of regula falsi.
+
+    Every eighth step halves what is left, so that it ends however *f* bends.
+    """
     f_low, f_high = f(low), f(high)
     if f_low <= 0:
         return low
     if f_high >= 0:
         return high
-    side = 0
+    side = n_steps = 0
     while high - low > 1e-13 * high:
+        n_steps += 1
         x = high - f_high * (high - low) / (f_high - f_low)
+        if n_steps % 8 == 0:
+            x = (low + high) / 2
         f_x = f(x)
         if abs(f_x) < 1e-10:
             return x

@@ -18,8 +18,9 @@ from math import log
 
 from tuner.core.additive import AdditiveFit, Observation
 from tuner.core.comparison import compare
-from tuner.core.interval import Estimate, LaunchMean, Noise, estimate_noise, estimate_throughputs
+from tuner.core.interval import Estimate, LaunchMean, estimate_throughputs
 from tuner.core.layout import Layout
+from tuner.core.noise import Noise, estimate_noise
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.tally import LaunchTally, tally, why_not_ranked
 
@@ -138,7 +139,7 @@ def _found(
         ratios={}
         if reference is None
         else {layout: comparison.ratio(number, reference) for number, layout in enumerate(layouts)},
-        noise=estimate_noise(launches, comparison.fit),
+        noise=estimate_noise(launches, comparison.fit, confidence),
         notes=_notes(comparison.fit, n_blocks),
     )
 

@@ -95,14 +95,21 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def noise_found(ranking: Ranking) -> list[str]:
     """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
+    known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
     sources = (
         ("window to window", ranking.noise.window),
         ("launch to launch", ranking.noise.launch),
-        ("launch to launch, its window included", None if ranking.noise.launch else ranking.noise.residual),
+        ("launch to launch, its window included", None if known_launch else ranking.noise.residual),
         ("block to block", ranking.noise.drift),
     )
-    known = [f"{name} {100 * ratio:.1f} %" for name, ratio in sources if ratio is not None]
-    return [f"Noise (standard deviation): {', '.join(known)}."] if known else []
+    known = [f"{name} {_spread(sd)}" for name, sd in sources if sd is not None]
+    return [f"Noise (standard deviation, {_level(ranking)}): {', '.join(known)}."] if known else []
+
+
+def _spread(sd: Estimate) -> str:
+    """A standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
+    low, mean, high = ("-" if x is None else f"{100 * x:.1f}" for x in (sd.low, sd.mean, sd.high))
+    return f"{mean} % ({low} to {high})"
 
 
 def _reading_table(ranking: Ranking) -> Table:
@@ -168,8 +175,18 @@ def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)
     facts["notes"] = notes(study, ranking)
-    facts["noise"] = dataclasses.asdict(ranking.noise)
+    facts["noise"] = _noise_facts(ranking)
     return facts
+
+
+def _noise_facts(ranking: Ranking) -> dict[str, Any]:
+    sources = {field.name: getattr(ranking.noise, field.name) for field in dataclasses.fields(ranking.noise)}
+    return {
+        **{name: None if sd is None else sd.mean for name, sd in sources.items()},
+        "intervals": {
+            name: None if sd is None else {"low": sd.low, "high": sd.high} for name, sd in sources.items()
+        },
+    }
 
 
 def _row_facts(row: RankedLayout) -> dict[str, Any]:
