@@ -6,8 +6,10 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
@@ -15,6 +17,8 @@ from tuner.core.errors import TunerError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+_AHEAD = 4  #: tasks per worker that are handed in: enough that none waits, and no more to forget at Ctrl-C
 
 _shared: Any = None  #: in a worker: what every task needs
 
@@ -42,9 +46,14 @@ def each_in_processes(
         n_processes, multiprocessing.get_context("spawn"), _begin_worker, (function, shared)
     )
     finished = False
+    waiting: deque[Future[Result]] = deque()
+    left = iter(tasks)
     try:
-        for future in _submitted(executor, tasks):
-            yield future.result()
+        waiting.append(_submit_deaf(executor, next(left)))
+        while waiting:
+            for task in islice(left, n_processes * _AHEAD - len(waiting)):
+                waiting.append(executor.submit(_run_task, task))
+            yield waiting.popleft().result()
         finished = True
     except BrokenProcessPool as error:
         raise TunerError(
@@ -57,16 +66,17 @@ def each_in_processes(
         executor.shutdown(cancel_futures=True)
 
 
-def _submitted(executor: ProcessPoolExecutor, tasks: Sequence[Task]) -> list[Future[Any]]:
-    """Every task handed in. Ctrl-C on a terminal reaches the workers too: they are started deaf to it."""
+def _submit_deaf(executor: ProcessPoolExecutor, task: Any) -> Future[Any]:
+    """Hand in the first task, which starts the workers.
+
+    Ctrl-C on a terminal reaches them too, and is none of their business: they start with it blocked, and so
+    it stays. For us it only waits.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not in the main thread: there is no Ctrl-C to hear either
-        return [executor.submit(_run_task, task) for task in tasks]
-    try:
-        return [executor.submit(_run_task, task) for task in tasks]
+        return executor.submit(_run_task, task)
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker(function: Callable[[Any, Any], Any], shared: Any) -> None:

@@ -85,11 +85,20 @@ def replay(
 
 
 def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None) -> ReplayJob:
+    from difflib import get_close_matches
+
     from tuner.core.replay import ReplayJob
-    from tuner.core.strategies import STRATEGIES
+    from tuner.core.strategies import STRATEGIES, promises
 
     if strategy not in STRATEGIES:
-        raise ConfigError(f"--strategy {strategy}: there is none", hint=f"One of {', '.join(STRATEGIES)}.")
+        near = get_close_matches(strategy, STRATEGIES, n=1)
+        problem = f"--strategy {strategy}: there is none" + (f", did you mean {near[0]}?" if near else "")
+        raise ConfigError(problem, hint=f"One of {', '.join(STRATEGIES)}.")
+    if n_windows is not None and promises(strategy):
+        raise ConfigError(
+            f"--windows is for strategies that do not end by themselves; {strategy} does",
+            hint=f"Leave it out, or choose one of {', '.join(x for x in STRATEGIES if not promises(x))}.",
+        )
     if kind not in ("strict", "calibrated"):
         raise ConfigError(f"--kind {kind}: should be strict or calibrated")
     asked: str = kind
