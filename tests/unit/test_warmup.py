@@ -165,10 +165,10 @@ def test_an_active_count_that_climbs_keeps_level_throughput_from_settling() -> N
 
 
 def test_a_transient_that_is_over_does_no_harm_however_large_it_was() -> None:
-    items = [100.0 + 200.0 * math.exp(-second / 5) + second % 2 for second in range(80)]
+    items = [100.0 + 200.0 * math.exp(-second / 5) + second % 2 for second in range(100)]
 
     assert not has_settled(items[:25], [None] * 25)
-    assert has_settled(items, [None] * 80)
+    assert has_settled(items, [None] * 100)
 
 
 def test_half_a_task_more_is_no_change() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import Literal
 
 from tuner.core.warmup.levels import Level, find_levels
@@ -14,6 +15,7 @@ from tuner.core.warmup.trend import Trend, estimate_trend
 
 TREND_ALPHA = 0.02  #: chance that a steady launch is said to have a trend
 TREND_RATIO = 0.005  #: change in ten minutes; less is no concern of a study that looks for 2 %
+LATE_RATIO = 0.005  #: what a warm-up of half of what was seen must change of the mean to be of concern
 LEVELS_RATIO = 0.10  #: difference of two levels; less may be what one window differs from the next by
 PER_S = 600.0  #: trends are told per ten minutes, as throughput is
 FEWEST = 4 * BATCH  #: samples
@@ -70,7 +72,7 @@ def judge(items_per_s: Sequence[float]) -> Steady | NotSettled:
         return NotSettled("levels", _levels_seen(levels), from_n, per_s)
     if per_s is not None and is_trend(per_s):
         return NotSettled("trend", _trend_seen(per_s), from_n, per_s)
-    if end >= half:
+    if end >= half and abs(fmean(kept) - fmean(running)) > LATE_RATIO * fmean(kept):
         seen = f"throughput was still changing {from_n} s into the {len(items_per_s)} s that were seen"
         return NotSettled("late", seen, from_n, per_s)
     return Steady(from_n, per_s)
