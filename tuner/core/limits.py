@@ -16,7 +16,6 @@ What is claimed, and on what grounds: `docs/limits.md`.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log, sqrt
@@ -153,29 +152,27 @@ def verdicts(
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
-    if not limits:
+    if not (limits and layouts):
         return {layout: Verdict("within", ()) for layout in layouts}
-    doubt = (1 - confidence) / (len(layouts) * len(limits)) if layouts else 0.0
-    by_launch: dict[Layout, dict[int, list[Watched]]] = defaultdict(lambda: defaultdict(list))
+    doubt = (1 - confidence) / (len(layouts) * len(limits))
+    by_launch: dict[int, list[Watched]] = {}
     for window in windows:
-        by_launch[window.layout][window.launch].append(window)
+        by_launch.setdefault(window.launch, []).append(window)
     findings: dict[Layout, list[Finding]] = {layout: [] for layout in layouts}
     for limit in limits:
-        values = {
-            layout: [
-                value
-                for of_launch in by_launch[layout].values()
-                if (value := _value_of_launch(of_launch, limit.name)) is not None
-            ]
-            for layout in layouts
-            if layout in by_launch
-        }
-        pooled = _pooled(values.values())
-        for layout in layouts:
-            own = values.get(layout, [])
-            noise = _own_noise(own) if kind == "strict" else _larger(pooled, _own_noise(own))
+        logs: dict[Layout, list[float]] = {layout: [] for layout in layouts}
+        for of_launch in by_launch.values():
+            value = _value_of_launch(of_launch, limit.name)
+            own = logs.get(of_launch[0].layout)
+            if value is not None and own is not None:
+                own.append(log(value))
+        spreads = {layout: _spread(own) for layout, own in logs.items()}
+        pooled = _noise(spreads.values())
+        for layout, own in logs.items():
+            alone = _noise([spreads[layout]])
             look = len(own) - (kind == "strict")  # alone, the first launch tells nothing
             share = 1 / (look * (look + 1)) if at_any_look and look > 0 else 1.0
+            noise = alone if kind == "strict" else _larger(pooled, alone)
             findings[layout].append(_judged(limit, own, noise, doubt * share))
     return {layout: Verdict(_together(own), tuple(own)) for layout, own in findings.items()}
 
@@ -188,7 +185,9 @@ def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None
     seen = [window for window in windows if name in window.usage]
     if not seen:
         return None
-    if name == "memory_bytes":
+    if len(seen) == 1:
+        value = seen[0].usage[name]
+    elif name == "memory_bytes":
         value = max(window.usage[name] for window in seen)
     else:
         value = fsum(window.usage[name] * window.length_s for window in seen)
@@ -196,20 +195,19 @@ def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None
     return max(value, _SMALLEST[name])
 
 
-def _own_noise(values: Sequence[float]) -> tuple[float, float] | None:
-    """Variance of the logarithm of a launch's value, and its degrees of freedom, from one layout alone."""
-    return _pooled([values])
+def _spread(logs: Sequence[float]) -> tuple[float, int]:
+    """Sum of squares around the mean, and its degrees of freedom."""
+    if len(logs) < 2:
+        return 0.0, 0
+    mean = fsum(logs) / len(logs)
+    return fsum((value - mean) ** 2 for value in logs), len(logs) - 1
 
 
-def _pooled(groups: Iterable[Sequence[float]]) -> tuple[float, float] | None:
-    squares, df = 0.0, 0
-    for values in groups:
-        if len(values) > 1:
-            logs = [log(value) for value in values]
-            mean = fsum(logs) / len(logs)
-            squares += fsum((value - mean) ** 2 for value in logs)
-            df += len(logs) - 1
-    return (squares / df, df) if df else None
+def _noise(spreads: Iterable[tuple[float, int]]) -> tuple[float, float] | None:
+    """Variance of the logarithm of a launch's value and its degrees of freedom; None: not known."""
+    squares, dfs = zip(*spreads, strict=True)
+    df = sum(dfs)
+    return (fsum(squares) / df, df) if df else None
 
 
 def _larger(
@@ -226,14 +224,14 @@ def _larger(
 
 def _judged(
     limit: Limit,
-    values: Sequence[float],
+    logs: Sequence[float],
     noise: tuple[float, float] | None,
     doubt: float,
 ) -> Finding:
-    n = len(values)
+    n = len(logs)
     if not n:
         return Finding(limit, "open", 0)
-    mean = fsum(log(value) for value in values) / n
+    mean = fsum(logs) / n
     if noise is None:
         return Finding(limit, "open", n, exp(mean))
     variance, df = noise
@@ -241,7 +239,7 @@ def _judged(
     state: State = "open"
     if not variance or 2 * student_t_tail(abs(gap) * sqrt(n / variance), df) <= doubt:
         state = "within" if gap >= 0 else "beyond"
-    if state == "within" and limit.name == "memory_bytes" and max(values) > limit.at_most:
+    if state == "within" and limit.name == "memory_bytes" and exp(max(logs)) > limit.at_most * (1 + 1e-12):
         state = "open"  # it was seen to pass: nobody wants it as the winner, whatever the mean
     return Finding(limit, state, n, exp(mean), sqrt(variance), df, doubt)
 

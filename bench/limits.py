@@ -1,0 +1,165 @@
+"""How often a verdict on a limit is wrong, by simulation; and how long verdicts take.
+
+    python bench/limits.py [--studies 2000] [--seed 1]
+
+Each line is one kind of study of 22 layouts. "Around": loads from a tenth of the limit to twice as much, and two
+on it. "On": all of them on the limit, where every verdict is a coin that must not fall. Figures in %:
+
+- "wrong" is the share of studies in which any layout was ever called within while it is beyond, or beyond
+  while it is within (claimed: 5 %; where all are on the limit, half of that, as an interval has two ends);
+- "told" is the share of layouts decided at the end, those on the limit left out.
+
+In studies with looks all layouts are launched twice, then always the one that is nearest to the limit and
+open, 16 times; the verdicts are asked for after every launch. No race could try harder to be wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import time
+from dataclasses import dataclass
+
+from tuner.core.layout import Layout
+from tuner.core.limits import Limit, Verdict, verdicts
+from tuner.core.strategy import Kind, Observed
+
+LIMIT = Limit("load", 20.0)
+LAYOUTS = [Layout(1, threads + 1) for threads in range(22)]
+NEAR = 0.001  # as a ratio: nothing that noise lets anybody see
+AROUND = [20.0, 20.0 * (1 + NEAR), *(20.0 * 2 ** (-3.3 + 4.3 * number / 19) for number in range(20))]
+ON = [20.0 * (1 + NEAR * (number % 2)) for number in range(22)]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    kind: Kind
+    launch_sd: float = 0.02
+    n_launches: int = 3  # of each layout, before the looks
+    n_more: int = 0  # launches that are chosen by what was seen; 0: one look at the end
+    drift_sd: float = 0.0  # of the load, alike for all layouts of a block
+    uneven: bool = False  # half of the layouts have three times the noise
+    heavy: bool = False  # Student's t with 4 degrees of freedom
+    on: bool = False  # all layouts on the limit
+
+    @property
+    def truth(self) -> list[float]:
+        return ON if self.on else AROUND
+
+
+CASES = [
+    Case("around: one look, 2 launches each, calibrated", "calibrated", n_launches=2),
+    Case("around: one look, 3 launches each, calibrated", "calibrated"),
+    Case("around: one look, 3 launches each, noise 10 %", "calibrated", launch_sd=0.1),
+    Case("around: one look, 5 launches each, strict", "strict", n_launches=5),
+    Case("around: looks, calibrated", "calibrated", n_launches=2, n_more=16),
+    Case("around: looks, strict", "strict", n_launches=4, n_more=16),
+    Case("on: one look, 3 launches each, calibrated", "calibrated", on=True),
+    Case("on: one look, 5 launches each, strict", "strict", n_launches=5, on=True),
+    Case("on: looks, calibrated", "calibrated", n_launches=2, n_more=16, on=True),
+    Case("on: looks, strict", "strict", n_launches=2, n_more=16, on=True),
+    Case("on, half three times as noisy: one look, calibrated", "calibrated", uneven=True, on=True),
+    Case("on, half three times as noisy: looks, calibrated", "calibrated", 0.02, 2, 16, uneven=True, on=True),
+    Case("on, half three times as noisy: looks, strict", "strict", 0.02, 2, 16, uneven=True, on=True),
+    Case("on, heavy tails: one look, calibrated", "calibrated", heavy=True, on=True),
+    Case("on, heavy tails: looks, strict", "strict", 0.02, 2, 16, heavy=True, on=True),
+    Case("on, drift 4 % a block: one look, calibrated", "calibrated", drift_sd=0.04, on=True),
+    Case("on, drift 4 % a block: looks, calibrated", "calibrated", 0.02, 2, 16, drift_sd=0.04, on=True),
+]
+
+
+def launched(case: Case, number: int, launch: int, drift: float, random_: random.Random) -> Observed:
+    sd = case.launch_sd * (3 if case.uneven and number % 2 else 1)
+    noise = random_.gauss(0, 1)
+    if case.heavy:
+        noise /= math.sqrt(random_.gammavariate(2, 2) / 4) * math.sqrt(2)
+    load = case.truth[number] * math.exp(drift + sd * noise)
+    return Observed(LAYOUTS[number], 1.0, launch, 0.0, 0.0, 600.0, usage={"load": load})
+
+
+def is_wrong(case: Case, got: dict[Layout, Verdict]) -> bool:
+    return any(
+        (verdict.state == "within" and truth > LIMIT.at_most)
+        or (verdict.state == "beyond" and truth <= LIMIT.at_most)
+        for verdict, truth in zip(got.values(), case.truth, strict=True)
+    )
+
+
+def simulate(case: Case, n_studies: int, seed: int) -> tuple[float, float]:
+    random_ = random.Random(f"{seed} {case.name}")
+    n_wrong = n_told = 0
+    for _ in range(n_studies):
+        windows: list[Observed] = []
+        wrong = False
+        for _ in range(case.n_launches):
+            drift = random_.gauss(0, case.drift_sd)
+            windows += [
+                launched(case, number, len(windows) + number, drift, random_)
+                for number in range(len(LAYOUTS))
+            ]
+            if case.n_more:
+                wrong = wrong or is_wrong(case, judged(case, windows))
+        got = judged(case, windows)
+        wrong = wrong or is_wrong(case, got)
+        for _ in range(case.n_more):
+            open_ = [number for number, x in enumerate(LAYOUTS) if got[x].state == "open"]
+            if not open_:
+                break
+            nearest = min(open_, key=lambda number: distance(got[LAYOUTS[number]]))
+            drift = random_.gauss(0, case.drift_sd)
+            windows.append(launched(case, nearest, len(windows), drift, random_))
+            got = judged(case, windows)
+            wrong = wrong or is_wrong(case, got)
+        n_wrong += wrong
+        n_told += sum(got[x].state != "open" for x in LAYOUTS[2:])
+    return n_wrong / n_studies, n_told / n_studies / len(LAYOUTS[2:])
+
+
+def judged(case: Case, windows: list[Observed]) -> dict[Layout, Verdict]:
+    return verdicts([LIMIT], LAYOUTS, windows, 0.95, kind=case.kind, at_any_look=bool(case.n_more))
+
+
+def distance(verdict: Verdict) -> float:
+    level = verdict.findings[0].level
+    return abs(math.log(level / LIMIT.at_most)) if level else 0.0
+
+
+def time_of_many(n_windows: int, n_layouts: int) -> float:
+    """CPU seconds for the verdicts on *n_windows* windows, each a launch, median of 9."""
+    random_ = random.Random(1)
+    layouts = [Layout(1, threads + 1) for threads in range(n_layouts)]
+    windows = [
+        Observed(
+            random_.choice(layouts), 1.0, number, 0.0, 0.0, 600.0, usage={"load": random_.uniform(10, 30)}
+        )
+        for number in range(n_windows)
+    ]
+    taken = []
+    for _ in range(9):
+        start = time.process_time()
+        verdicts([LIMIT], layouts, windows, 0.95)
+        taken.append(time.process_time() - start)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--studies", type=int, default=2000)
+    arguments.add_argument("--seed", type=int, default=1)
+    options = arguments.parse_args()
+    print(f"{options.studies} studies a line, seed {options.seed}; launch sd 2 % unless told otherwise\n")
+    print(f"{'':52} wrong   told")
+    for case in CASES:
+        wrong, told = simulate(case, options.studies, options.seed)
+        print(f"{case.name:52}{100 * wrong:6.2f} {'     -' if case.on else f'{100 * told:6.1f}'}", flush=True)
+    print("\nCPU time for all verdicts (median of 9)")
+    for n_windows, n_layouts in ((200, 24), (1000, 24), (1000, 174)):
+        taken_ms = 1000 * time_of_many(n_windows, n_layouts)
+        print(f"{n_windows:5} windows of {n_layouts:3} layouts: {taken_ms:.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
