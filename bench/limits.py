@@ -2,8 +2,8 @@
 
     python bench/limits.py [--studies 2000] [--seed 1]
 
-Each line is one kind of study of 22 layouts. "Around": loads from a tenth of the limit to twice as much, and two
-on it. "On": all of them on the limit, where every verdict is a coin that must not fall. Figures in %:
+Each line is one kind of study of 22 layouts. "Around": loads from a tenth of the limit to twice as much, and
+two on it. "On": all of them on the limit, where every verdict is a coin that must not fall. Figures in %:
 
 - "wrong" is the share of studies in which any layout was ever called within while it is beyond, or beyond
   while it is within (claimed: 5 %; where all are on the limit, half of that, as an interval has two ends);

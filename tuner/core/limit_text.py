@@ -6,7 +6,7 @@ from math import isfinite
 
 from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
-from tuner.core.limits import Limit, Quantity
+from tuner.core.limits import Finding, Limit, Quantity, Verdict
 from tuner.core.sizes import parse_size, render_size
 
 #: what people call them
@@ -61,6 +61,43 @@ def render_limit(limit: Limit) -> str:
     """A limit as it is told: ``load at most 20``."""
     amount = f"{limit.at_most:g}" if limit.name == "load" else render_amount(limit.name, limit.at_most)
     return f"{WORDS[limit.name]} at most {amount}"
+
+
+def render_level(finding: Finding) -> str:
+    """What was seen, with its interval: ``19.8 (19.1 to 20.6)``; ``-`` when nothing was."""
+    estimate, name = finding.estimate, finding.limit.name
+    if estimate.mean is None:
+        return "-"
+    text = render_amount(name, estimate.mean)
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} ({render_amount(name, estimate.low)} to {render_amount(name, estimate.high)})"
+
+
+def render_needed(finding: Finding) -> str:
+    """What would decide an open finding, as part of a sentence."""
+    more = finding.launches_needed
+    if finding.sd is None:
+        return "launches of its own must tell the noise first" if finding.n_launches else "it was not seen"
+    if not more:
+        return "it lies too near the limit to be told from it"
+    return f"about {more} more {'launch' if more == 1 else 'launches'} would tell"
+
+
+def why_kept_out(verdict: Verdict) -> str | None:
+    """Why a layout that was measured may not win, as part of a sentence; None: it may."""
+    if verdict.state == "within":
+        return None
+    parts = []
+    for finding in verdict.findings:
+        if finding.state == verdict.state:
+            seen = f"{WORDS[finding.limit.name]} {render_level(finding)}"
+            limit = render_amount(finding.limit.name, finding.limit.at_most)
+            if verdict.state == "beyond":
+                parts.append(f"{seen} is beyond {limit}")
+            else:
+                parts.append(f"{seen} is not shown to keep to {limit}: {render_needed(finding)}")
+    return "; ".join(parts)
 
 
 def _parse_load(text: str) -> float:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import exp, fsum, log, sqrt
 from typing import Literal, Protocol, get_args
 
+from tuner.core.errors import ConfigError
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile, student_t_tail
@@ -32,6 +33,12 @@ QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 State = Literal["within", "beyond", "open"]
 
 _SMALLEST = {"load": 0.01, "memory_bytes": 4096.0, "p95_s": 1e-6}  # below it is nothing that could be seen
+_UNSEEN = {
+    "load": "no window tells the load",
+    "memory_bytes": "--max-memory: this box does not tell what memory a service uses",
+    "p95_s": "--max-p95: this service does not report latency",
+}
+_NOTHING_KNOWN = 50.0  # an interval that reaches so far, on the logarithmic scale, is none
 _MOST_LAUNCHES = 1000  #: needing more than that is told as not knowing
 
 
@@ -85,6 +92,8 @@ class Finding:
         if self.level is None or self.sd is None:
             return Estimate(self.level)
         reach = student_t_quantile(1 - self.doubt / 2, self.df) * self.sd / sqrt(self.n_launches)
+        if reach > _NOTHING_KNOWN:
+            return Estimate(self.level)
         return Estimate(self.level, self.level * exp(-reach), self.level * exp(reach))
 
     @property
@@ -128,6 +137,17 @@ def usage_of(window: WindowRecord) -> dict[str, float]:
     if window.pss_bytes is not None:
         usage["memory_bytes"] = window.pss_bytes
     return usage
+
+
+def check_seen(limits: Iterable[Limit], windows: Sequence[Watched]) -> None:
+    """See that *windows* tell what *limits* limit; nothing is wrong while there are none.
+
+    Raises:
+        ConfigError: no window tells one of the quantities.
+    """
+    for limit in limits:
+        if windows and not any(limit.name in window.usage for window in windows):
+            raise ConfigError(_UNSEEN[limit.name], hint="Leave that limit out.")
 
 
 def verdicts(

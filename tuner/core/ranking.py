@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 
-from tuner.core.additive import AdditiveFit, Observation
-from tuner.core.comparison import compare
-from tuner.core.interval import Estimate, LaunchMean, estimate_throughputs
+from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.noise import Noise, estimate_noise
+from tuner.core.limit_text import why_kept_out
+from tuner.core.limits import Limit, Verdict, check_seen, verdicts
+from tuner.core.noise import Noise
+from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.tally import LaunchTally, tally, why_not_ranked
+from tuner.core.standings import block_numbers, launch_value, standings
+from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
 
 TEN_MINUTES_S = 600.0
 
@@ -46,6 +47,18 @@ class RankedLayout:
         None  #: throughput / the current layout's; the interval is Tukey's, as the rank
     )
     reason: str | None = None  #: why there is no rank
+    items_per_cpu_s: Estimate | None = None  #: of the service and its backends; None: not asked for
+    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none
+
+    @property
+    def is_kept_out(self) -> bool:
+        """Whether it was measured, and has no rank for the limits alone."""
+        return (
+            self.rank is None
+            and self.n_windows > 0
+            and self.verdict is not None
+            and (self.verdict.state != "within")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,9 @@ class Ranking:
     current: Layout | None
     noise: Noise
     notes: tuple[str, ...] = ()  #: what limits the comparison, a sentence each
+    objective: str = "throughput"
+    limits: tuple[Limit, ...] = ()
+    fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
 
 
 def rank(
@@ -66,6 +82,10 @@ def rank(
     current: Layout | None = None,
     confidence: float = 0.95,
     launches: Iterable[LaunchRecord] = (),
+    objective: str = "throughput",
+    limits: Sequence[Limit] = (),
+    costs: Sequence[Cost] = (),
+    within: float = 0.02,
 ) -> Ranking:
     """Rank the layouts of *study* by the windows that count.
 
@@ -75,6 +95,13 @@ def rank(
         current: the layout that ratios refer to.
         confidence: of all comparisons together, and of each interval by itself.
         launches: told as the reason when none of a layout's launches gave a window.
+        objective: what is to be large; ranks and ratios follow it.
+        limits: what may win: only layouts that are shown to keep them have a rank.
+        costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
+        within: the margin within which two layouts match on a front.
+
+    Raises:
+        ConfigError: no window tells what a limit limits.
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
@@ -83,82 +110,61 @@ def rank(
     of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}
     for one in tallies:
         of_layout.setdefault(one.layout, []).append(one)
-    cores = min(study.cores, study.box_cores)
-    reasons = {
-        layout: why_not_ranked(own, void[layout], errors.get(layout)) for layout, own in of_layout.items()
-    }
-    found = _found({x: own for x, own in of_layout.items() if reasons[x] is None}, confidence, current)
-    rows = []
-    for layout, own in of_layout.items():
-        per_s = found.per_s.get(layout, _plain_mean(own))
-        rows.append(
-            _row(
-                layout,
-                own,
-                cores,
-                void[layout].total_windows,
-                found.ranks.get(layout),
-                _scaled(per_s, TEN_MINUTES_S),
-                found.ratios.get(layout),
-                reasons[layout],
-            )
+    reasons = {x: _why_not(own, void[x], errors.get(x), objective) for x, own in of_layout.items()}
+    measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
+    judged = _judged(study, limits, list(of_layout), tallies, confidence)
+    may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
+    of_throughput = standings(measured, confidence=confidence, current=current, may_win=may_win)
+    found = of_throughput
+    if objective != "throughput":
+        found = standings(
+            measured, objective=objective, confidence=confidence, current=current, may_win=may_win
         )
-    rows.sort(key=_order)
-    return Ranking(tuple(rows), confidence, current, found.noise, found.notes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What the launches say, per layout that can be ranked."""
-
-    ranks: Mapping[Layout, int]
-    per_s: Mapping[Layout, Estimate]
-    ratios: Mapping[Layout, Estimate | None]  #: to the current layout
-    noise: Noise
-    notes: tuple[str, ...]
-
-
-def _found(
-    of_layout: Mapping[Layout, Sequence[LaunchTally]], confidence: float, current: Layout | None
-) -> _Found:
-    if not of_layout:
-        return _Found({}, {}, {}, Noise(None, None, None), ())
-    layouts = list(of_layout)
-    launches, n_blocks = _launch_means(of_layout)
-    comparison = compare(
-        [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches],
-        len(layouts),
-        confidence,
-    )
-    n_better = comparison.n_better(range(len(layouts)))
-    per_s = estimate_throughputs(launches, comparison.fit, confidence)
-    reference = layouts.index(current) if current is not None and current in of_layout else None
-    return _Found(
-        ranks={layout: 1 + n for layout, n in zip(layouts, n_better, strict=True)},
-        per_s=dict(zip(layouts, per_s, strict=True)),
-        ratios={}
-        if reference is None
-        else {layout: comparison.ratio(number, reference) for number, layout in enumerate(layouts)},
-        noise=estimate_noise(launches, comparison.fit, confidence),
-        notes=_notes(comparison.fit, n_blocks),
-    )
-
-
-def _launch_means(of_layout: Mapping[Layout, Sequence[LaunchTally]]) -> tuple[list[LaunchMean], int]:
-    """What each launch gave, layouts and blocks numbered in their order; and how many blocks there are."""
-    block_numbers: dict[tuple[str, int], int] = {}
-    launches = [
-        LaunchMean(
-            layout=number,
-            block=block_numbers.setdefault(one.block, len(block_numbers)),
-            throughput_per_s=one.n_done / one.length_s,
-            n_windows=one.n_windows,
-            window_ss=max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows),
+    rows = [
+        _row(
+            layout,
+            own,
+            cores=min(study.cores, study.box_cores),
+            n_void=void[layout].total_windows,
+            rank_=found.ranks.get(layout),
+            per_10min=_scaled(of_throughput.values.get(layout, _plain_mean(own)), TEN_MINUTES_S),
+            per_cpu_s=found.values.get(layout) if objective != "throughput" else None,
+            ratio=found.ratios.get(layout),
+            reason=reasons[layout],
+            verdict=judged.get(layout),
         )
-        for number, own in enumerate(of_layout.values())
-        for one in own
+        for layout, own in of_layout.items()
     ]
-    return launches, len(block_numbers)
+    rows.sort(key=lambda row: _order(row, objective))
+    return Ranking(
+        tuple(rows),
+        confidence,
+        current,
+        of_throughput.noise,
+        found.notes,
+        objective,
+        tuple(limits),
+        _fronts({x: measured[x] for x in may_win}, costs, confidence, within),
+    )
+
+
+def _judged(
+    study: StudyRecord,
+    limits: Sequence[Limit],
+    layouts: Sequence[Layout],
+    tallies: Sequence[LaunchTally],
+    confidence: float,
+) -> Mapping[Layout, Verdict]:
+    """Per layout whether it may win; nothing without limits.
+
+    The plan of a full grid is fixed beforehand; any other strategy looked, and chose, after every launch.
+    """
+    if not limits:
+        return {}
+    check_seen(limits, tallies)
+    looks = study.strategy != "all"
+    kind = study.kind if looks else "calibrated"
+    return verdicts(limits, layouts, tallies, confidence, kind=kind, at_any_look=looks)
 
 
 def _plain_mean(own: Sequence[LaunchTally]) -> Estimate:
@@ -166,30 +172,55 @@ def _plain_mean(own: Sequence[LaunchTally]) -> Estimate:
     return Estimate(sum(plain) / len(plain) if plain else None)
 
 
-def _notes(fitted: AdditiveFit, n_blocks: int) -> tuple[str, ...]:
-    notes = []
-    if len(fitted.effects) > 1 and not fitted.residual_df:
-        blocks = "One block" if n_blocks == 1 else "What was measured"
-        notes.append(
-            f"{blocks} says nothing about the noise between launches: no layout can be told from another."
+def _why_not(own: Sequence[LaunchTally], void: VoidTally, error: str | None, objective: str) -> str | None:
+    """Why a layout cannot be compared, or None when it can."""
+    if reason := why_not_ranked(own, void, error):
+        return reason
+    n_without = sum(not launch_value(one, objective) for one in own)
+    return f"no CPU was seen in {n_without} of its launches" if n_without else None
+
+
+def _fronts(
+    of_layout: Mapping[Layout, Sequence[LaunchTally]],
+    costs: Sequence[Cost],
+    confidence: float,
+    within: float,
+) -> tuple[Front, ...]:
+    launches = [one for own in of_layout.values() for one in own]
+    numbers = block_numbers(launches)
+    return tuple(
+        pareto_front(
+            [
+                Traded(one.layout, numbers[one.block], one.n_done / one.length_s, _spent(one, cost))
+                for one in launches
+            ],
+            cost,
+            confidence=confidence,
+            within=within,
         )
-    if len(fitted.n_blocks_of) > 1:
-        notes.append(
-            f"The layouts fall into {len(fitted.n_blocks_of)} groups that share no block:"
-            " layouts of different groups cannot be compared, whatever their figures."
-        )
-    return tuple(notes)
+        for cost in costs
+    )
+
+
+def _spent(launch: LaunchTally, cost: Cost) -> float | None:
+    """Load in tasks, memory in bytes, CPU in busy cores (of the service and its backends)."""
+    if cost == "cpu":
+        return (launch.cpu_s + launch.backend_cpu_s) / launch.length_s
+    return launch.usage.get("load" if cost == "load" else "memory_bytes")
 
 
 def _row(
     layout: Layout,
     own: Sequence[LaunchTally],
+    *,
     cores: float,
     n_void: int,
     rank_: int | None,
     per_10min: Estimate,
+    per_cpu_s: Estimate | None,
     ratio: Estimate | None,
     reason: str | None,
+    verdict: Verdict | None,
 ) -> RankedLayout:
     length_s = sum(one.length_s for one in own)
     active_s = sum(one.active_s for one in own)
@@ -208,13 +239,16 @@ def _row(
         n_windows=sum(one.n_windows for one in own),
         n_void=n_void,
         ratio_to_current=ratio,
-        reason=reason,
+        reason=reason if reason is not None or verdict is None else why_kept_out(verdict),
+        items_per_cpu_s=per_cpu_s,
+        verdict=verdict,
     )
 
 
-def _order(row: RankedLayout) -> tuple[bool, int, float, Layout]:
-    mean = row.throughput_per_10min.mean
-    return (row.rank is None, row.rank or 0, -mean if mean is not None else 0.0, row.layout)
+def _order(row: RankedLayout, objective: str) -> tuple[bool, bool, int, float, Layout]:
+    value = row.throughput_per_10min if objective == "throughput" else row.items_per_cpu_s
+    mean = value.mean if value is not None and value.mean is not None else 0.0
+    return (row.rank is None, not row.is_kept_out, row.rank or 0, -mean, row.layout)
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:

@@ -16,6 +16,7 @@ class LaunchTally:
 
     layout: Layout
     block: tuple[str, int]  #: two boxes have no block in common
+    launch: int = 0  #: its id
     n_windows: int = 0
     length_s: float = 0.0
     n_done: int = 0
@@ -31,6 +32,16 @@ class LaunchTally:
     backend_cpu_s: float = 0.0
     pss_bytes: float = 0.0  #: sum over windows
     n_pss: int = 0
+    pss_max: float = 0.0
+    limited_load: float = 0.0  #: as `tuner.core.limits.usage_of` has it, x seconds
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """What limits say of it, by quantity: the mean load, the most memory."""
+        usage = {"load": self.limited_load / self.length_s}
+        if self.n_pss:
+            usage["memory_bytes"] = self.pss_max
+        return usage
 
 
 @dataclass(slots=True)
@@ -55,7 +66,9 @@ def tally(windows: Iterable[WindowRecord]) -> tuple[list[LaunchTally], dict[Layo
             continue
         launch = tallies.get(window.launch_id)
         if launch is None:
-            launch = tallies[window.launch_id] = LaunchTally(window.layout, (window.box, window.block))
+            launch = tallies[window.launch_id] = LaunchTally(
+                window.layout, (window.box, window.block), window.launch_id
+            )
         length_s = window.length_s
         n_done = window.n_done
         rate = n_done / length_s
@@ -76,12 +89,17 @@ def tally(windows: Iterable[WindowRecord]) -> tuple[list[LaunchTally], dict[Layo
         if from_load1 is not None:
             launch.from_load1 += from_load1 * length_s
             launch.from_load1_s += length_s
+            launch.limited_load += from_load1 * length_s
+        else:
+            launch.limited_load += (window.load1_mean if n_active is None else n_active) * length_s
         launch.cpu_s += window.service_cpu_s
         launch.backend_cpu_s += window.backend_cpu_s
         pss_bytes = window.pss_bytes
         if pss_bytes is not None:
             launch.pss_bytes += pss_bytes
             launch.n_pss += 1
+            if pss_bytes > launch.pss_max:
+                launch.pss_max = pss_bytes
     return list(tallies.values()), void
 
 

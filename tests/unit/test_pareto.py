@@ -1,0 +1,132 @@
+"""The Pareto front: known answers, and how often what it says is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp, sqrt
+from random import Random
+
+import pytest
+
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.pareto import Front, Place, Traded, pareto_front
+
+
+def launches(
+    truth: Mapping[str, tuple[float, float | None]],
+    noise: float,
+    n_blocks: int,
+    seed: int = 1,
+    drift: float = 0.1,
+) -> list[Traded]:
+    """layout -> its true throughput and cost; both vary by *noise*, throughput with the box too."""
+    random = Random(seed)
+    seen = []
+    for block in range(n_blocks):
+        of_box = random.gauss(0, drift)
+        for text, (throughput, cost) in truth.items():
+            gave = throughput * exp(of_box + random.gauss(0, noise))
+            spent = None if cost is None else cost * exp(random.gauss(0, noise))
+            seen.append(Traded(parse_layout(text), block, gave, spent))
+    return seen
+
+
+def front(truth: Mapping[str, tuple[float, float | None]], noise: float = 0.001, n_blocks: int = 4) -> Front:
+    return pareto_front(launches(truth, noise, n_blocks), "load", confidence=0.95, within=0.02)
+
+
+def place(got: Front, layout: str) -> Place:
+    return next(one for one in got.places if one.layout == parse_layout(layout))
+
+
+#: 12x2 gives what 24x1 gives; 6x4 gives less for less; 2x12 is slower than 6x4 and dearer
+CLEAR = {"24x1": (100.0, 24.0), "12x2": (99.8, 19.2), "6x4": (80.0, 8.0), "2x12": (60.0, 10.0)}
+
+
+def test_a_layout_that_matches_the_fastest_for_less_is_the_finding() -> None:
+    got = front(CLEAR)
+    trade = got.trades[0]
+
+    assert got.reference == Layout(24, 1)
+    assert (str(trade.place.layout), trade.kind) == ("12x2", "matches")
+    assert trade.place.cost_ratio.mean == pytest.approx(0.8, abs=0.01)
+    assert trade.place.cost_ratio.low is not None
+    assert trade.place.cost_ratio.high is not None
+    assert trade.place.cost_ratio.low < 0.8 < trade.place.cost_ratio.high < 0.82
+
+
+def test_what_is_slower_and_dearer_than_another_is_dominated_and_told_by_whom() -> None:
+    got = front(CLEAR)
+
+    # that 24x1 gives 0.2 % more than 12x2 is not seen, so it may be dominated
+    assert [place(got, text).is_on_front for text in CLEAR] == [None, True, True, False]
+    assert place(got, "2x12").dominated_by == Layout(6, 4)
+    assert [(str(trade.place.layout), trade.kind) for trade in got.trades] == [
+        ("12x2", "matches"), ("6x4", "less"),
+    ]  # fmt: skip
+
+
+def test_without_enough_data_nothing_is_claimed_to_match() -> None:
+    got = front({"24x1": (100.0, 24.0), "12x2": (100.0, 12.0)}, noise=0.05)
+
+    # the cost is half, so that is sure; the throughput is the same, which this noise cannot show
+    assert [trade.kind for trade in got.trades] == ["open"]
+
+
+def test_a_cost_that_cannot_be_told_from_the_fastests_is_no_finding() -> None:
+    got = front({"24x1": (100.0, 24.0), "12x2": (99.9, 24.0), "6x4": (50.0, 24.0)}, noise=0.01)
+
+    assert got.trades == ()
+    assert [one.is_on_front for one in got.places if one.layout != Layout(6, 4)] == [None, None]
+
+
+def test_one_block_puts_nobody_on_the_front_nor_off_it() -> None:
+    got = front(CLEAR, n_blocks=1)
+
+    assert [one.is_on_front for one in got.places] == [None] * 4
+    assert got.trades == ()
+
+
+def test_layouts_whose_cost_was_not_seen_are_left_out() -> None:
+    got = front({**CLEAR, "1x24": (500.0, None)})
+
+    assert got.reference == Layout(24, 1)
+    assert len(got.places) == 4
+    assert front({"1x24": (500.0, None)}).places == ()
+
+
+def test_the_sentences_are_few_however_many_layouts_there_are() -> None:
+    many = {f"1x{threads}": (100.0 + threads / 1000, 10.0 + threads) for threads in range(1, 30)}
+    got = front(many, noise=0.0001)
+
+    assert [trade.kind for trade in got.trades] == ["matches"] * 3
+    assert [str(trade.place.layout) for trade in got.trades] == ["1x1", "1x2", "1x3"]
+
+
+def test_what_a_front_says_is_wrong_in_at_most_5_percent_of_studies() -> None:
+    # Many are equal, or just outside the margin, so that every kind of claim can be wrong.
+    truth: dict[str, tuple[float, float | None]] = {
+        "24x1": (100.0, 20.0), "12x2": (98.0, 16.0), "8x3": (97.99, 12.0), "6x4": (90.0, 8.0),
+        "4x6": (90.0, 8.01), "3x8": (90.01, 8.0), "2x12": (60.0, 8.0),
+    }  # fmt: skip
+    n, n_wrong, n_claims = 600, 0, 0
+    for seed in range(n):
+        got = pareto_front(launches(truth, 0.01, 4, seed), "load", confidence=0.95, within=0.02)
+        wrong = False
+        for one in got.places:
+            throughput, cost = truth[str(one.layout)]
+            others = [values for text, values in truth.items() if text != str(one.layout)]
+            dominated = any(t > throughput and c < cost for t, c in others)  # type: ignore[operator]
+            wrong |= one.is_on_front is False and not dominated
+            wrong |= one.is_on_front is True and dominated
+            n_claims += one.is_on_front is not None
+        best = truth[str(got.reference)][0]
+        for trade in got.trades:
+            share = truth[str(trade.place.layout)][0] / best
+            wrong |= trade.kind == "matches" and share < 0.98
+            wrong |= trade.kind == "less" and share >= 1
+            n_claims += 1
+        n_wrong += wrong
+
+    assert n_claims > 3 * n  # it does say something
+    assert n_wrong / n <= 0.05 + 4 * sqrt(0.05 * 0.95 / n)

@@ -1,0 +1,151 @@
+"""What more load, memory or CPU buys: the Pareto front of throughput against one cost, and what it tells.
+
+Throughput and cost are each compared as the ranking compares throughput (`tuner.core.comparison`): paired by
+block, all pairs at once. Each of the two may spend half of the doubt, so that everything said of one front
+holds together at the confidence asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+from typing import Literal, get_args
+
+from tuner.core.additive import Observation
+from tuner.core.comparison import Comparison, compare
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+
+Cost = Literal["load", "memory", "cpu"]
+COSTS: tuple[Cost, ...] = get_args(Cost)
+
+#: matches: as much within the margin; open: cannot be told apart; less: surely less
+Kind = Literal["matches", "open", "less"]
+_MOST = {"matches": 3, "open": 2, "less": 3}  # findings of a kind that are worth a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Traded:
+    """What one launch gave, and what it cost."""
+
+    layout: Layout
+    block: int
+    throughput: float  #: above 0
+    cost: float | None  #: None: not seen
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One layout beside the front."""
+
+    layout: Layout
+    is_on_front: bool | None  #: False: surely dominated; None: cannot be told
+    dominated_by: Layout | None  #: surely faster and surely cheaper; the fastest of such
+    cost: float  #: mean over launches
+    throughput_ratio: Estimate  #: to the reference's
+    cost_ratio: Estimate  #: to the reference's
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A layout that surely costs less than the reference, and what it gives for that."""
+
+    place: Place
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Throughput against one cost."""
+
+    cost: Cost
+    reference: Layout | None  #: the fastest as measured; None: there is nothing to compare
+    places: tuple[Place, ...]  #: the fastest first
+    trades: tuple[Trade, ...]  #: what is worth telling: the cheapest match first
+    within: float  #: the margin of a match, as a share
+    confidence: float
+
+
+def pareto_front(launches: Sequence[Traded], cost: Cost, *, confidence: float, within: float) -> Front:
+    """Find the front of the layouts in *launches*; those whose cost was never seen are left out.
+
+    A layout is surely dominated when another one is surely faster and surely cheaper, and surely on the front
+    when each other one is surely slower or surely dearer.
+    """
+    seen = [(one, one.cost) for one in launches if one.cost is not None and one.cost > 0]
+    layouts = sorted({one.layout for one, _ in seen})
+    if not layouts:
+        return Front(cost, None, (), (), within, confidence)
+    number = {layout: index for index, layout in enumerate(layouts)}
+    each = 1 - (1 - confidence) / 2
+    throughput = compare(
+        [Observation(number[one.layout], one.block, log(one.throughput)) for one, _ in seen],
+        len(layouts),
+        each,
+    )
+    costs = compare(
+        [Observation(number[one.layout], one.block, log(spent)) for one, spent in seen], len(layouts), each
+    )
+    order = sorted(range(len(layouts)), key=lambda one: -throughput.fit.effects[one])
+    reference = order[0]
+    places = []
+    for one in order:
+        ratio, cost_ratio = throughput.ratio(one, reference), costs.ratio(one, reference)
+        by = [other for other in order if _dominates(throughput, costs, other, one)]
+        places.append(
+            Place(
+                layouts[one],
+                False if by else _is_surely_on(throughput, costs, one, order),
+                layouts[by[0]] if by else None,
+                exp(costs.fit.effects[one]),
+                ratio or Estimate(None),
+                cost_ratio or Estimate(None),
+            )
+        )
+    return Front(cost, layouts[reference], tuple(places), _trades(places, within), within, confidence)
+
+
+def _dominates(throughput: Comparison, costs: Comparison, one: int, other: int) -> bool:
+    faster, dearer = throughput.ratio(one, other), costs.ratio(one, other)
+    return _is_above_1(faster) and _is_below_1(dearer)
+
+
+def _is_surely_on(throughput: Comparison, costs: Comparison, one: int, others: Sequence[int]) -> bool | None:
+    """True, or None where it cannot be told."""
+    surely = all(
+        _is_above_1(throughput.ratio(one, other)) or _is_below_1(costs.ratio(one, other))
+        for other in others
+        if other != one
+    )
+    return True if surely else None
+
+
+def _is_above_1(ratio: Estimate | None) -> bool:
+    return (
+        ratio is not None and ratio.low is not None and ratio.low > 1 + 1e-9
+    )  # rounding tells nothing apart
+
+
+def _is_below_1(ratio: Estimate | None) -> bool:
+    return ratio is not None and ratio.high is not None and ratio.high < 1 - 1e-9
+
+
+def _trades(places: Sequence[Place], within: float) -> tuple[Trade, ...]:
+    """The layouts that surely cost less than the first and are not surely dominated, by what they give."""
+    found = []
+    for place in places[1:]:
+        ratio = place.throughput_ratio
+        if place.is_on_front is False or not _is_below_1(place.cost_ratio) or ratio.low is None:
+            continue
+        if ratio.low >= 1 - within:  # the first is the fastest, so the upper end is within the margin too
+            found.append(Trade(place, "matches"))
+        else:
+            found.append(Trade(place, "less" if _is_below_1(ratio) else "open"))
+    kept = []
+    for kind in get_args(Kind):
+        of_kind = [trade for trade in found if trade.kind == kind]
+        if kind != "less":  # of equals the cheapest is the one to know; of the others the fastest
+            of_kind.sort(key=lambda trade: (trade.place.cost_ratio.mean or 0.0, trade.place.layout))
+        kept += of_kind[: _MOST[kind]]
+    return tuple(kept)
