@@ -1,0 +1,104 @@
+"""How often the race calls one of identical layouts better, and how soon it finds a true difference of 5 %.
+
+    python bench/false_winners.py [--studies 1000] [--kind strict] [--seed 1] [--processes N]
+
+Each line is one of tuner's own suites in one setting of the box. Of a study's looks (after every block) all
+count, not the last one only.
+
+- "false" is the share of studies in which, at any look, a measured layout is not among the ties of the one
+  that is named although it is truly as good. (Claimed: 5 % at most.)
+- "ends" is the mean number of windows; "no answer" the share that had none at 2000.
+- "in 60" is the share that names the better of two layouts 5 % apart, as an answer, within 60 windows (of
+  ten minutes, one per launch); a test of a size fixed beforehand needs 48 for a power of 90 %.
+Intervals are Wilson's, 95 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass, field
+from random import Random
+from statistics import fmean
+
+from tuner.adapters.worker_processes import each_in_processes
+from tuner.core.layout import Layout
+from tuner.core.own_suites import own_suite
+from tuner.core.replay import run
+from tuner.core.strategies import make_strategy
+from tuner.core.strategy import Answer, Kind, Observed, Proposal
+from tuner.core.suite import SimulatedBox
+from tuner.core.wilson import wilson_interval
+
+SETTINGS = ("", "+drift", "+fast-drift", "+slow-drift", "+heavy-tails")
+SUITES = ("two-same", "identical", "two-differ")
+
+
+@dataclass
+class WatchedBox(SimulatedBox):
+    launched: set[Layout] = field(default_factory=set)
+
+    def take(self, proposal: Proposal) -> list[Observed]:
+        self.launched.add(proposal.layout)
+        return super().take(proposal)
+
+
+@dataclass(frozen=True)
+class Study:
+    has_false_winner: bool
+    answered: bool
+    right: bool
+    n_windows: int
+
+
+def one_study(shared: tuple[str, Kind, int], number: int) -> Study:
+    name, kind, seed = shared
+    suite = own_suite(name)
+    surface, repeat = number % len(suite.surfaces), number // len(suite.surfaces)
+    stream = f"{seed}/{surface}/{repeat}"
+    box = WatchedBox(suite, surface, stream)
+    truth = dict(zip(suite.layouts, suite.surfaces[surface], strict=True))
+    false = False
+
+    def look(answer: Answer, _n_windows: int) -> None:
+        nonlocal false
+        if answer.layout is not None:
+            told_apart = box.launched - {answer.layout, *answer.ties}
+            false = false or any(truth[layout] >= truth[answer.layout] for layout in told_apart)
+
+    strategy = make_strategy("race", suite.goal(kind), Random(f"{stream}/strategy").getrandbits(32))
+    done = run(strategy, suite.goal(kind), box, look=look)
+    return Study(false, done.answered, done.right, done.n_windows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--kind", choices=("strict", "calibrated"), default="strict")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    n = options.studies
+    print(f"{n} studies each, {options.kind}")
+    print(f"{'':<24} {'false':>22} {'in 60':>22} {'ends':>8} {'no answer':>10}")
+    for suite in SUITES:
+        for setting in SETTINGS:
+            shared = (suite + setting, options.kind, options.seed)
+            done = list(each_in_processes(one_study, shared, range(n), options.processes))
+            false = share(sum(one.has_false_winner for one in done), n)
+            soon = share(sum(one.right and one.n_windows <= 60 for one in done), n)
+            missing = f"{100 * fmean([not one.answered for one in done]):.1f} %"
+            windows = f"{fmean([one.n_windows for one in done]):.1f}"
+            soon = soon if suite == "two-differ" else ""
+            print(f"{suite + setting:<24} {false:>22} {soon:>22} {windows:>8} {missing:>10}", flush=True)
+
+
+def share(n_hits: int, n: int) -> str:
+    low, high = wilson_interval(n_hits, n)
+    return f"{100 * n_hits / n:.1f} % ({100 * low:.1f}-{100 * high:.1f})"
+
+
+if __name__ == "__main__":
+    main()
