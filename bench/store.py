@@ -21,6 +21,7 @@ from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.records import LaunchRecord
+from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Window
 from tuner.study import run_study
 
@@ -29,7 +30,7 @@ SERVICE = VirtualService({layout: 5.0 + layout.total_threads for layout in divis
 
 def ten_minute_window() -> Window:
     store = MemoryStore(virtual_study(SERVICE, n_blocks=1, layouts=tuple(SERVICE.items_per_s)[:1]))
-    run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+    run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
     record = store.windows()[0]
     return store.window(record.launch_id, record.index, record.attempt)
 

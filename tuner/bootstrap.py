@@ -32,6 +32,8 @@ Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 QUICK_LAYOUTS = 5
 CONFIDENCE = 0.95  #: of intervals and differences, when nobody says otherwise
+WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
+REPEATS = 3  #: of a full grid, likewise
 
 
 def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
@@ -53,8 +55,8 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         box_cores=box_cores,
         window_s=asked.window,
         warmup_s=None if asked.warmup == "auto" else asked.warmup,
-        n_blocks=asked.repeats,
-        windows_per_launch=asked.windows_per_launch,
+        n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
+        windows_per_launch=asked.windows_per_launch or 1,
         seed=asked.seed,
         budget_s=asked.budget,
         created_wall_s=time.time(),
@@ -64,6 +66,10 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         foreign_limit_cores=asked.foreign_limit,
         memory_pressure_limit_ratio=asked.memory_pressure_limit,
         warms_cache=asked.warm_cache,
+        within_ratio=WITHIN if asked.within is None else asked.within,
+        confidence=asked.confidence,
+        kind="none" if asked.strategy == "all" else asked.kind or "strict",
+        min_window_s=None if asked.strategy == "all" else asked.shortest_window,
         provenance={**provenance(_spawn_path_command(settings)), **({"quick": "true"} if quick else {})},
     )
 

@@ -193,8 +193,10 @@ class Progress(Protocol):
     ) -> None:
         """Every second of a window."""
 
-    def window_taken(self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None) -> None:
-        """A window is in the file, void or not."""
+    def window_taken(
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        """A window is in the file, void or not; *n_planned* is None when nobody knows how many it takes."""
 
     def warning(self, slug: str, text: str) -> None:
         """Something the reader should know; docs/messages.md explains *slug*."""

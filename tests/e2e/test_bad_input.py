@@ -45,8 +45,14 @@ def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -
         (["grid", "--window", "0s"], "--window: should be longer than 0"),
         (["grid", "--window", "600"], "'600' has no unit"),
         (["grid", "--warmup", "soon"], "--warmup: should be auto or a duration"),
-        (["grid", "--repeats", "0"], "--repeats: should be greater than or equal to 1"),
-        (["grid", "--strategy", "magic"], "magic is none of all"),
+        (["grid", "--strategy", "all", "--repeats", "0"], "--repeats: should be greater than or equal to 1"),
+        (["grid", "--repeats", "3"], "--repeats: belongs to strategy all, this study's is race"),
+        (["grid", "--strategy", "magic"], "magic is none of race, all"),
+        (["grid", "--strategy", "all", "--within", "5%"], "--within: belongs to strategy race"),
+        (["grid", "--within", "2"], "--within: 2 is no share; write 2%"),
+        (["grid", "--confidence", "100%"], "--confidence: should be less than or equal to 0.999"),
+        (["grid", "--kind", "loose"], "--kind: loose is none of strict, calibrated"),
+        (["grid", "--window", "5s", "--min-window", "10s"], "10s is longer than the longest window, 5s"),
         (["grid", "--grid", "divisor"], "did you mean divisors?"),
         (["grid", "--layouts", "1x1", "--grid", "small"], "--layouts: name a grid or layouts, not both"),
         (["grid", "--seed", "-1"], "--seed: should be greater than or equal to 0"),
@@ -75,7 +81,8 @@ def script(folder: Path, command: str, **more: str) -> Path:
     path = folder / "s.yaml"
     path.write_text(
         f"service: {{kind: script, name: worker, command: {command}}}\n"
-        "study: {layouts: [1x1], window: 2s, warmup: 1s, repeats: 1, max_attempts: 1, warm_cache: no}\n"
+        "study: {strategy: all, layouts: [1x1], window: 2s, warmup: 1s, repeats: 1, max_attempts: 1,"
+        " warm_cache: no}\n"
     )
     return path
 
@@ -187,7 +194,7 @@ def test_an_ordinary_user_cannot_run_a_service_as_somebody_else(ordinary) -> Non
 @pytest.fixture
 def study_file(tuner) -> Path:
     """A finished study of one window, kept as tuner keeps it."""
-    options = {"layouts": "1x1", "window": "1s", "repeats": "1"}
+    options = {"strategy": "all", "layouts": "1x1", "window": "1s", "repeats": "1"}
     settings = load_settings(
         None, {("study", name): Given(f"--{name}", text) for name, text in options.items()}
     )
@@ -289,7 +296,8 @@ def test_without_a_stackwalker_the_worker_says_so_and_tuner_passes_it_on(tuner) 
     config = tuner.folder / "s.yaml"
     config.write_text(
         "service: {options: {minidump_stackwalk_pathname: /no/such/stackwalker}}\n"
-        "study: {layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, warm_cache: no, max_attempts: 1}\n"
+        "study: {strategy: all, layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, warm_cache: no,"
+        " max_attempts: 1}\n"
     )
 
     done = tuner("grid", config)

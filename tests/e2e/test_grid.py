@@ -18,7 +18,7 @@ import pytest
 
 pytestmark = pytest.mark.integration
 STUDY = (
-    "study: {layouts: [%s], window: 2s, warmup: 1s, repeats: %d, warm_cache: no,"
+    "study: {strategy: all, layouts: [%s], window: 2s, warmup: 1s, repeats: %d, warm_cache: no,"
     " foreign_limit: 1000, memory_pressure_limit: 1}\n"
 )
 PATIENCE_S = 120.0

@@ -10,6 +10,7 @@ from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.core.layout import parse_layouts
+from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 SERVICE = VirtualService({layout: 8.0 + layout.threads for layout in parse_layouts("1x8,2x4,4x2,8x1,2x2")})
@@ -31,7 +32,7 @@ def main() -> None:
         sys.stdout.write("running\n")
         sys.stdout.flush()
         box = VirtualBox(SERVICE, seed=seed, clock=SlowClock.resumed(store), troubles=TROUBLES).box()
-        sys.exit(run_study(box, store, MemoryProgress(), PlannedStop()).exit_code)
+        sys.exit(run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study())).exit_code)
 
 
 if __name__ == "__main__":

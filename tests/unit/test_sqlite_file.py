@@ -21,6 +21,7 @@ from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
+from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
@@ -34,7 +35,9 @@ def file(tmp_path: Path) -> Path:
     """A finished study."""
     path = tmp_path / "s.tuner.db"
     with SqliteStore.create(path, STUDY) as store:
-        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+        run_study(
+            VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
+        )
     return path
 
 
@@ -173,7 +176,9 @@ def test_a_study_of_version_1_goes_on_as_one_of_version_2_with_its_windows_uncha
     with SqliteStore.open(VERSION_1, read_only=True) as store:
         before = store.windows()
     with SqliteStore.open(path) as store:
-        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+        run_study(
+            VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
+        )
         asked, windows = store.study(), store.windows()
 
     assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2)
@@ -316,13 +321,17 @@ def test_a_full_disk_keeps_what_is_finished_and_says_so_in_one_line(tmp_path: Pa
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")  # what SQLite does on ENOSPC
         with pytest.raises(ConfigError, match=f"the disk of {re.escape(str(path))} is full") as caught:
-            run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+            run_study(
+                VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
+            )
         n_kept = len(store.windows())
         assert "--resume" in (caught.value.hint or "")
 
     assert n_kept >= 1
     with SqliteStore.open(path) as store:
-        run_study(VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop())
+        run_study(
+            VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
+        )
         assert len(store.windows()) == 6
 
 
@@ -334,6 +343,7 @@ from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.virtual_box import VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
+from tuner.core.strategies.of_study import strategy_of
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 try:
     SqliteStore.create(Path(sys.argv[1]), virtual_study(VirtualService({Layout(1, 1): 1.0})))

@@ -12,6 +12,7 @@ from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualService, virtual_study
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Window
 from tuner.study import StudyOutcome, run_study
 
@@ -43,7 +44,7 @@ class HookedBox(VirtualBox):
 
 def ran(box: VirtualBox, **asked: Any) -> tuple[StudyOutcome, MemoryStore, MemoryProgress]:
     store, progress = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked})), MemoryProgress()
-    return run_study(box.box(), store, progress, PlannedStop()), store, progress
+    return run_study(box.box(), store, progress, PlannedStop(), strategy_of(store.study())), store, progress
 
 
 def test_hooks_enclose_the_study_each_launch_and_each_window() -> None:
@@ -121,7 +122,7 @@ def test_a_window_is_kept_before_the_hook_after_it_runs() -> None:
     box, store = HookedBox(SERVICE, stopping="after_window"), MemoryStore(virtual_study(SERVICE, **SHORT))
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(box.box(), store, MemoryProgress(), PlannedStop())
+        run_study(box.box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
     assert len(store.windows()) == 1
 
 
@@ -135,7 +136,7 @@ def test_a_store_that_cannot_be_written_ends_the_study_with_everything_stopped()
     box, store = HookedBox(SERVICE), FullStore(replace(virtual_study(SERVICE, **SHORT), n_blocks=4))
 
     with pytest.raises(ConfigError, match="the disk is full"):
-        run_study(box.box(), store, MemoryProgress(), PlannedStop())
+        run_study(box.box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
     assert len(store.windows()) == 2
     assert box.events[-3:] == ["after_launch", "after_study", "finished"]
     assert box.heard[-1][1]["exit_code"] == "2"

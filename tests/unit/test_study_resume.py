@@ -15,6 +15,7 @@ from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import Kind, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Window
 from tuner.ports import Clock, Store
 from tuner.study import StudyOutcome, run_study
@@ -78,7 +79,7 @@ class CutStore(MemoryStore):
 
 def run_on(store: Store, clock: Clock, troubles: tuple[Trouble, ...] = ()) -> StudyOutcome:
     box = VirtualBox(SERVICE, seed=3, cores=4, clock=clock, troubles=troubles).box()
-    return run_study(box, store, MemoryProgress(), PlannedStop())
+    return run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
 
 
 def uncut(troubles: tuple[Trouble, ...] = (), **asked: Any) -> MemoryStore:
@@ -200,7 +201,9 @@ def test_a_stop_and_a_resume_add_up_to_the_whole_study() -> None:
     store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
     clock = VirtualClock.resumed(store)
     box = VirtualBox(SERVICE, seed=3, cores=4, clock=clock).box()
-    stopped = run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == 3))
+    stopped = run_study(
+        box, store, progress, PlannedStop(lambda: len(progress.windows) == 3), strategy_of(store.study())
+    )
     first = store.windows()
     resumed = run_on(store, VirtualClock.resumed(store))
 
@@ -214,7 +217,13 @@ def test_a_layout_left_out_before_the_cut_stays_left_out() -> None:
     broken = (Trouble("dies-at-start", A),)
     store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
     box = VirtualBox(SERVICE, seed=3, clock=VirtualClock.resumed(store), troubles=broken).box()
-    run_study(box, store, progress, PlannedStop(lambda: "left-out" in dict(progress.warnings)))
+    run_study(
+        box,
+        store,
+        progress,
+        PlannedStop(lambda: "left-out" in dict(progress.warnings)),
+        strategy_of(store.study()),
+    )
     n_before = sum(launch.layout == A for _, launch in store.launches())
     outcome = run_on(store, VirtualClock.resumed(store), broken)
 
@@ -229,7 +238,13 @@ def test_the_page_cache_is_warmed_again_only_after_a_long_pause(
 ) -> None:
     store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
     box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store)).box()
-    run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == n_windows))
+    run_study(
+        box,
+        store,
+        progress,
+        PlannedStop(lambda: len(progress.windows) == n_windows),
+        strategy_of(store.study()),
+    )
     clock = VirtualClock.resumed(store)
     clock.jump_wall(pause_s)
     run_on(store, clock)
@@ -242,7 +257,9 @@ def test_time_spent_before_the_cut_counts_against_the_budget() -> None:
     asked = {**SHORT, "n_blocks": 10, "budget_s": cell_s * (1 + 2 * 3.5)}
     store, progress = MemoryStore(virtual_study(SERVICE, **asked)), MemoryProgress()
     box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store)).box()
-    run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == 5))
+    run_study(
+        box, store, progress, PlannedStop(lambda: len(progress.windows) == 5), strategy_of(store.study())
+    )
     outcome = run_on(store, VirtualClock.resumed(store))
 
     assert outcome.n_blocks_done == 3
@@ -255,7 +272,9 @@ def test_a_block_that_was_begun_is_finished_though_the_budget_ends_in_it() -> No
     store = MemoryStore(virtual_study(SERVICE, **{**SHORT, "n_blocks": 4, "budget_s": cell_s * 5.5}))
     progress = MemoryProgress()
     box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store), cores=4, troubles=disturbed).box()
-    run_study(box, store, progress, PlannedStop(lambda: len(progress.windows) == 5))
+    run_study(
+        box, store, progress, PlannedStop(lambda: len(progress.windows) == 5), strategy_of(store.study())
+    )
     outcome = run_on(store, VirtualClock.resumed(store))
 
     assert outcome.n_blocks_done == 2
@@ -306,7 +325,7 @@ def test_whatever_goes_wrong_and_whenever_it_is_cut_the_rules_hold(
         box = VirtualBox(SERVICE, seed=seed, cores=4, clock=clock, risks=RISKS).box()
         progress = MemoryProgress()
         try:
-            run_study(box, store, progress, PlannedStop())
+            run_study(box, store, progress, PlannedStop(), strategy_of(store.study()))
         except KeyboardInterrupt:
             return True
         assume("never-started" not in [slug for slug, _ in progress.warnings])  # such a study is no whole one

@@ -70,7 +70,7 @@ class MemoryProgress:
         ] = []  #: layout, block, position, remaining_s
         self.windows: list[Window] = []
         self.counts: list[
-            tuple[int, int, float | None]
+            tuple[int, int | None, float | None]
         ] = []  #: taken, planned, remaining_s after each window
         self.warnings: list[tuple[str, str]] = []
         self.n_warmup_ticks = 0
@@ -95,7 +95,7 @@ class MemoryProgress:
         self.n_samples += 1
 
     def window_taken(  # noqa: D102
-        self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
         self.windows.append(window)
         self.counts.append((n_taken, n_planned, remaining_s))

@@ -54,7 +54,9 @@ class LineProgress:
     ) -> None:
         """Not a line's worth."""
 
-    def window_taken(self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None) -> None:
+    def window_taken(
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
         """The window's figures, and what is left."""
         self._line(render_window(window, self._block, n_taken, n_planned, remaining_s))
 
@@ -124,10 +126,12 @@ class BarProgress:
         note = f"{render_rate(items_per_s)}, load {sample.load1:.2f}{active}"
         self._show(self._now, str(layout), elapsed_s / window_s, note)
 
-    def window_taken(self, window: Window, n_taken: int, n_planned: int, remaining_s: float | None) -> None:
+    def window_taken(
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
         """Its line goes above the bars."""
         self._print(render_window(window, self._block, n_taken, n_planned, remaining_s))
-        self._taken = f"{n_taken}/{n_planned} windows"
+        self._taken = f"{n_taken} windows" if n_planned is None else f"{n_taken}/{n_planned} windows"
         end = "" if remaining_s is None else f", {render_end(remaining_s)}"
         self._update(self._all, total=n_planned, completed=n_taken, note=f"{self._taken}{end}")
         self._refresh()
@@ -167,7 +171,9 @@ def _console(output: IO[str] | None) -> Any:
     return LastingConsole(file=output, stderr=output is None)
 
 
-def render_window(window: Window, block: int, n_taken: int, n_planned: int, remaining_s: float | None) -> str:
+def render_window(
+    window: Window, block: int, n_taken: int, n_planned: int | None, remaining_s: float | None
+) -> str:
     """One window in one line: which, what came out, what is left."""
     where = f"{window.layout} block {block + 1}"
     if window.void:
@@ -183,7 +189,9 @@ def render_window(window: Window, block: int, n_taken: int, n_planned: int, rema
     if window.n_failed:
         parts.append(f"{window.n_failed} failed")
     end = "" if remaining_s is None else f", {render_end(remaining_s)}"
-    return f"{', '.join(parts)} ({n_taken} of {n_planned} windows of {_rounded(window.length_s)}{end})"
+    length = _rounded(window.length_s)
+    counted = f"window {n_taken}, of" if n_planned is None else f"{n_taken} of {n_planned} windows of"
+    return f"{', '.join(parts)} ({counted} {length}{end})"
 
 
 def _rounded(length_s: float) -> str:

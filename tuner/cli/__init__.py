@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 EXIT_INPUT = 2  #: input or environment
 EXIT_NOTHING = 3  #: nothing could be measured
+EXIT_WEAKER = 5  #: an answer weaker than asked
 EXIT_INTERRUPTED = 130
 
 

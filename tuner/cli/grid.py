@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
 _QUICK = {
+    ("study", "strategy"): "all",  # bounded; a race for an answer may take long
     ("study", "window"): "6s",
     ("study", "warmup"): "3s",
     ("study", "repeats"): "3",
@@ -67,7 +68,13 @@ def grid(
     ] = False,
     window: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Length of a window; default 10m."),
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Longest window; default 10m."),
+    ] = None,
+    min_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", rich_help_panel=_TIME, help="Shortest window of a race; default 1m, or --window."
+        ),
     ] = None,
     warmup: Annotated[
         str | None,
@@ -77,19 +84,43 @@ def grid(
     ] = None,
     repeats: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_TIME, help="Launches of each layout; default 3."),
+        typer.Option(
+            metavar="N", rich_help_panel=_TIME, help="With --strategy all: launches per layout; default 3."
+        ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Stop at a whole block within it: 8h."),
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Stop within it, with what is known: 8h."),
     ] = None,
     strategy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", rich_help_panel=_ORDER, help="all: each layout once per block."),
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=_ORDER,
+            help="race (default): until the best is known; all: each layout once per block.",
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE", rich_help_panel=_ORDER, help="The answer is this near the best; default 2%."
+        ),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", rich_help_panel=_ORDER, help="Of the answer; default 95%."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            rich_help_panel=_ORDER,
+            help="strict (default): holds for every service; calibrated: on average, and sooner.",
+        ),
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the order within blocks; default 1."),
+        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the order of launches; default 1."),
     ] = None,
     max_attempts: Annotated[
         str | None,
@@ -119,13 +150,14 @@ def grid(
         bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
     ] = False,
 ) -> int:
-    """Measure layouts of a service in random order, and rank them.
+    """Measure layouts of a service until the best is known, and rank them.
 
-    Each layout is launched under supervisord, warms up and is watched for a window; all of that is repeated.
+    Each layout is launched under supervisord, warms up and is watched for a window. Then those that may be
+    the best are launched again, in random order, until one is known to be within 2 % of the best.
 
     Ctrl-C once finishes the window, saves and ranks; twice stops now. --resume goes on.
 
-    Example: tuner grid study.yaml --cores 24 --layouts 24x1,12x2,4x6 --budget 8h
+    Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
     """
     from tuner.config.load import Given
 
@@ -134,10 +166,14 @@ def grid(
         ("study", "layouts"): ("--layouts", layouts),
         ("study", "grid"): ("--grid", grid_name),
         ("study", "window"): ("--window", window),
+        ("study", "min_window"): ("--min-window", min_window),
         ("study", "warmup"): ("--warmup", warmup),
         ("study", "repeats"): ("--repeats", repeats),
         ("study", "budget"): ("--budget", budget),
         ("study", "strategy"): ("--strategy", strategy),
+        ("study", "within"): ("--within", within),
+        ("study", "confidence"): ("--confidence", confidence),
+        ("study", "kind"): ("--kind", kind),
         ("study", "seed"): ("--seed", seed),
         ("study", "max_attempts"): ("--max-attempts", max_attempts),
         ("study", "foreign_limit"): ("--foreign-limit", foreign_limit),
@@ -157,10 +193,14 @@ def grid(
 def _begin(config: Path | None, options: Options, study: Path | None, *, quick: bool, as_json: bool) -> int:
     from tuner import bootstrap
     from tuner.config.load import Given, load_settings
+    from tuner.core.strategies.of_study import strategy_of
     from tuner.study import check_budget
 
     if quick:
-        options = {**{place: Given("--quick", text) for place, text in _QUICK.items()}, **options}
+        given: Options = {place: Given("--quick", text) for place, text in _QUICK.items()}
+        if ("study", "strategy") in options:
+            del given["study", "repeats"]  # as many as that strategy has
+        options = {**given, **options}
     settings = load_settings(config, options)
     record = bootstrap.planned(settings, quick=quick)
     file = study if study is not None else Path(f"{record.service}.tuner.db")
@@ -171,7 +211,7 @@ def _begin(config: Path | None, options: Options, study: Path | None, *, quick: 
         )
     if quick:
         _say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
-    check_budget(record)
+    check_budget(record, strategy_of(record).propose())
     return _measured(settings, record, file, lambda: bootstrap.new_store(file, record), as_json=as_json)
 
 
@@ -210,6 +250,7 @@ def _measured(
     from tuner import bootstrap
     from tuner.adapters.signals import stopping_by_signal
     from tuner.adapters.terminal import showing_progress
+    from tuner.core.strategies.of_study import strategy_of
     from tuner.study import run_study
 
     if record.cores > record.box_cores:
@@ -221,7 +262,7 @@ def _measured(
                 bootstrap.this_box(settings, record, str(file), progress.warning) as box,
                 opened() as store,
             ):
-                code = run_study(box, store, progress, stop).exit_code
+                code = run_study(box, store, progress, stop, strategy_of(record)).exit_code
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
     if code == EXIT_NOTHING:
@@ -229,7 +270,7 @@ def _measured(
     if file.exists() and (code != EXIT_NOTHING or as_json):
         _print_ranking(file, as_json=as_json)
         _say(f"Kept in {file}; see it again with: tuner rank {file}")
-        if code == EXIT_INTERRUPTED:
+        if code in (EXIT_INTERRUPTED, EXIT_WEAKER):
             _say(f"Go on with: tuner grid --resume {file}")
     return code
 

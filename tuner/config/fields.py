@@ -75,6 +75,27 @@ Duration = Annotated[
 LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
 
 
+_PERCENT = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)\s*(?P<percent>%?)")
+
+
+def _ratio(value: Any) -> Any:
+    """``2%``, ``2 %`` or ``0.02``; as a study keeps it, a number."""
+    if not isinstance(value, str):
+        return value
+    match = _PERCENT.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"should be a share, as 2% or 0.02 (got {value!r})")
+    number = float(match["number"])
+    if match["percent"]:
+        return float(f"{number / 100:.12g}")  # 5% is 0.05, whatever the division rounds to
+    if number >= 1:
+        raise ValueError(f"{value} is no share; write {value}% if that is meant")
+    return number
+
+
+Ratio = Annotated[float, BeforeValidator(_ratio)]
+
+
 def _number(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(r"0\d+", value.strip()):
         raise ValueError(f"YAML reads {value} as an octal number; write {value.lstrip('0') or '0'}")

@@ -14,11 +14,12 @@ from pydantic import BaseModel, ValidationError
 
 from tuner.config.document import Document, Place, read_document
 from tuner.config.redaction import HIDDEN, redacted
-from tuner.config.settings import Settings
+from tuner.config.settings import OF_STRATEGY, Settings
 from tuner.core.errors import ConfigError
 
 _LONGEST_SHOWN = 60
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
+_STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ def load_settings(path: Path | None, options: Mapping[Place, Given]) -> Settings
     for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
         if one in options and other not in options:  # both typed is a mistake, and told as one
             _drop(values, other)
+    if _STRATEGY in options:
+        for strategy, names in OF_STRATEGY.items():
+            for place in (("study", name) for name in names if strategy != options[_STRATEGY].text):
+                if place not in options:
+                    _drop(values, place)
     if isinstance(values.get("service"), dict):
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"

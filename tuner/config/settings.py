@@ -20,34 +20,46 @@ from tuner.config.fields import (
     LimitName,
     LongerThanZero,
     Name,
+    Ratio,
     Section,
     SignalName,
     WholeNumber,
     nearest,
 )
-from tuner.core.durations import parse_duration
+from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout
 
 GridName = Literal["small", "divisors", "full"]
+SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
+STRATEGIES = ("race", "all")
+#: strategy -> the settings that no other one has
+OF_STRATEGY = {"race": ("within", "kind", "min_window"), "all": ("repeats", "windows_per_launch")}
 MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
 class StudySettings(Section):
-    """What is measured, how long and how often."""
+    """What is measured, how long and how often.
 
+    None is "as usual" for the strategy: a key that belongs to another strategy is refused when it is given.
+    """
+
+    strategy: Literal["race", "all"] = "race"
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = (
         None  #: the cores the layouts are for; None: what the process may use
     )
     grid: GridName | None = None  #: None: the layouts named, else divisors
     layouts: Layouts | None = None
-    window: LongerThanZero = 600.0
-    windows_per_launch: Count = 1
+    within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: the answer's margin; None: 2 %
+    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
+    kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
+    window: LongerThanZero = 600.0  #: race: the longest
+    min_window: LongerThanZero | None = None  #: race: the shortest; None: 1 m, or the longest if that is less
+    repeats: Count | None = None  #: all: launches of each layout; None: 3
+    windows_per_launch: Count | None = None  #: all; None: 1
     warmup: Literal["auto"] | Duration = "auto"
     warmup_cap: LongerThanZero = 300.0
     warm_cache: bool = True  #: begin with one launch that is discarded
-    repeats: Count = 3
-    strategy: Literal["all"] = "all"
     seed: WholeNumber = 1
     budget: LongerThanZero | None = None
     max_attempts: Count = 3
@@ -60,12 +72,32 @@ class StudySettings(Section):
         """One message instead of one per kind of value."""
         return "auto" if value == "auto" else _duration_only(value)
 
-    @field_validator("strategy", "grid", mode="before")
+    @field_validator("strategy", "kind", "grid", mode="before")
     @classmethod
     def _known_word(cls, value: Any, info: ValidationInfo) -> Any:
-        known = ("all",) if info.field_name == "strategy" else tuple(GRIDS)
+        known = {"strategy": STRATEGIES, "kind": ("strict", "calibrated"), "grid": tuple(GRIDS)}[
+            str(info.field_name)
+        ]
         if value is not None and value not in known:
             raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(value), known)}")
+        return value
+
+    @field_validator("within", "kind", "min_window", "repeats", "windows_per_launch")
+    @classmethod
+    def _belongs_to_the_strategy(cls, value: Any, info: ValidationInfo) -> Any:
+        strategy = info.data.get("strategy")
+        if value is not None and strategy is not None and info.field_name not in OF_STRATEGY[strategy]:
+            (other,) = (name for name in STRATEGIES if name != strategy)
+            raise ValueError(f"belongs to strategy {other}, this study's is {strategy}")
+        return value
+
+    @field_validator("min_window")
+    @classmethod
+    def _not_longer_than_the_longest(cls, value: Any, info: ValidationInfo) -> Any:
+        longest_s = info.data.get("window")
+        if value is not None and longest_s is not None and value > longest_s:
+            shown = render_duration(value), render_duration(longest_s)
+            raise ValueError(f"{shown[0]} is longer than the longest window, {shown[1]}")
         return value
 
     @field_validator("layouts")
@@ -74,6 +106,13 @@ class StudySettings(Section):
         if value is not None and info.data.get("grid") is not None:
             raise ValueError("name a grid or layouts, not both")
         return value
+
+    @property
+    def shortest_window(self) -> float:
+        """The shortest window that the strategy may choose."""
+        if self.strategy == "all":
+            return self.window
+        return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
         """The layouts to measure, given the cores they are for."""

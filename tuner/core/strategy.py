@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -84,3 +84,11 @@ class Strategy(Protocol):
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Each measured layout's value with its interval at the goal's confidence, drift taken out."""
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """What a strategy may offer beside the rest: how much is still to be measured."""
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """The launches still to be expected, those already proposed left out; None: it cannot tell."""

@@ -5,7 +5,8 @@ holds is not measured again.
 """
 
 from tuner.study.outcome import StudyOutcome
+from tuner.study.recall import Recalled, recalled
 from tuner.study.run import run_study
 from tuner.study.timetable import check_budget
 
-__all__ = ["StudyOutcome", "check_budget", "run_study"]
+__all__ = ["Recalled", "StudyOutcome", "check_budget", "recalled", "run_study"]

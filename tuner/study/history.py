@@ -1,133 +1,149 @@
-"""What was tried of each cell, and what it still needs: all that a resumed study has to know."""
+"""Everything that was measured of a study, in cells: all that a resumed study has to know."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tuner.core.layout import Layout
+from tuner.core.limits import usage_of
+from tuner.core.objective import value_of
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.window import Window
-
-PASSING = frozenset(
-    {"source-dry", "disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled", "counts-fell"}
-)  #: void reasons that core.validity gives: the box's, and they may pass. All others are the launch's own.
-
-
-def spoils_launch(window: Window | WindowRecord) -> bool:
-    """Whether what made *window* void will not go away while this launch runs."""
-    return any(reason.slug not in PASSING for reason in window.void)
+from tuner.core.strategy import Observed, Proposal
+from tuner.study.cells import Block, Cell, spoils_launch
+from tuner.study.timeline import Timeline
 
 
 @dataclass(slots=True)
-class Cell:
-    """One layout in one block: so many windows wanted of it, and what was tried."""
+class Launched:
+    """A launch, and when it began in the study's time."""
 
-    block: int
-    position: int
-    layout: Layout
-    n_wanted: int
-    max_attempts: int
-    n_spoilt: int = 0  #: launches that failed or were spoilt
-    tries: Counter[int] = field(default_factory=Counter)  #: window index -> windows taken, void ones included
-    kept: set[int] = field(default_factory=set)  #: indexes of the windows that count
+    launch: LaunchRecord
+    began_s: float
+    windows: list[tuple[WindowRecord, Observed | None]] = field(default_factory=list)  #: None: void
 
     @property
-    def next_index(self) -> int | None:
-        """The window to take next; None: there is nothing left to try."""
-        if self.n_spoilt >= self.max_attempts:
-            return None
-        for index in range(self.n_wanted):
-            if index not in self.kept and self.tries[index] < self.max_attempts:
-                return index
-        return None
+    def is_spoilt(self) -> bool:
+        """Whether it failed, or has to be made again before it can give another window."""
+        return self.launch.error is not None or any(spoils_launch(window) for window, _ in self.windows)
 
     @property
-    def is_done(self) -> bool:
-        """Tried to its end, for better or worse."""
-        return self.next_index is None
-
-    @property
-    def is_void(self) -> bool:
-        """Tried to its end with a window missing."""
-        return self.is_done and len(self.kept) < self.n_wanted
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Every launch of it failed or was spoilt, and none gave a window."""
-        return self.n_spoilt >= self.max_attempts and not self.kept
-
-    def add(self, window: Window | WindowRecord) -> None:
-        """Take note of a window."""
-        self.tries[window.index] += 1
-        if not window.void:
-            self.kept.add(window.index)
+    def counted_s(self) -> float:
+        """Seconds in windows that count."""
+        return sum(window.length_s for window, observed in self.windows if observed is not None)
 
 
 class History:
-    """The cells of a study in run order, with everything its store holds of them."""
+    """The blocks of a study as far as they were asked for, filled with what its store holds of them."""
 
     def __init__(
         self,
         study: StudyRecord,
-        order: Sequence[Sequence[Layout]],
         launches: Sequence[tuple[int, LaunchRecord]],
         windows: Sequence[WindowRecord],
     ) -> None:
-        self.blocks = [
-            [
-                Cell(block, position, layout, study.windows_per_launch, study.max_attempts)
-                for position, layout in enumerate(layouts)
-            ]
-            for block, layouts in enumerate(order)
-        ]
-        self.n_windows = sum(not window.void for window in windows)
-        self.n_void = len(windows) - self.n_windows
+        self.blocks: list[Block] = []
+        self.n_windows = 0
+        self.n_void = 0
         self.n_launches_spoilt = 0
-        self._cells = {(cell.block, cell.layout): cell for cells in self.blocks for cell in cells}
-        spoilt = {window.launch_id for window in windows if spoils_launch(window)}
-        for launch_id, launch in launches:
-            if launch.block != WARMING_BLOCK:
-                self.end_launch(self._cell(launch), spoilt=launch_id in spoilt or launch.error is not None)
+        self._study = study
+        self._timeline = Timeline()
+        self._recorded: dict[int, list[Launched]] = defaultdict(list)  # block -> its launches
+        windows_of = defaultdict(list)
         for window in windows:
-            self._cell(window).add(window)
+            windows_of[window.launch_id].append(window)
+        for launch_id, launch in launches:
+            launched = self.begin(launch)
+            for window in windows_of[launch_id]:
+                launched.windows.append((window, self._observed(launched, window)))
+            if launch.block != WARMING_BLOCK:
+                self._recorded[launch.block].append(launched)
+                self.n_launches_spoilt += launched.is_spoilt
+
+    @property
+    def holds_more(self) -> bool:
+        """Whether the store held blocks beyond those that were asked for up to now."""
+        return any(block >= len(self.blocks) for block in self._recorded)
+
+    def next_block(self, proposals: Sequence[Proposal]) -> tuple[Block, bool]:
+        """Open the next block, with what the store holds of it; and whether that is what is asked for.
+
+        Where it is not, the block is what was measured, and closed. So is a block after which others
+        were begun.
+        """
+        number = len(self.blocks)
+        made: dict[int, list[Launched]] = defaultdict(list)  # position -> launches, in run order
+        for launched in self._recorded.pop(number, []):
+            made[launched.launch.position].append(launched)
+        wanted = [self._asked_of(launches) for launches in made.values()]
+        as_asked = wanted == list(proposals[: len(wanted)])
+        if as_asked:
+            wanted = list(proposals)
+        positions = list(made)
+        while len(positions) < len(wanted):  # holes are of left-out layouts, in files of schema version 1
+            positions.append(positions[-1] + 1 if positions else 0)
+        cells = [
+            Cell(number, position, one.layout, one.window_s, one.n_windows, self._study.max_attempts)
+            for position, one in zip(positions, wanted, strict=True)
+        ]
+        for cell in cells:
+            for launched in made.get(cell.position, []):
+                self._fill(cell, launched)
+        block = Block(
+            number, cells, is_closed=not as_asked or any(later > number for later in self._recorded)
+        )
+        self.blocks.append(block)
+        return block, as_asked
+
+    def begin(self, launch: LaunchRecord) -> Launched:
+        """Take note of a launch that begins."""
+        return Launched(launch, self._timeline.at(launch.started_wall_s))
+
+    def add_window(self, cell: Cell, launched: Launched, window: WindowRecord) -> None:
+        """Take note of a window of *cell*."""
+        observed = self._observed(launched, window)
+        launched.windows.append((window, observed))
+        self._add(cell, window, observed)
 
     def end_launch(self, cell: Cell, *, spoilt: bool) -> None:
         """Take note of how a launch of *cell* went."""
         cell.n_spoilt += spoilt
         self.n_launches_spoilt += spoilt
 
-    def add_window(self, cell: Cell, window: Window) -> None:
-        """Take note of a window of *cell*."""
-        cell.add(window)
-        self.n_windows += not window.void
-        self.n_void += bool(window.void)
+    def _fill(self, cell: Cell, launched: Launched) -> None:
+        cell.n_spoilt += launched.is_spoilt
+        for window, observed in launched.windows:
+            self._add(cell, window, observed)
 
-    def left_out(self) -> tuple[Layout, ...]:
-        """Layouts that could not be run at all in the first block, and are not tried again."""
-        return tuple(sorted(cell.layout for cell in self.blocks[0] if cell.is_hopeless))
+    def _add(self, cell: Cell, window: WindowRecord, observed: Observed | None) -> None:
+        cell.tries[window.index] += 1
+        if observed is None:
+            self.n_void += 1
+        else:
+            cell.kept[window.index] = observed
+            self.n_windows += 1
 
-    def open_cells(self, block: int) -> list[Cell]:
-        """What is left to do of *block*, in run order."""
-        hopeless = self.left_out()
-        return [cell for cell in self.blocks[block] if not cell.is_done and cell.layout not in hopeless]
-
-    def is_begun(self, block: int) -> bool:
-        """Whether something of *block* is in the store."""
-        return any(cell.tries or cell.n_spoilt for cell in self.blocks[block])
-
-    def void_cells(self) -> tuple[tuple[int, Layout], ...]:
-        """Block and layout of what was tried in vain, left-out layouts apart."""
-        hopeless = self.left_out()
-        cells = [cell for cells in self.blocks for cell in cells]
-        return tuple(
-            (cell.block, cell.layout) for cell in cells if cell.is_void and cell.layout not in hopeless
+    def _asked_of(self, launches: Sequence[Launched]) -> Proposal:
+        launch, study = launches[0].launch, self._study
+        return Proposal(
+            launch.layout,
+            study.window_s if launch.window_s is None else launch.window_s,
+            study.windows_per_launch if launch.n_windows is None else launch.n_windows,
         )
 
-    def n_blocks_done(self) -> int:
-        """Blocks of which every cell was tried to its end."""
-        return sum(not self.open_cells(block) for block in range(len(self.blocks)))
-
-    def _cell(self, record: LaunchRecord | WindowRecord) -> Cell:
-        return self._cells[record.block, record.layout]
+    def _observed(self, launched: Launched, window: WindowRecord) -> Observed | None:
+        """The window as a strategy sees it; None when it does not count."""
+        began_s = self._timeline.at(window.started_wall_s, window.length_s)
+        value = value_of(window, self._study.objective)
+        if window.void or not value:
+            return None
+        return Observed(
+            layout=window.layout,
+            value=value,
+            launch=window.launch_id,
+            launch_began_s=launched.began_s,
+            began_s=began_s,
+            length_s=window.length_s,
+            box=window.box,
+            usage=usage_of(window),
+        )

@@ -7,11 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
-from tuner.study.history import Cell, spoils_launch
+from tuner.study.cells import Cell, spoils_launch
 from tuner.study.watching import RunningLayout, Warmup
 
 LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
@@ -29,14 +28,15 @@ class Workbench:
 
     def discard(self, launch: LaunchRecord) -> LaunchRecord:
         """Make a launch that only warms up."""
-        return self._made(launch, lambda _running, _launch_id: None)
+        return self._made(launch, self.study.window_s, lambda _running, _launch_id: None)
 
     def measure(
-        self, launch: LaunchRecord, cell: Cell, window_taken: Callable[[Window], None]
+        self, launch: LaunchRecord, cell: Cell, window_taken: Callable[[Window, int], None]
     ) -> LaunchRecord:
         """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
 
-        Returns with the cell done, the launch failed or spoilt (its ``error`` says so), or a stop requested.
+        *window_taken* gets the window and its launch's id. Returns with the cell done, the launch failed or
+        spoilt (its ``error`` says so), or a stop requested.
         """
 
         def take_windows(running: RunningLayout, launch_id: int) -> None:
@@ -44,9 +44,9 @@ class Workbench:
                 attempt = cell.tries[index] + 1
                 facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
                 with self.between("window", facts):
-                    window = running.take_window(index, attempt, self._sampled(launch.layout))
+                    window = running.take_window(index, attempt, self._sampled(cell))
                     self.store.add_window(launch_id, window)
-                window_taken(window)
+                window_taken(window, launch_id)
                 if spoils_launch(window):
                     seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
                     raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
@@ -54,7 +54,7 @@ class Workbench:
                 if is_dry and not cell.is_done:
                     self._warm_up(running)  # the steady state is gone; the source may fill meanwhile
 
-        return self._made(launch, take_windows)
+        return self._made(launch, cell.window_s, take_windows)
 
     @contextmanager
     def between(self, what: str, facts: Mapping[str, str]) -> Iterator[None]:
@@ -68,7 +68,9 @@ class Workbench:
             except MeasurementError as error:
                 self.progress.warning("hook-failed", error.problem)
 
-    def _made(self, launch: LaunchRecord, used: Callable[[RunningLayout, int], None]) -> LaunchRecord:
+    def _made(
+        self, launch: LaunchRecord, window_s: float, used: Callable[[RunningLayout, int], None]
+    ) -> LaunchRecord:
         """Make *launch*, warm it up and use it; what became of it is in the store and returned.
 
         Only a MeasurementError is the launch's own trouble; with any other error it stays without an end in
@@ -85,9 +87,8 @@ class Workbench:
                 live = stack.enter_context(running)
                 launch = replace(launch, running_after_s=live.running_after_s)
                 watch = stack.enter_context(self.box.sampler.watching(live, self.box.feeder.pids()))
-                layout = RunningLayout(
-                    launch.layout, self.study, clock, live, counting, watch, self.box.feeder
-                )
+                asked = replace(self.study, window_s=window_s)  # as this launch has it
+                layout = RunningLayout(launch.layout, asked, clock, live, counting, watch, self.box.feeder)
                 warmup = self._warm_up(layout)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 used(layout, launch_id)
@@ -114,8 +115,8 @@ class Workbench:
             self.progress.warning("nothing-counted", text)
         return warmup
 
-    def _sampled(self, layout: Layout) -> Callable[..., None]:
-        window_s = self.study.window_s
+    def _sampled(self, cell: Cell) -> Callable[..., None]:
+        layout, window_s = cell.layout, cell.window_s
         sampled = self.progress.sampled
         return lambda elapsed_s, sample, rate: sampled(layout, elapsed_s, window_s, sample, rate)
 

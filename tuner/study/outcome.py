@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.core.layout import Layout
+from tuner.core.strategy import Answer
 
 DONE, NOTHING_MEASURED, WEAKER_THAN_ASKED, INTERRUPTED = 0, 3, 5, 130
 
@@ -13,12 +14,12 @@ DONE, NOTHING_MEASURED, WEAKER_THAN_ASKED, INTERRUPTED = 0, 3, 5, 130
 class StudyOutcome:
     """What was reached of what was asked for, over all sessions of the study."""
 
-    n_blocks_planned: int
+    answer: Answer
     n_blocks_done: int  #: every cell of these was tried to its end
     n_windows: int  #: that count
     n_void: int
     n_launches_failed: int
-    left_out: tuple[Layout, ...]  #: failed at every attempt of the first block
+    left_out: tuple[Layout, ...]  #: cannot be run
     void_cells: tuple[tuple[int, Layout], ...]  #: block and layout of what was tried and has a window missing
     out_of_budget: bool
     interrupted: bool
@@ -30,6 +31,11 @@ class StudyOutcome:
             return INTERRUPTED
         if self.n_windows == 0:
             return NOTHING_MEASURED
-        if self.out_of_budget or self.left_out or self.void_cells:
-            return WEAKER_THAN_ASKED
-        return DONE
+        return WEAKER_THAN_ASKED if self.left_out or not self._is_complete else DONE
+
+    @property
+    def _is_complete(self) -> bool:
+        """A strategy that claims something is done with its answer, another one with its windows."""
+        if self.answer.kind == "none":
+            return not (self.out_of_budget or self.void_cells)
+        return self.answer.reached

@@ -1,29 +1,35 @@
-"""The use case: measure what the store does not hold yet, block by block."""
+"""The use case: measure what the strategy asks for and the store does not hold yet, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 
 from tuner.core.errors import TunerError
 from tuner.core.layout import Layout
-from tuner.core.plan import blocks
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.strategy import Proposal, Strategy
+from tuner.core.summary import record_of
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
-from tuner.study.history import Cell, History
+from tuner.study.cells import Block, Cell
+from tuner.study.course import Course
+from tuner.study.history import History, Launched
 from tuner.study.launching import Workbench
 from tuner.study.outcome import INTERRUPTED, StudyOutcome
 from tuner.study.timetable import Timetable, check_budget
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
+MOST_DISTURBED = (
+    10  #: launches in a row without a window, for no fault of their own: the box is no place for it
+)
 
 
-def run_study(box: Box, store: Store, progress: Progress, stop: Stop) -> StudyOutcome:
-    """Measure what *store* asks for and does not hold yet; each window is in it once it is taken.
+def run_study(box: Box, store: Store, progress: Progress, stop: Stop, strategy: Strategy) -> StudyOutcome:
+    """Measure what *strategy* asks for and *store* does not hold yet; each window is in it once it is taken.
 
     A new study and a resumed one are the same call. Windows already in the store stay as they are, a launch
-    that was cut off is made again, the order follows from the recorded seed.
+    that was cut off is made again.
 
     Args:
         box: where to measure.
@@ -31,6 +37,7 @@ def run_study(box: Box, store: Store, progress: Progress, stop: Stop) -> StudyOu
         progress: told about everything, warnings included.
         stop: asked between seconds; once it says so, the window in hand is finished and kept, and no
             further one begun.
+        strategy: a new one, made as the store's study says; it is shown first what the store holds.
 
     Raises:
         ConfigError: not even one block fits into the budget (before anything starts), the service cannot be
@@ -38,27 +45,33 @@ def run_study(box: Box, store: Store, progress: Progress, stop: Stop) -> StudyOu
         MeasurementError: the hook before the study failed.
         KeyboardInterrupt: the second Ctrl-C, as it came, with everything stopped.
     """
-    return _Study(box, store, progress, stop).run()
+    return _Study(box, store, progress, stop, strategy).run()
 
 
 class _Study:
-    def __init__(self, box: Box, store: Store, progress: Progress, stop: Stop) -> None:
+    def __init__(self, box: Box, store: Store, progress: Progress, stop: Stop, strategy: Strategy) -> None:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
+        self._strategy = strategy
         self._asked = store.study()
         self._bench = Workbench(self._asked, box, store, progress, stop)
-        order = blocks(self._asked.layouts, self._asked.n_blocks, self._asked.seed)
         launches, windows = store.launches(), store.windows()
-        self._history = History(self._asked, order, launches, windows)
+        self._history = History(self._asked, launches, windows)
+        self._course = Course(self._history, strategy, self._asked.max_attempts)
         self._timetable = Timetable(self._asked, launches, windows)
+        self._block: Block | None = None  #: in hand; None: there is nothing more to measure
+        self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
         self._out_of_budget = False
+        self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
         self._starts: bool | None = None  #: whether the service can be started at all; None: not known yet
         if any(launch.running_after_s is not None for _, launch in launches):
             self._starts = True
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def run(self) -> StudyOutcome:
-        if self._history.n_blocks_done() == 0:
-            check_budget(self._asked)
+        self._forward()
+        self._tell_otherwise()
+        if self._block is not None and self._block.number == 0:
+            check_budget(self._asked, [cell.asked for cell in self._block.cells])
         facts = {"service": self._asked.service, "box": self._box.name}
         exit_code = 1
         try:
@@ -79,53 +92,62 @@ class _Study:
 
     def _measure(self) -> None:
         self._renew_budget()
-        for block in range(self._asked.n_blocks):
-            cells = self._history.open_cells(block)
-            if not cells:
-                continue
-            if self._must_end() or not self._may_begin(block, cells):
+        while self._block is not None:
+            cells = self._course.open_cells(self._block)
+            if self._must_end() or not self._may_begin(self._block):
                 return
             self._warm_cache(cells[0].layout)
             for cell in cells:
-                self._measure_cell(cell)
-            if block == 0:
-                self._name_left_out()
+                if self._course.is_open(cell):
+                    self._measure_cell(cell)
+            if self._course.open_cells(self._block):
+                return
+            self._tell_left_out(self._course.end_block(self._block))
+            self._forward()
+
+    def _forward(self) -> None:
+        """Go to the next block with something left to measure."""
+        self._block = self._course.forward()
+        self._foreseen = self._course.expected_rest() if self._block is not None else []
 
     def _must_end(self) -> bool:
-        return self._stop.requested() or self._starts is False
+        return self._stop.requested() or self._starts is False or self._n_disturbed >= MOST_DISTURBED
 
     def _renew_budget(self) -> None:
         """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
-        unfinished = [block for block in range(self._asked.n_blocks) if self._history.open_cells(block)]
-        if not unfinished or self._history.is_begun(unfinished[0]):
+        if self._block is None or self._block.is_begun:
             return
-        if not self._timetable.fits(self._history.open_cells(unfinished[0])):
+        if not self._timetable.fits(self._rest_in_hand()):
             self._timetable.renew_budget()
 
-    def _may_begin(self, block: int, cells: Sequence[Cell]) -> bool:
+    def _may_begin(self, block: Block) -> bool:
         """Whether the rest of a block is to be measured: within the budget, or begun, or the first."""
-        if self._timetable.fits(cells):
+        if self._timetable.fits(self._rest_in_hand()):
             return True
-        done, planned = self._history.n_blocks_done(), self._asked.n_blocks
-        if done == 0 or self._history.is_begun(block):
-            text = f"block {block + 1} will end after the budget; half of it would be of no use"
+        if self._course.n_blocks_done == 0 or block.is_begun:
+            text = f"block {block.number + 1} will end after the budget; half of it would be of no use"
             self._progress.warning("budget-short", text)
             return True
         self._out_of_budget = True
-        self._progress.warning("budget-over", f"the budget ends after {done} of {planned} blocks")
+        self._progress.warning("budget-over", f"the budget ends after {self._course.n_blocks_done} blocks")
         return False
 
     def _measure_cell(self, cell: Cell) -> None:
         while not cell.is_done and not self._must_end():
             attempt = cell.n_spoilt + 1
             launch = self._launched(
-                cell.layout,
+                cell.asked,
                 (cell.block, cell.position, attempt),
-                lambda launch: self._bench.measure(
-                    launch, cell, lambda window: self._window_taken(cell, window)
+                lambda launch, launched: self._bench.measure(
+                    launch, cell, lambda window, id_: self._window_taken(cell, launched, window, id_)
                 ),
             )
             self._history.end_launch(cell, spoilt=launch.error is not None)
+        if cell.kept:
+            self._n_disturbed = 0
+        elif cell.is_vain and not cell.is_hopeless:
+            self._n_disturbed += 1
+            self._tell_when_disturbed()
         if cell.is_void:
             self._progress.warning(
                 "cell-void", f"{cell.layout} lacks a valid window in block {cell.block + 1}"
@@ -135,28 +157,37 @@ class _Study:
         """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
         if not self._asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
             return
-        self._launched(layout, (WARMING_BLOCK, 0, 1), self._bench.discard)
+        self._discard(layout)
+
+    def _discard(self, layout: Layout) -> None:
+        asked = Proposal(layout, self._asked.window_s, 0)
+        self._launched(asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch))
 
     def _launched(
-        self, layout: Layout, which: tuple[int, int, int], made: Callable[[LaunchRecord], LaunchRecord]
+        self,
+        asked: Proposal,
+        which: tuple[int, int, int],
+        made: Callable[[LaunchRecord, Launched], LaunchRecord],
     ) -> LaunchRecord:
         block, position, attempt = which
-        self._progress.launch_started(layout, block, position, self._remaining_s())
+        self._progress.launch_started(asked.layout, block, position, self._remaining_s())
         began_s = self._box.clock.monotonic_s()
-        launch = made(
-            LaunchRecord(
-                block=block,
-                position=position,
-                attempt=attempt,
-                layout=layout,
-                box=self._box.name,
-                started_wall_s=self._box.clock.wall_s(),
-                running_after_s=None,
-                warmup_s=None,
-                settled=None,
-            )
+        launch = LaunchRecord(
+            block=block,
+            position=position,
+            attempt=attempt,
+            layout=asked.layout,
+            box=self._box.name,
+            started_wall_s=self._box.clock.wall_s(),
+            running_after_s=None,
+            warmup_s=None,
+            settled=None,
+            window_s=asked.window_s,
+            n_windows=asked.n_windows,
         )
-        self._timetable.add(launch, self._box.clock.monotonic_s() - began_s)
+        launched = self._history.begin(launch)
+        launch = made(launch, launched)
+        self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         if launch.running_after_s is not None:
             self._starts = True
@@ -168,44 +199,68 @@ class _Study:
         """The very first start has failed: try the smallest layout, lest all fail at every attempt."""
         self._starts = False
         smallest = min(self._asked.layouts, key=lambda layout: (layout.total_threads, layout))
-        self._launched(smallest, (WARMING_BLOCK, 0, 1), self._bench.discard)
+        self._discard(smallest)
         if self._must_end():
             text = f"{self._asked.service} does not start, not even as {smallest}; no other layout is tried"
             self._progress.warning("never-started", text)
 
-    def _window_taken(self, cell: Cell, window: Window) -> None:
-        self._history.add_window(cell, window)
-        n_layouts = len(self._asked.layouts) - len(self._history.left_out())
-        n_planned = n_layouts * self._asked.n_blocks * self._asked.windows_per_launch
-        self._progress.window_taken(window, self._history.n_windows, n_planned, self._remaining_s())
+    def _window_taken(self, cell: Cell, launched: Launched, window: Window, launch_id: int) -> None:
+        record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
+        self._history.add_window(cell, launched, record)
+        n_taken, n_planned = self._history.n_windows, None
+        if self._foreseen is not None:
+            n_planned = n_taken + sum(one.n_windows for one in [*self._rest_in_hand(), *self._foreseen])
+        self._progress.window_taken(window, n_taken, n_planned, self._remaining_s())
 
-    def _remaining_s(self) -> float:
-        """Until the last whole block within the budget is done, or all of them."""
-        cells: list[Cell] = []
-        for block in range(self._asked.n_blocks):
-            with_this = cells + self._history.open_cells(block)
-            if cells and not self._timetable.fits(with_this):
-                break
-            cells = with_this
-        return self._timetable.expected_s(cells)
+    def _rest_in_hand(self) -> list[Proposal]:
+        """What is left to do of the block in hand."""
+        return [] if self._block is None else [cell.rest for cell in self._course.open_cells(self._block)]
 
-    def _name_left_out(self) -> None:
-        for layout in self._history.left_out():
-            text = f"{layout} failed at every attempt of the first block and is left out of the others"
+    def _remaining_s(self) -> float | None:
+        """Until there is nothing more to measure, or the budget ends; None: the strategy cannot tell."""
+        if self._foreseen is None:
+            return None
+        in_hand_s = self._timetable.expected_s(self._rest_in_hand())
+        all_s = in_hand_s + self._timetable.expected_s(self._foreseen)
+        left_s = self._timetable.left_s
+        return all_s if left_s is None else min(all_s, max(in_hand_s, left_s))
+
+    def _tell_otherwise(self) -> None:
+        numbers = self._course.otherwise
+        if numbers:
+            self._progress.warning(
+                "chosen-otherwise",
+                f"{len(numbers)} of the blocks in the file, block {numbers[0] + 1} the first, are not what"
+                " this tuner would have measured; all of it counts, and the study goes on from there",
+            )
+
+    def _tell_left_out(self, failed: list[Layout]) -> None:
+        for layout in failed:
+            text = f"{layout} gave no window at any attempt and is left out from now on"
             self._progress.warning("left-out", text)
 
+    def _tell_when_disturbed(self) -> None:
+        if self._n_disturbed == MOST_DISTURBED:
+            text = f"{MOST_DISTURBED} launches in a row gave no window that counts: the study stops here"
+            self._progress.warning("box-not-quiet", text)
+
     def _outcome(self) -> StudyOutcome:
-        history = self._history
+        history, course = self._history, self._course
         return StudyOutcome(
-            n_blocks_planned=len(history.blocks),
-            n_blocks_done=history.n_blocks_done(),
+            answer=self._strategy.answer(),
+            n_blocks_done=course.n_blocks_done,
             n_windows=history.n_windows,
             n_void=history.n_void,
             n_launches_failed=history.n_launches_spoilt,
-            left_out=history.left_out(),
-            void_cells=history.void_cells(),
+            left_out=tuple(sorted(course.failed)),
+            void_cells=tuple(
+                (cell.block, cell.layout)
+                for block in history.blocks
+                for cell in block.cells
+                if cell.is_void and cell.layout not in course.failed
+            ),
             out_of_budget=self._out_of_budget,
-            interrupted=self._stop.requested() and history.n_blocks_done() < len(history.blocks),
+            interrupted=self._stop.requested() and self._block is not None,
         )
 
 

@@ -41,7 +41,7 @@ class FullGrid:
         self._goal, self._seed = goal, seed
         self._n_blocks, self._windows_per_launch = n_blocks, windows_per_launch
         self._orders: tuple[tuple[Layout, ...], ...] = ()
-        self._block = 0
+        self._block = self._n_begun = 0
         self._settled: set[Layout] = set()  # in the current block: launched, or nothing came of it
         self._asked: tuple[Layout, ...] = ()  # and not heard of yet
         self._failed: set[Layout] = set()
@@ -57,7 +57,7 @@ class FullGrid:
             missing = [layout for layout in self._order(block) if layout not in self._failed]
         if self._is_enough(block):
             return []
-        self._asked = tuple(missing)
+        self._asked, self._n_begun = tuple(missing), block + 1
         window_s = self._goal.max_window_s
         return [Proposal(layout, window_s, self._windows_per_launch) for layout in missing]
 
@@ -65,17 +65,36 @@ class FullGrid:
         """Take note of a block, or of any part of the grid, in the order it was taken."""
         self._failed.update(failed)
         heard = set()
+        before: Layout | None = None
         for launch in by_launch(windows):
             layout = launch[0].layout
-            if layout in self._settled:
+            is_the_rest = layout == before and layout in self._asked  # of one that had to be launched again
+            before = layout
+            if layout in self._settled and not is_the_rest:
                 self._block += 1
                 self._settled = set()
             self._settled.add(layout)
             heard.add(layout)
             self._launches.add(launch, self._block)
             self._table.add(layout, self._block, log(launch_value(launch)))
+        if self._asked and not heard and self._block < self._n_begun - 1:  # a whole block in vain
+            self._block = self._n_begun - 1
+            self._settled = set()
         self._settled.update(layout for layout in self._asked if layout not in heard)
         self._asked = ()
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """The blocks after the one in hand, whole; None while the grid sizes itself."""
+        if self._n_blocks is None:
+            return None
+        n_begun = max(self._n_begun, self._block + bool(self._settled))
+        window_s = self._goal.max_window_s
+        return [
+            Proposal(layout, window_s, self._windows_per_launch)
+            for block in range(n_begun, self._n_blocks)
+            for layout in self._order(block)
+            if layout not in self._failed
+        ]
 
     def answer(self) -> Answer:
         """The best mean over the blocks so far."""

@@ -1,0 +1,42 @@
+"""Which strategy a study asked for, and what it is to find out."""
+
+from __future__ import annotations
+
+from tuner.core.errors import ConfigError
+from tuner.core.records import StudyRecord
+from tuner.core.strategy import Goal, Strategy
+
+NAMES = ("race", "all")  #: what `tuner grid --strategy` takes
+
+
+def goal_of(study: StudyRecord) -> Goal:
+    """What *study* is to find out."""
+    return Goal(
+        layouts=study.layouts,
+        within=study.within_ratio,
+        confidence=study.confidence,
+        kind=study.kind,
+        min_window_s=study.shortest_window_s,
+        max_window_s=study.window_s,
+        cores=study.cores,
+    )
+
+
+def strategy_of(study: StudyRecord) -> Strategy:
+    """A new strategy as *study* asked for it, which has seen nothing yet.
+
+    Raises:
+        ConfigError: this tuner has no strategy of that name.
+    """
+    if study.strategy == "race":
+        from tuner.core.race import Race
+
+        return Race(goal_of(study), study.seed)
+    if study.strategy == "all":
+        from tuner.core.strategies.full_grid import FullGrid
+
+        return FullGrid(goal_of(study), study.seed, study.n_blocks, study.windows_per_launch)
+    raise ConfigError(
+        f"the study asks for the strategy {study.strategy}, which this tuner does not have",
+        hint="Go on with the tuner that began it.",
+    )

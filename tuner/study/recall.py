@@ -1,0 +1,57 @@
+"""What is known of a study, without measuring: its strategy, shown all that the store holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.core.layout import Layout
+from tuner.core.strategy import Proposal, Strategy
+from tuner.ports import Store
+from tuner.study.course import Course
+from tuner.study.history import History
+from tuner.study.timetable import Timetable
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a study is still expected to take."""
+
+    n_windows: int
+    lasts_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A strategy that knows all windows of a store, and what there is to know beside it."""
+
+    strategy: Strategy
+    failed: tuple[Layout, ...]  #: cannot be run
+    otherwise: tuple[int, ...]  #: blocks that this strategy would have asked for otherwise
+    n_windows: int  #: that count
+    spent_s: float  #: in launches, over all sessions
+    rest: Rest | None  #: None: the strategy cannot tell
+
+
+def recalled(store: Store, strategy: Strategy) -> Recalled:
+    """Show *strategy*, which has seen nothing yet, every window of *store*, block by block.
+
+    A block that is not finished is shown as far as it got; the strategy is not to be resumed after that.
+    """
+    study, launches, windows = store.study(), store.launches(), store.windows()
+    history = History(study, launches, windows)
+    course = Course(history, strategy, study.max_attempts)
+    missing: list[Proposal] = []
+    while history.holds_more and (block := course.next_block()) is not None:
+        missing = [cell.rest for cell in course.open_cells(block)]
+        course.end_block(block)
+    timetable = Timetable(study, launches, windows)
+    foreseen = course.expected_rest()
+    rest = None if foreseen is None else [*missing, *foreseen]
+    return Recalled(
+        strategy=strategy,
+        failed=tuple(course.failed),
+        otherwise=tuple(course.otherwise),
+        n_windows=history.n_windows,
+        spent_s=timetable.total_s,
+        rest=None if rest is None else Rest(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
+    )
