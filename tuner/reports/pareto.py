@@ -1,0 +1,146 @@
+"""What more load, memory or CPU buys, as people read it and as programs do."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.limit_text import render_amount
+from tuner.core.pareto import Cost, Front, Place, Trade
+from tuner.reports.formats import Table
+
+_WORD: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
+
+
+def front_heading(front: Front) -> str:
+    """What the table shows, in a sentence."""
+    word = _WORD[front.cost]
+    if front.reference is None:
+        return f"What more {word} buys: not known, as no ranked layout has figures of it."
+    level = f"{100 * front.confidence:g} %"
+    return (
+        f"What more {word} buys, measured against {front.reference}, the fastest"
+        f" ({level}, all pairs and both figures at once)."
+    )
+
+
+def front_table(front: Front) -> Table:
+    """One row a layout, the fastest first."""
+    word = _WORD[front.cost]
+    headers = ("layout", "on the front", f"items against {front.reference}", word, f"{word} against it")
+    rows = tuple(
+        (
+            str(place.layout),
+            _standing(place),
+            "-" if place.layout == front.reference else _share(place.throughput_ratio),
+            _amount(front.cost, place.cost),
+            "-" if place.layout == front.reference else _share(place.cost_ratio),
+        )
+        for place in front.places
+    )
+    return Table(headers, rows, frozenset({2, 3, 4}))
+
+
+def front_sentences(front: Front) -> list[str]:
+    """The findings, a sentence each."""
+    if front.reference is None or len(front.places) < 2:
+        return []
+    if not front.trades:
+        return [f"None of the others is shown to need less {_WORD[front.cost]} than {front.reference}."]
+    return [_sentence(front, trade) for trade in front.trades]
+
+
+def front_facts(front: Front) -> dict[str, Any]:
+    """A front for programs."""
+    return {
+        "cost": front.cost,
+        "reference": None if front.reference is None else str(front.reference),
+        "within_ratio": front.within,
+        "confidence": front.confidence,
+        "layouts": [
+            {
+                "layout": str(place.layout),
+                "on_front": place.is_on_front,
+                "dominated_by": None if place.dominated_by is None else str(place.dominated_by),
+                "cost": place.cost,
+                "throughput_ratio": dataclasses.asdict(place.throughput_ratio),
+                "cost_ratio": dataclasses.asdict(place.cost_ratio),
+            }
+            for place in front.places
+        ],
+        "findings": [
+            {"layout": str(trade.place.layout), "kind": trade.kind, "sentence": _sentence(front, trade)}
+            for trade in front.trades
+        ],
+    }
+
+
+def front_columns(front: Front) -> dict[str, dict[Layout, object]]:
+    """The front as columns of a data table: header -> layout -> value."""
+    standings = {True: "yes", False: "no", None: "open"}
+    columns: dict[str, dict[Layout, object]] = {
+        f"on_{front.cost}_front": {place.layout: standings[place.is_on_front] for place in front.places},
+        f"{front.cost}_cost": {place.layout: place.cost for place in front.places},
+    }
+    for what, ratios in (
+        ("throughput_ratio_to_fastest", {place.layout: place.throughput_ratio for place in front.places}),
+        ("cost_ratio_to_fastest", {place.layout: place.cost_ratio for place in front.places}),
+    ):
+        for end in ("", "_low", "_high"):
+            columns[f"{front.cost}_{what}{end}"] = {
+                layout: getattr(ratio, end[1:] or "mean") for layout, ratio in ratios.items()
+            }
+    return columns
+
+
+def _sentence(front: Front, trade: Trade) -> str:
+    word, reference, place = _WORD[front.cost], front.reference, trade.place
+    cheap = f"at {_percent(place.cost_ratio.mean)} of the {word} ({_range(place.cost_ratio)})"
+    items = place.throughput_ratio
+    if trade.kind == "matches":
+        return f"{place.layout} matches {reference} within {100 * front.within:g} % {cheap}."
+    if trade.kind == "open":
+        return (
+            f"{place.layout} cannot be told from {reference}, nor shown to match it"
+            f" ({_range(items)} of its items), {cheap}."
+        )
+    return (
+        f"{place.layout} gives {_percent(items.mean)} of the items of {reference} ({_range(items)}) {cheap}."
+    )
+
+
+def _standing(place: Place) -> str:
+    if place.is_on_front is False:
+        return f"no, beaten by {place.dominated_by}"
+    return "yes" if place.is_on_front else "cannot be told"
+
+
+def _amount(cost: Cost, value: float) -> str:
+    if cost == "memory":
+        return f"{value / 1e6:.0f} MB"  # as the ranking has it
+    return f"{value:.2f} cores" if cost == "cpu" else render_amount("load", value)
+
+
+def _share(ratio: Estimate) -> str:
+    if ratio.mean is None:
+        return "-"
+    known = ratio.low is not None and ratio.high is not None
+    return f"{_percent(ratio.mean)} ({_range(ratio)})" if known else _percent(ratio.mean)
+
+
+def _range(ratio: Estimate) -> str:
+    if ratio.low is None or ratio.high is None:
+        return "-"
+    return f"{_number(ratio.low)} to {_percent(ratio.high)}"
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{_number(ratio)} %"
+
+
+def _number(ratio: float) -> str:
+    """In percent; the decimal matters near 100."""
+    percent = 100 * ratio
+    return f"{percent:.1f}" if 90 <= percent < 110 else f"{percent:.3g}"

@@ -1,0 +1,129 @@
+"""A ranking as programs read it: JSON, and one row a layout."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.reports.formats import Table
+from tuner.reports.limits import limits_columns, limits_facts
+from tuner.reports.pareto import front_columns, front_facts
+from tuner.reports.ranking_words import notes, value_ranked_by
+
+SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+
+
+def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
+    """The ranking as JSON, its fields are in docs/json.md; ends in a newline."""
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "study": _study_facts(study, ranking),
+        "answer": None,
+        "layouts": [_row_facts(row) for row in ranking.rows],
+        "pareto": [front_facts(front) for front in ranking.fronts],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def data_table(study: StudyRecord, ranking: Ranking) -> Table:
+    """One row a layout and nothing else, in plain numbers."""
+    asked = _asked_columns(ranking)
+    headers = (
+        "service", "cores", "box_cores", "rank", "layout", "processes", "threads", "variant",
+        "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
+        "load1_mean", "load1_max", "active_mean", "active_from_load1", "cpu_ratio", "pss_bytes",
+        "n_windows", "n_void", "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high",
+        *asked, "note",
+    )  # fmt: skip
+    note = " ".join(notes(study, ranking))
+    rows = tuple(
+        (
+            study.service, str(study.cores), f"{study.box_cores:g}",
+            *(_data(value) for value in (
+                row.rank, str(row.layout), row.layout.processes, row.layout.threads, row.layout.variant,
+                row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
+                row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
+                row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
+                *dataclasses.astuple(row.ratio_to_current or Estimate(None, None, None)),
+                *(column.get(row.layout) for column in asked.values()),
+            )),
+            note,
+        )
+        for row in ranking.rows
+    )  # fmt: skip
+    words = ("service", "layout", "variant", "note", "may_win")
+    text = {place for place, name in enumerate(headers) if name in words or name.startswith("on_")}
+    return Table(headers, rows, frozenset(range(len(headers))) - text)
+
+
+def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
+    """What is a column only where somebody asked for it: header -> layout -> value."""
+    columns: dict[str, dict[Layout, object]] = {}
+    if ranking.objective != "throughput":
+        for end in ("", "_low", "_high"):
+            columns[f"items_per_cpu_s{end}"] = {
+                row.layout: getattr(value_ranked_by(row, ranking), end[1:] or "mean") for row in ranking.rows
+            }
+    if ranking.limits:
+        columns |= limits_columns(ranking)
+    for front in ranking.fronts:
+        columns |= front_columns(front)
+    return columns
+
+
+def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
+    facts = dataclasses.asdict(study)
+    facts["layouts"] = [str(layout) for layout in study.layouts]
+    facts["config"] = json.loads(study.config) if study.config else None
+    facts["provenance"] = dict(study.provenance)
+    facts["confidence"] = ranking.confidence
+    facts["current"] = None if ranking.current is None else str(ranking.current)
+    facts["notes"] = notes(study, ranking)
+    facts["objective"] = ranking.objective
+    facts["limits"] = {limit.name: limit.at_most for limit in ranking.limits}
+    facts["noise"] = _noise_facts(ranking)
+    return facts
+
+
+def _noise_facts(ranking: Ranking) -> dict[str, Any]:
+    sources = {field.name: getattr(ranking.noise, field.name) for field in dataclasses.fields(ranking.noise)}
+    return {
+        **{name: None if sd is None else sd.mean for name, sd in sources.items()},
+        "intervals": {
+            name: None if sd is None else {"low": sd.low, "high": sd.high} for name, sd in sources.items()
+        },
+    }
+
+
+def _row_facts(row: RankedLayout) -> dict[str, Any]:
+    return {
+        "layout": str(row.layout),
+        "processes": row.layout.processes,
+        "threads": row.layout.threads,
+        "variant": row.layout.variant,
+        "rank": row.rank,
+        "throughput_per_10min": dataclasses.asdict(row.throughput_per_10min),
+        "load1": {"mean": row.load1_mean, "max": row.load1_max},
+        "active": {"mean": row.n_active_mean, "from_load1": row.n_active_from_load1},
+        "cpu_ratio": row.cpu_ratio,
+        "pss_bytes": row.pss_bytes,
+        "n_windows": row.n_windows,
+        "n_void": row.n_void,
+        "ratio_to_current": None
+        if row.ratio_to_current is None
+        else dataclasses.asdict(row.ratio_to_current),
+        "items_per_cpu_s": None if row.items_per_cpu_s is None else dataclasses.asdict(row.items_per_cpu_s),
+        "limits": limits_facts(row),
+        "note": row.reason,
+    }
+
+
+def _data(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

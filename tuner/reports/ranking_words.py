@@ -1,0 +1,108 @@
+"""What a ranking says, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tuner.core.durations import render_duration
+from tuner.core.interval import Estimate
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.reports.limits import limits_told
+
+
+def headline(study: StudyRecord) -> str:
+    """What was measured, where and when, in one sentence."""
+    day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
+    host = study.provenance.get("host", "")
+    layouts, blocks = _counted(len(study.layouts), "layout"), _counted(study.n_blocks, "block")
+    return (
+        f"{study.service}{f' on {host}' if host else ''}, {day}: {layouts} for {_cores(study.cores)},"
+        f" {blocks} of {render_duration(study.window_s)} windows."
+    )
+
+
+def verdict(ranking: Ranking) -> str:
+    """What the ranking says about the best layout, in one sentence."""
+    best = [row for row in ranking.rows if row.rank == 1]
+    if not best and any(row.is_kept_out for row in ranking.rows):
+        return f"No layout is shown to keep {limits_told(ranking)}."
+    if not best:
+        return "Nothing could be ranked; why is told below."
+    level = level_of(ranking)
+    if ranking.limits:
+        return f"Of what keeps {limits_told(ranking)}: {_verdict_on(best, ranking, level)}"
+    return _verdict_on(best, ranking, level)
+
+
+def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
+    if sum(row.rank is not None for row in ranking.rows) == 1:
+        return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
+    if len(best) == 1:
+        worse = "slower" if ranking.objective == "throughput" else "worse"
+        return f"{best[0].layout} is best: all others are significantly {worse} ({level}, all pairs at once)."
+    others = ", ".join(str(row.layout) for row in best[1:])
+    return f"{best[0].layout} measured best; it cannot be told from {others} ({level}, all pairs at once)."
+
+
+def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What limits the ranking, a sentence each; every export carries them."""
+    found = []
+    if study.cores > study.box_cores:
+        found.append(
+            f"Layouts for {_cores(study.cores)} measured on {study.box_cores:g}:"
+            " what is best there need not be best on the larger box."
+        )
+    if study.provenance.get("quick") == "true":
+        found.append("A first look with short windows, not an answer to act on.")
+    asked = len(study.layouts) * study.n_blocks * study.windows_per_launch
+    measured = sum(row.n_windows for row in ranking.rows)
+    if measured < asked:
+        found.append(f"Measured: {measured} of the {_counted(asked, 'window')} asked for.")
+    found += ranking.notes
+    found += [
+        f"{row.layout} is not ranked: {row.reason}."
+        for row in ranking.rows
+        if row.rank is None and not row.is_kept_out  # the table of limits shows those
+    ]
+    return found
+
+
+def noise_found(ranking: Ranking) -> list[str]:
+    """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
+    known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
+    sources = (
+        ("window to window", ranking.noise.window),
+        ("launch to launch", ranking.noise.launch),
+        ("launch to launch, its window included", None if known_launch else ranking.noise.residual),
+        ("block to block", ranking.noise.drift),
+    )
+    known = [f"{name} {_spread(sd)}" for name, sd in sources if sd is not None]
+    return [f"Noise (standard deviation, {level_of(ranking)}): {', '.join(known)}."] if known else []
+
+
+def _spread(sd: Estimate) -> str:
+    """A standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
+    low, mean, high = ("-" if x is None else f"{100 * x:.1f}" for x in (sd.low, sd.mean, sd.high))
+    return f"{mean} % ({low} to {high})"
+
+
+def _cores(count: int) -> str:
+    return _counted(count, "core")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def level_of(ranking: Ranking) -> str:
+    """The confidence, as ``95 %``."""
+    return f"{100 * ranking.confidence:g} %"
+
+
+def value_ranked_by(row: RankedLayout, ranking: Ranking) -> Estimate:
+    """What the ranking is by."""
+    if ranking.objective == "throughput":
+        return row.throughput_per_10min
+    return row.items_per_cpu_s or Estimate(None)
