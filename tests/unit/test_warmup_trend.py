@@ -45,8 +45,8 @@ def test_a_line_without_noise_is_found_exactly() -> None:
 
 @pytest.mark.parametrize("n", [12, 30, 120])
 def test_white_noise_has_a_trend_as_often_as_said(n: int) -> None:
-    """Student's t exactly: 5 % of 400, give or take three standard errors."""
-    assert 0.02 <= share_found(n, 0.0) <= 0.085
+    """At most: 5 % of 400, and three standard errors; of two answers the less certain one counts."""
+    assert 0.005 <= share_found(n, 0.0) <= 0.085
 
 
 def test_noise_with_a_memory_of_two_values_has_one_hardly_more_often() -> None:

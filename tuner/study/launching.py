@@ -45,6 +45,8 @@ class Workbench:
                 facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
                 with self.between("window", facts):
                     window = running.take_window(index, attempt, self._sampled(cell))
+                    if head := running.unkept_warmup():  # the window had begun before steady state
+                        self.store.add_warmup(launch_id, head)
                     self.store.add_window(launch_id, window)
                 window_taken(window, launch_id)
                 if spoils_launch(window):
@@ -52,7 +54,9 @@ class Workbench:
                     raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
                 is_dry = any(reason.slug == "source-dry" for reason in window.void)
                 if is_dry and not cell.is_done:
-                    self._warm_up(running)  # the steady state is gone; the source may fill meanwhile
+                    self._warm_up(
+                        running, launch_id
+                    )  # the steady state is gone; the source may fill meanwhile
 
         return self._made(launch, cell.window_s, take_windows)
 
@@ -89,9 +93,10 @@ class Workbench:
                 watch = stack.enter_context(self.box.sampler.watching(live, self.box.feeder.pids()))
                 asked = replace(self.study, window_s=window_s)  # as this launch has it
                 layout = RunningLayout(launch.layout, asked, clock, live, counting, watch, self.box.feeder)
-                warmup = self._warm_up(layout)
+                warmup = self._warm_up(layout, launch_id)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 used(layout, launch_id)
+                launch = layout.judged(launch)
         except MeasurementError as error:
             launch = replace(launch, error=error.problem)
             self.progress.warning(
@@ -99,17 +104,19 @@ class Workbench:
             )
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
+        if launch.settled is False:
+            why = f" ({launch.unsettled})" if launch.unsettled else ""
+            text = f"{launch.layout} never settled{why}; its windows count all the same"
+            self.progress.warning("never-settled", text)
         return launch
 
-    def _warm_up(self, running: RunningLayout) -> Warmup:
+    def _warm_up(self, running: RunningLayout, launch_id: int) -> Warmup:
         layout = running.layout
         warmup = running.warm_up(
             lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s),
             self.stop.requested,
         )
-        if warmup.settled is False:
-            text = f"{layout} had not settled after {warmup.lasted_s:.0f} s; it is measured all the same"
-            self.progress.warning("never-settled", text)
+        self.store.add_warmup(launch_id, running.unkept_warmup())
         if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
             text = f"{layout} counted no item in {warmup.lasted_s:.0f} s of warm-up"
             self.progress.warning("nothing-counted", text)

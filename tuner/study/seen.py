@@ -29,13 +29,13 @@ class Seen:
     running_s: float | None = None  #: when the first warm-up began: the launch was up
     items_per_s: list[float] = field(default_factory=list)
     ends_s: list[float] = field(default_factory=list)  #: of these seconds
-    window_n: int | None = None  #: how many of them are before the first window that counts
+    window_starts: list[int] = field(default_factory=list)  #: at which of them a window that counts began
     unkept: list[Sample] = field(default_factory=list)  #: of warm-up, not yet handed to the store
 
     def warm_up_again(self, now_s: float) -> None:
         """Forget what was seen: a launch begins, or its steady state is gone."""
         self.running_s = now_s if self.running_s is None else self.running_s
-        self.items_per_s, self.ends_s, self.window_n = [], [], None
+        self.items_per_s, self.ends_s, self.window_starts = [], [], []
 
     def add(self, items_per_s: Sequence[float], ends_s: Sequence[float]) -> None:
         """Take note of seconds that have passed."""
@@ -44,8 +44,7 @@ class Seen:
 
     def add_window(self, items_per_s: Sequence[float], ends_s: Sequence[float]) -> None:
         """Take note of a window that counts."""
-        if self.window_n is None:
-            self.window_n = len(self.items_per_s)
+        self.window_starts.append(len(self.items_per_s))
         self.add(items_per_s, ends_s)
 
     def warming_n(self, window: Sequence[float]) -> int:
@@ -57,15 +56,15 @@ class Seen:
         if len(self.items_per_s) < FEWEST:
             seen = f"only {len(self.items_per_s)} s were seen of it"
             return Settling(False, f"short: {seen}", None, None, None)
-        verdict = judge(self.items_per_s)
+        verdict = judge(self.items_per_s, self.window_starts)
         steady_from_s = self._since_running_s(verdict.from_n)
         unsettled = str(verdict) if isinstance(verdict, NotSettled) else self._late(steady_from_s)
         return Settling(unsettled is None, unsettled, steady_from_s, *_per_h(verdict.trend))
 
     def _late(self, steady_from_s: float) -> str | None:
-        if self.window_n is None or not warming_n(self.items_per_s, self.window_n):
+        if not self.window_starts or not warming_n(self.items_per_s, self.window_starts[0]):
             return None
-        began_s = self._since_running_s(self.window_n)
+        began_s = self._since_running_s(self.window_starts[0])
         return f"late: steady state began after {steady_from_s:.0f} s, its first window after {began_s:.0f} s"
 
     def _since_running_s(self, n: int) -> float:

@@ -133,9 +133,15 @@ class RunningLayout:
         return samples
 
     def judged(self, launch: LaunchRecord) -> LaunchRecord:
-        """*launch* with the verdict on all that was seen of it; a warm-up of fixed length is not judged."""
-        if self.study.warmup_s is not None:
+        """*launch* with the verdict on all that was seen of it, once a window counts.
+
+        A warm-up of fixed length is not judged, nor one that was broken off.
+        """
+        if launch.settled is None:
             return launch
+        if not self.seen.window_starts:
+            why = None if launch.settled else "late: throughput was still changing at the cap of its warm-up"
+            return replace(launch, unsettled=why)
         settling = self.seen.settling()
         return replace(
             launch,

@@ -17,7 +17,8 @@ from statistics import median
 
 SHORTEST = 30  #: seconds that a level must hold; quicker changes average out within a window
 MOST_CELLS = 120  #: the search costs their square
-NOISE_BLOCK = 20  #: seconds over which the noise is averaged before it is compared
+FEWEST_IN_CELL = 10  #: seconds
+LONGEST_NOISE_BLOCK = 32  #: seconds over which the noise is averaged, two cells usually
 PRICE = 16.0  #: variances that a cut must save
 _NORMAL_MEDIAN_SQUARE = 0.4549  #: the median of a chi-squared with one degree of freedom
 
@@ -34,7 +35,7 @@ class Level:
 def find_levels(values: Sequence[float]) -> list[Level]:
     """The levels of *values*, one a second, in time order; one when they are too few to tell, or steady."""
     n = len(values)
-    cell = max(1, NOISE_BLOCK // 2, -(-n // MOST_CELLS))  # at most half of what a noise block averages
+    cell = max(FEWEST_IN_CELL, -(-n // MOST_CELLS))
     n_cells = n // cell
     shortest = max(1, -(-SHORTEST // cell))
     if n_cells < 2 * shortest:
@@ -48,7 +49,7 @@ def find_levels(values: Sequence[float]) -> list[Level]:
 
 def _variance(values: Sequence[float], cell: int) -> float:
     """Of a mean over *cell* values, levels left out; never quite 0."""
-    block = max(NOISE_BLOCK, cell)
+    block = max(cell, min(2 * cell, LONGEST_NOISE_BLOCK))
     means = [sum(values[i : i + block]) / block for i in range(0, len(values) - block + 1, block // 2)]
     differences = [(later - earlier) ** 2 / 2 for earlier, later in zip(means, means[2:], strict=False)]
     of_block = median(differences) / _NORMAL_MEDIAN_SQUARE

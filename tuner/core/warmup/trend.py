@@ -3,7 +3,8 @@
 The series is looked at through its slowest cosines (a discrete cosine transform). Noise that forgets within a
 fraction of the series puts the same variance into each of them, whatever its autocorrelation; a straight line
 puts 98.6 % of itself into the first. So the first measures the trend and the next ones the noise at that time
-scale: the ratio is Student's t, exactly for white noise, nearly for noise with a short memory.
+scale: the ratio is Student's t, exactly for white noise, nearly for noise with a short memory. Sixteen
+cosines measure quick noise well; five see also slow noise. The less certain of the two answers counts.
 
 Source: equal-weighted cosines for long-run variances: Müller (2004, 2014); Lazarus, Lewis, Stock & Watson
 (2018), who recommend them for regressions; Müller & Watson (2008) for looking at slow movements this way.
@@ -17,7 +18,7 @@ from math import cos, pi, sqrt
 
 from tuner.core.quantiles import student_t_quantile, student_t_tail
 
-N_COSINES = 16  #: measure the noise; more would see only quicker noise, fewer cost power
+N_COSINES = (16, 5)  #: measure the noise; the fewer, the slower the noise that they see, and the less sure
 FEWEST = 12  #: values; below that there is no telling trend from noise
 
 
@@ -43,17 +44,19 @@ def estimate_trend(values: Sequence[float]) -> Trend | None:
     mean = sum(values) / n if n else 0.0
     if n < FEWEST or mean == 0.0:
         return None
-    n_cosines = min(N_COSINES, n // 3)
     middle = (n - 1) / 2
     found, of_line = [], []
-    for j in range(1, n_cosines + 2):
+    for j in range(1, min(N_COSINES[0], n // 3) + 2):
         wave = _cosine(j, n)
         found.append(sum(w * value for w, value in zip(wave, values, strict=True)))
         of_line.append(sum(w * (i - middle) for i, w in enumerate(wave)))
     slope = found[0] / of_line[0]
     noise = [c - slope * line for c, line in zip(found[1:], of_line[1:], strict=True)]
-    standard_error = sqrt(sum(c * c for c in noise) / n_cosines) / abs(of_line[0])
-    return Trend(slope / mean, standard_error / abs(mean), n_cosines)
+    answers = []
+    for n_cosines in {min(each, len(noise)) for each in N_COSINES}:
+        standard_error = sqrt(sum(c * c for c in noise[:n_cosines]) / n_cosines) / abs(of_line[0])
+        answers.append(Trend(slope / mean, standard_error / abs(mean), n_cosines))
+    return max(answers, key=lambda trend: (trend.p_value, trend.df))
 
 
 def pooled_trend(trends: Sequence[Trend]) -> Trend | None:
@@ -73,15 +76,15 @@ def pooled_trend(trends: Sequence[Trend]) -> Trend | None:
 def detectable_slope(noise_ratio: float, n: int, *, alpha: float, power: float = 0.9) -> float:
     """The slope per value that is found with probability *power*, where values scatter by *noise_ratio*.
 
-    White noise; *alpha* is the two-sided chance of a trend found where there is none. By the normal
-    approximation of Student's t, a few per cent on the small side.
+    White noise; *alpha* is the two-sided chance of a trend found where there is none. By the quantiles of
+    Student's t, which is a few per cent on the large side.
 
     Raises:
         ValueError: fewer than 12 values.
     """
     if n < FEWEST:
         raise ValueError(f"need {FEWEST} values or more, got {n}")
-    df = min(N_COSINES, n // 3)
+    df = min(N_COSINES[-1], n // 3)
     middle = (n - 1) / 2
     of_line = sum(w * (i - middle) for i, w in enumerate(_cosine(1, n)))
     quantiles = student_t_quantile(1 - alpha / 2, df) + student_t_quantile(power, df)
