@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -24,6 +25,9 @@ from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.standings import block_numbers, launch_value, standings
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
+
+if TYPE_CHECKING:
+    from tuner.core.claim import Claim
 
 TEN_MINUTES_S = 600.0
 
@@ -49,6 +53,7 @@ class RankedLayout:
     reason: str | None = None  #: why there is no rank
     items_per_cpu_s: Estimate | None = None  #: of the service and its backends; None: not asked for
     verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none
+    behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
 
     @property
     def is_kept_out(self) -> bool:
@@ -73,6 +78,7 @@ class Ranking:
     objective: str = "throughput"
     limits: tuple[Limit, ...] = ()
     fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
+    claim: Claim | None = None  #: of an adaptive study; then ranks follow from it, see `tuner.core.claim`
 
 
 def rank(

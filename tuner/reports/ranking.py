@@ -8,11 +8,20 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
+from tuner.reports.answer import answer_sentence
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.pareto import front_heading, front_sentences, front_table
 from tuner.reports.ranking_data import data_table, render_ranking_json
-from tuner.reports.ranking_words import headline, level_of, noise_found, notes, value_ranked_by, verdict
+from tuner.reports.ranking_words import (
+    behind_told,
+    headline,
+    level_of,
+    noise_found,
+    notes,
+    value_ranked_by,
+    verdict,
+)
 
 _LARGE = 1e9  #: from here on in powers of ten: a limit as far out says no more than that nothing is known
 _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
@@ -25,6 +34,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     if fmt in _DATA_FORMATS:
         return render_table(data_table(study, ranking), fmt)
     parts = [
+        *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
         render_paragraph(headline(study), fmt),
         render_table(_reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
@@ -40,14 +50,16 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
 
 
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
-    return [verdict(ranking), *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
+    told = [verdict(ranking)] if ranking.claim is None else behind_told(ranking)
+    return [*told, *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
 
 
 def _reading_table(ranking: Ranking) -> Table:
     per_cpu = ranking.objective != "throughput"
+    sixth = "behind by" if ranking.claim is not None else "items/10 min" if per_cpu else "active"
     headers = [
         "rank", "layout", "items/CPU s" if per_cpu else "items/10 min", f"{level_of(ranking)} interval",
-        "load (max)", "items/10 min" if per_cpu else "active", "CPU", "memory", "windows", "void",
+        "load (max)", sixth, "CPU", "memory", "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
@@ -60,7 +72,7 @@ def _reading_table(ranking: Ranking) -> Table:
             _items(value_ranked_by(row, ranking).mean),
             _interval(value_ranked_by(row, ranking), _items),
             _load(row),
-            _items(row.throughput_per_10min.mean) if per_cpu else _text(row.n_active_mean, ".2f"),
+            _sixth(row, ranking),
             _percent(row.cpu_ratio),
             _text(None if row.pss_bytes is None else row.pss_bytes / 1e6, ".0f", " MB"),
             str(row.n_windows),
@@ -71,6 +83,15 @@ def _reading_table(ranking: Ranking) -> Table:
         rows.append(tuple(cells))
     numeric = frozenset(range(len(headers))) - {1}
     return Table(tuple(headers), tuple(rows), numeric)
+
+
+def _sixth(row: RankedLayout, ranking: Ranking) -> str:
+    """The one column that depends on what the ranking is about, as the table should fit a terminal."""
+    if ranking.claim is not None:
+        return "-" if row.behind_ratio is None else f"{100 * row.behind_ratio:.1f} %"
+    if ranking.objective != "throughput":
+        return _items(row.throughput_per_10min.mean)
+    return _text(row.n_active_mean, ".2f")
 
 
 def _load(row: RankedLayout) -> str:

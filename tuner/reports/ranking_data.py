@@ -10,6 +10,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
+from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.formats import Table
 from tuner.reports.limits import limits_columns, limits_facts
 from tuner.reports.pareto import front_columns, front_facts
@@ -23,7 +24,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
     content = {
         "schema_version": SCHEMA_VERSION,
         "study": _study_facts(study, ranking),
-        "answer": None,
+        "answer": None if ranking.claim is None else answer_facts(ranking.claim),
         "layouts": [_row_facts(row) for row in ranking.rows],
         "pareto": [front_facts(front) for front in ranking.fronts],
     }
@@ -40,7 +41,8 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         "n_windows", "n_void", "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high",
         *asked, "note",
     )  # fmt: skip
-    note = " ".join(notes(study, ranking))
+    claimed = [] if ranking.claim is None else [answer_sentence(ranking.claim)]
+    note = " ".join([*claimed, *notes(study, ranking)])
     rows = tuple(
         (
             study.service, str(study.cores), f"{study.box_cores:g}",
@@ -64,6 +66,8 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
 def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
     """What is a column only where somebody asked for it: header -> layout -> value."""
     columns: dict[str, dict[Layout, object]] = {}
+    if ranking.claim is not None:
+        columns["behind_ratio"] = {row.layout: row.behind_ratio for row in ranking.rows}
     if ranking.objective != "throughput":
         for end in ("", "_low", "_high"):
             columns[f"items_per_cpu_s{end}"] = {
@@ -119,6 +123,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         else dataclasses.asdict(row.ratio_to_current),
         "items_per_cpu_s": None if row.items_per_cpu_s is None else dataclasses.asdict(row.items_per_cpu_s),
         "limits": limits_facts(row),
+        "behind_ratio": row.behind_ratio,
         "note": row.reason,
     }
 

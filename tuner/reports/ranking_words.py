@@ -9,6 +9,7 @@ from tuner.core.durations import render_duration
 from tuner.core.interval import Estimate
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
+from tuner.reports.answer import answer_notes
 from tuner.reports.limits import limits_told
 
 
@@ -16,11 +17,13 @@ def headline(study: StudyRecord) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     host = study.provenance.get("host", "")
-    layouts, blocks = _counted(len(study.layouts), "layout"), _counted(study.n_blocks, "block")
-    return (
-        f"{study.service}{f' on {host}' if host else ''}, {day}: {layouts} for {_cores(study.cores)},"
-        f" {blocks} of {render_duration(study.window_s)} windows."
-    )
+    shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
+    how = f"{_counted(study.n_blocks, 'block')} of {longest} windows"
+    if study.strategy == "race":
+        how = f"a race in windows of {longest if shortest == longest else f'{shortest} to {longest}'}"
+    layouts = _counted(len(study.layouts), "layout")
+    where = f"{study.service}{f' on {host}' if host else ''}, {day}"
+    return f"{where}: {layouts} for {_cores(study.cores)}, {how}."
 
 
 def verdict(ranking: Ranking) -> str:
@@ -58,8 +61,10 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         found.append("A first look with short windows, not an answer to act on.")
     asked = len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)
-    if measured < asked:
+    if measured < asked and ranking.claim is None:
         found.append(f"Measured: {measured} of the {_counted(asked, 'window')} asked for.")
+    if ranking.claim is not None:
+        found += answer_notes(ranking.claim)
     found += ranking.notes
     found += [
         f"{row.layout} is not ranked: {row.reason}."
@@ -67,6 +72,14 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         if row.rank is None and not row.is_kept_out  # the table of limits shows those
     ]
     return found
+
+
+def behind_told(ranking: Ranking) -> list[str]:
+    """What the column of a claim's ranking says; none where it says nothing."""
+    if ranking.claim is None or all(row.behind_ratio is None for row in ranking.rows):
+        return []
+    first = ranking.claim.answer.layout
+    return [f"Behind by: so much slower than {first}, at least ({level_of(ranking)} intervals)."]
 
 
 def noise_found(ranking: Ranking) -> list[str]:

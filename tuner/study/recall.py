@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tuner.core.claim import Claim, Rest
 from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
 from tuner.core.strategy import Proposal, Strategy
 from tuner.ports import Store
 from tuner.study.course import Course
@@ -13,23 +15,33 @@ from tuner.study.timetable import Timetable
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """What a study is still expected to take."""
-
-    n_windows: int
-    lasts_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Recalled:
     """A strategy that knows all windows of a store, and what there is to know beside it."""
 
+    study: StudyRecord
     strategy: Strategy
     failed: tuple[Layout, ...]  #: cannot be run
     otherwise: tuple[int, ...]  #: blocks that this strategy would have asked for otherwise
     n_windows: int  #: that count
     spent_s: float  #: in launches, over all sessions
     rest: Rest | None  #: None: the strategy cannot tell
+
+    def claim(self) -> Claim:
+        """What the strategy claims of the study, with what it took."""
+        study = self.study
+        seen = self.strategy.estimates()
+        return Claim(
+            answer=self.strategy.answer(),
+            asked=study.layouts,
+            failed=self.failed,
+            unseen=tuple(x for x in study.layouts if x not in seen and x not in self.failed),
+            within=study.within_ratio,
+            confidence=study.confidence,
+            n_windows=self.n_windows,
+            spent_s=self.spent_s,
+            rest=self.rest,
+            n_otherwise=len(self.otherwise),
+        )
 
 
 def recalled(store: Store, strategy: Strategy) -> Recalled:
@@ -48,6 +60,7 @@ def recalled(store: Store, strategy: Strategy) -> Recalled:
     foreseen = course.expected_rest()
     rest = None if foreseen is None else [*missing, *foreseen]
     return Recalled(
+        study=study,
         strategy=strategy,
         failed=tuple(course.failed),
         otherwise=tuple(course.otherwise),

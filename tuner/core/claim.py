@@ -1,0 +1,140 @@
+"""What an adaptive study claims of its layouts, and the ranking that follows from that.
+
+Its ranks are not those of `tuner.core.ranking`: those compare launches of the same block, and a race seldom
+makes two. Who shares the first rank is the strategy's claim; its intervals tell the others apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking
+from tuner.core.strategy import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a study is still expected to take."""
+
+    n_windows: int
+    lasts_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer, how far it holds, and what it took to know it."""
+
+    answer: Answer
+    asked: tuple[Layout, ...]  #: the layouts of the study
+    failed: tuple[Layout, ...]  #: of these, those that cannot be run; nothing is claimed of them
+    unseen: tuple[Layout, ...]  #: of these, those without a window so far
+    within: float
+    confidence: float
+    n_windows: int  #: that count
+    spent_s: float  #: in launches, over all sessions
+    rest: Rest | None = None  #: None: nobody can tell
+    n_otherwise: int = 0  #: blocks that this version of the strategy would not have asked for
+
+    @property
+    def n_layouts(self) -> int:
+        """Among how many layouts the answer is one of the best."""
+        return len(self.asked) - len(self.failed)
+
+    @property
+    def not_ruled_out(self) -> tuple[Layout, ...]:
+        """Which may still be the best beside the leader, likeliest first; none once there is an answer."""
+        return () if self.answer.reached else (*self.answer.ties, *self.unseen)
+
+
+def by_claim(ranking: Ranking, claim: Claim, estimates: Mapping[Layout, Estimate]) -> Ranking:
+    """*ranking* with the ranks, values and ratios of an adaptive study.
+
+    The answer and what cannot be told from it share rank 1. Any other layout's rank is 1 + the number of
+    layouts that are better: the answer, and all whose interval lies above its own. Two such intervals that do
+    not overlap differ with at least the confidence of one, whatever binds them together; over all pairs at
+    once nothing is claimed, but of the answer.
+
+    Args:
+        ranking: whose facts (load, memory, windows, reasons) are kept.
+        claim: of the same study.
+        estimates: of each measured layout, as the strategy gives them.
+    """
+    known = {layout: _finite(estimate) for layout, estimate in estimates.items()}
+    rows = [_row(row, ranking, claim, known) for row in ranking.rows]
+    rows.sort(key=lambda row: _order(row, known, claim))
+    return replace(ranking, rows=tuple(rows), confidence=claim.confidence, notes=(), claim=claim)
+
+
+def _row(row: RankedLayout, ranking: Ranking, claim: Claim, known: Mapping[Layout, Estimate]) -> RankedLayout:
+    own = known.get(row.layout)
+    if row.reason is not None or own is None:
+        return replace(row, rank=None, ratio_to_current=None)
+    current = None if ranking.current is None else known.get(ranking.current)
+    first = None if claim.answer.layout is None else known.get(claim.answer.layout)
+    row = replace(
+        row,
+        rank=1 + _n_better(row.layout, known, claim.answer),
+        ratio_to_current=None if current is None else _ratio(row, ranking, own, current),
+        behind_ratio=None if first is None or row.layout in _top(claim) else _behind(own, first),
+    )
+    if ranking.objective != "throughput":
+        return replace(row, items_per_cpu_s=own)
+    per_10min = (None if value is None else TEN_MINUTES_S * value for value in (own.mean, own.low, own.high))
+    return replace(row, throughput_per_10min=Estimate(*per_10min))
+
+
+def _top(claim: Claim) -> tuple[Layout | None, ...]:
+    return claim.answer.layout, *claim.answer.ties
+
+
+def _n_better(layout: Layout, known: Mapping[Layout, Estimate], answer: Answer) -> int:
+    if layout == answer.layout or layout in answer.ties:
+        return 0
+    high = known[layout].high
+    return sum(
+        other == answer.layout or (high is not None and estimate.low is not None and estimate.low > high)
+        for other, estimate in known.items()
+        if other != layout
+    )
+
+
+def _finite(estimate: Estimate) -> Estimate:
+    """An interval that says nothing (from 0, without an end) is none."""
+    low, high = estimate.low, estimate.high
+    return Estimate(
+        estimate.mean,
+        low if low is not None and isfinite(low) and low > 0 else None,
+        high if high is not None and isfinite(high) else None,
+    )
+
+
+def _behind(own: Estimate, first: Estimate) -> float | None:
+    """By which share a layout is slower than the answer, at least; None: its interval does not say."""
+    if own.high is None or first.low is None or own.high >= first.low:
+        return None
+    return 1 - own.high / first.low
+
+
+def _ratio(row: RankedLayout, ranking: Ranking, own: Estimate, current: Estimate) -> Estimate | None:
+    """From both intervals: at least as wide as it need be, however their errors go together."""
+    if row.layout == ranking.current:
+        return Estimate(1.0, 1.0, 1.0)
+    if own.mean is None or not current.mean:
+        return None
+    if own.low is None or own.high is None or not current.low or current.high is None:
+        return Estimate(own.mean / current.mean)
+    return Estimate(own.mean / current.mean, own.low / current.high, own.high / current.low)
+
+
+def _order(
+    row: RankedLayout, known: Mapping[Layout, Estimate], claim: Claim
+) -> tuple[bool, int, int, float, Layout]:
+    """By rank; the answer first, its ties in the strategy's order, the others by their means."""
+    top = _top(claim)
+    place = top.index(row.layout) if row.layout in top else len(top)
+    mean = known[row.layout].mean if row.layout in known else None
+    return (row.rank is None, row.rank or 0, place, -(mean or 0.0), row.layout)

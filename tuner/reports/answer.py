@@ -1,0 +1,97 @@
+"""The answer of an adaptive study, in a sentence for people and in fields for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.core.claim import Claim
+from tuner.core.durations import render_rest
+from tuner.core.layout import Layout
+
+_MOST_NAMED = 10  #: layouts in a sentence; the table shows them all
+
+
+def answer_sentence(claim: Claim) -> str:
+    """What is claimed, with which guarantee, and what it took."""
+    answer = claim.answer
+    cost = f"{_counted(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
+    parts = []
+    if answer.layout is None:
+        parts.append(f"No answer yet: nothing could be measured; {cost}")
+    elif answer.reached:
+        parts.append(
+            f"{answer.layout} is within {percent(claim.within)} of the best of"
+            f" {_counted(claim.n_layouts, 'layout')}, {percent(claim.confidence)}, {answer.kind}, {cost}"
+        )
+        if answer.ties:
+            parts.append(f"cannot be told from {_named(answer.ties)}")
+    else:
+        parts.append(f"No answer yet: {answer.layout} leads")
+        if claim.not_ruled_out:
+            parts.append(f"not yet ruled out: {_named(claim.not_ruled_out)}")
+        parts.append(cost)
+    if claim.failed:
+        parts.append(f"{_named(claim.failed)} could not be measured")
+    return f"{'; '.join(parts)}."
+
+
+def answer_notes(claim: Claim) -> list[str]:
+    """What else there is to know of the answer, a sentence each."""
+    answer = claim.answer
+    found = []
+    if not answer.reached and answer.layout is not None:
+        if answer.doubt is not None and answer.doubt < 1:
+            found.append(
+                f"To take {answer.layout} now would be wrong with a probability of {percent(answer.doubt)}"
+                " at most."
+            )
+        if claim.rest is None:
+            found.append("How much more it takes to know is not known yet.")
+        else:
+            windows = _counted(claim.rest.n_windows, "more window")
+            found.append(f"About {windows}, {render_rest(claim.rest.lasts_s)}, can be expected to decide it.")
+    if claim.n_otherwise:
+        found.append(
+            f"{_counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
+            " the claim is the one of this version."
+        )
+    return found
+
+
+def answer_facts(claim: Claim) -> dict[str, Any]:
+    """The same for programs; docs/json.md has the fields."""
+    answer, rest = claim.answer, claim.rest
+    return {
+        "claim": answer_sentence(claim),
+        "layout": None if answer.layout is None else str(answer.layout),
+        "reached": answer.reached,
+        "kind": answer.kind,
+        "within": claim.within,
+        "confidence": claim.confidence,
+        "ties": [str(layout) for layout in answer.ties],
+        "not_ruled_out": [str(layout) for layout in claim.not_ruled_out],
+        "not_measured": [str(layout) for layout in claim.failed],
+        "n_layouts": claim.n_layouts,
+        "windows": claim.n_windows,
+        "hours": claim.spent_s / 3600,
+        "doubt": answer.doubt,
+        "rest": None if rest is None else {"windows": rest.n_windows, "hours": rest.lasts_s / 3600},
+    }
+
+
+def percent(ratio: float) -> str:
+    """A share as people read it: ``2 %``; small ones keep two digits."""
+    shown = 100 * ratio
+    return f"{shown:.3g} %" if shown >= 1 else f"{shown:.2g} %"
+
+
+def _named(layouts: Sequence[Layout]) -> str:
+    names = [str(layout) for layout in layouts]
+    if len(names) <= _MOST_NAMED + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
