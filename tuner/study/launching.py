@@ -54,9 +54,8 @@ class Workbench:
                     raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
                 is_dry = any(reason.slug == "source-dry" for reason in window.void)
                 if is_dry and not cell.is_done:
-                    self._warm_up(
-                        running, launch_id
-                    )  # the steady state is gone; the source may fill meanwhile
+                    # steady state is gone, and the source may fill meanwhile
+                    self._warm_up(running, launch_id)
 
         return self._made(launch, cell.window_s, take_windows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tuner.core.warmup import FEWEST, NotSettled, Trend, judge, warming_n
+from tuner.core.warmup import FEWEST, NotSettled, Trend, judge, spoils, warming_n
 from tuner.core.window import Sample
 
 HOUR_S = 3600.0
@@ -58,14 +58,18 @@ class Seen:
             return Settling(False, f"short: {seen}", None, None, None)
         verdict = judge(self.items_per_s, self.window_starts)
         steady_from_s = self._since_running_s(verdict.from_n)
-        unsettled = str(verdict) if isinstance(verdict, NotSettled) else self._late(steady_from_s)
+        unsettled = str(verdict) if isinstance(verdict, NotSettled) else self._late(verdict.from_n)
         return Settling(unsettled is None, unsettled, steady_from_s, *_per_h(verdict.trend))
 
-    def _late(self, steady_from_s: float) -> str | None:
-        if not self.window_starts or not warming_n(self.items_per_s, self.window_starts[0]):
+    def _late(self, steady_n: int) -> str | None:
+        """What to say when the first window was taken before the steady state, and that matters to it."""
+        if not self.window_starts:
             return None
-        began_s = self._since_running_s(self.window_starts[0])
-        return f"late: steady state began after {steady_from_s:.0f} s, its first window after {began_s:.0f} s"
+        began_n, *later = self.window_starts
+        if not spoils(self.items_per_s[began_n : later[0] if later else None], steady_n - began_n):
+            return None
+        steady_s, began_s = self._since_running_s(steady_n), self._since_running_s(began_n)
+        return f"late: steady state began after {steady_s:.0f} s, its first window after {began_s:.0f} s"
 
     def _since_running_s(self, n: int) -> float:
         assert self.running_s is not None

@@ -1,11 +1,13 @@
 """Warm-up and steady state of one launch: when a window may begin, where steady state did, or why never.
 
 mser.py is the rule; transient.py follows what it leaves; trend.py and levels.py find what is no warm-up;
-online.py decides while a launch runs, verdict.py when it is over. What is claimed: docs/warmup.md.
+online.py decides while a launch runs, head.py once a window is over, verdict.py once the launch is. What is
+claimed: docs/warmup.md.
 """
 
+from tuner.core.warmup.head import spoils, warming_n
 from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
-from tuner.core.warmup.online import has_settled, warming_n
+from tuner.core.warmup.online import has_settled
 from tuner.core.warmup.transient import remaining_ratio, transient_end
 from tuner.core.warmup.trend import Trend, detectable_slope, estimate_trend, pooled_trend
 from tuner.core.warmup.verdict import FEWEST, NotSettled, Steady, judge
@@ -23,6 +25,7 @@ __all__ = [
     "judge",
     "pooled_trend",
     "remaining_ratio",
+    "spoils",
     "transient_end",
     "truncation_point",
     "warming_n",

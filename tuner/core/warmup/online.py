@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean, variance
 
 from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
-from tuner.core.warmup.transient import remaining_ratio, transient_end
+from tuner.core.warmup.transient import remaining_ratio
 from tuner.core.warmup.verdict import first_item
 
 BIAS_RATIO = 0.005  #: of a window, that the transient may still cause
@@ -17,7 +17,6 @@ MIN_ITEMS = 8  #: after MSER's point; slow items make it longer
 MIN_BUSY_S = 4  #: seconds of it in which an item finished: one burst shows no rate
 TOLERANCE_ACTIVE = 0.5  #: tasks; a count of few tasks is coarse
 TOLERANCE_RATIO = 0.05  #: of the active count
-FEWEST_REST = 10  #: seconds that a window must keep to be compared with what it was
 STANDARD_ERRORS = 1.5  #: a difference within these is noise
 
 
@@ -67,31 +66,3 @@ def _is_level(active: Sequence[float]) -> bool:
     noise = STANDARD_ERRORS * sqrt((variance(earlier) + variance(later)) / middle)
     allowed = max(TOLERANCE_ACTIVE, TOLERANCE_RATIO * fmean(active), noise)
     return abs(fmean(later) - fmean(earlier)) <= allowed
-
-
-def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
-    """How many seconds at the head of a window that is over are warm-up after all; 0: none that matter.
-
-    They matter when the mean without them differs by more than 0.5 %.
-
-    Args:
-        items_per_s: one value a second since the launch was up, to the end of the window.
-        began_n: how many of them are before the window.
-
-    Raises:
-        ValueError: nothing is in the window.
-    """
-    window = items_per_s[began_n:]
-    if not window:
-        raise ValueError(f"{len(items_per_s)} seconds, {began_n} of them before the window")
-    first = first_item(items_per_s)
-    batches = batch_means(items_per_s[first:])
-    if len(batches) < FEWEST_BATCHES:
-        return 0
-    warming = first + transient_end(batches) * BATCH - began_n
-    if warming <= 0:
-        return 0
-    rest = window[warming:]
-    if len(rest) >= FEWEST_REST and abs(fmean(rest) - fmean(window)) <= BIAS_RATIO * fmean(rest):
-        return 0
-    return min(warming, len(window))
