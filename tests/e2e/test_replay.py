@@ -13,6 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tuner.bootstrap import new_store
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.window import Reading, Sample, Usage, Window
+
 pytestmark = pytest.mark.integration
 
 SUITES = Path(__file__).resolve().parents[3] / "shared" / "data" / "suites"
@@ -78,7 +83,7 @@ def test_more_surfaces_than_there_are_is_all_of_them_and_said(tuner) -> None:
     done = tuner("replay", "s.json", "--strategy", "in-order", "--surfaces", "200", "--json")
 
     assert json.loads(done.stdout)["n"] == 3
-    assert done.stderr == "s has 3 surfaces only: all of them are replayed.\n"
+    assert done.stderr == "s has 3 surfaces only; --repeats replays each more often.\n"
 
 
 def test_margin_and_confidence_can_be_others_than_the_suite_s(tuner) -> None:
@@ -88,40 +93,6 @@ def test_margin_and_confidence_can_be_others_than_the_suite_s(tuner) -> None:
     wide = json.loads(tuner(*asked, "--within", "5%", "--confidence", "0.9").stdout)
 
     assert narrow["right_ratio"] < wide["right_ratio"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nonsense"], "no suite is called nonsense, and no file either"),
-        (["identical+nonsense"], "no suite is called identical+nonsense"),
-        (["none.json"], "cannot read the suite none.json: No such file or directory"),
-        (["."], "cannot read the suite .: Is a directory"),
-        (["s.json", "--strategy", "rcae"], "--strategy rcae: there is none, did you mean race?"),
-        (["s.json", "--kind", "sure"], "--kind sure: should be strict or calibrated"),
-        (["s.json", "--surfaces", "0"], "--surfaces: should be greater than or equal to 1"),
-        (["s.json", "--repeats", "x"], "--repeats: should be a valid integer"),
-        (["s.json", "--processes", "0"], "--processes: should be greater than or equal to 1"),
-        (["s.json", "--within", "2"], "--within 2: should be between 0% and 100%"),
-        (["s.json", "--within", "nan"], "--within nan: should be between 0% and 100%"),
-        (["s.json", "--confidence", "x"], "--confidence: 'x' is no share"),
-        (["s.json", "--confidence", "10%"], "--confidence 10%: should be between 50% and 100%"),
-        (
-            ["s.json", "--windows", "5"],
-            "--windows is for strategies that do not end by themselves; race does",
-        ),
-        ([], "missing argument"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_what_is_typed_wrong_is_told_in_one_line(tuner, arguments: list[str], said: str) -> None:
-    suite(tuner.folder)
-    done = tuner("replay", *arguments)
-
-    assert said in done.stderr.splitlines()[0]
-    assert done.stderr.startswith("Error: ")
-    assert done.returncode == 2
-    assert done.stdout == ""
 
 
 def test_a_broken_suite_is_told_with_line_and_column(tuner) -> None:
@@ -182,6 +153,49 @@ def test_nothing_is_left_running_however_it_ends(tmp_path: Path, how: signal.Sig
     if how == signal.SIGINT:
         assert err == "Error: interrupted\n"
         assert process.returncode == 130
+
+
+def study_file(folder: Path, n_blocks: int) -> Path:
+    """A study of two layouts, 20 % apart, as `tuner grid --strategy all` would have written it."""
+    layouts = (Layout(1, 4), Layout(4, 1))
+    asked = StudyRecord("svc", "all", layouts, 4, 4.0, 60.0, None, n_blocks, 1, 1, None, 0.0, "{}")
+    file = folder / "svc.tuner.db"
+    with new_store(file, asked) as store:
+        for number in range(2 * n_blocks):
+            block, position = divmod(number, 2)
+            began_s, layout = 100.0 * number, layouts[position]
+            launch = LaunchRecord(
+                block, position, 1, layout, "box", began_s, 1.0, 9.0, True, None, began_s + 80
+            )
+            n_done = (1000, 1200)[position] + 7 * block + 3 * position * block
+            samples = tuple(Sample(at_s, 0, 0, 1.0, 1.0, 1.0, 4) for at_s in (0.0, 60.0))
+            usage = tuple(
+                Usage(at_s, began_s + 10 + at_s, 0, 0, 0, 0, 0, 0, 1, 1, 4, None, None, None)
+                for at_s in (0.0, 60.0)
+            )
+            readings = Reading(0.0, 0, 0), Reading(60.0, n_done, 0)
+            window = Window(layout, 0, 1, began_s + 10, 60.0, n_done, 0, samples, usage, readings)
+            store.add_window(store.add_launch(launch), window)
+    return file
+
+
+def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(tuner) -> None:
+    file = study_file(tuner.folder, 4)
+    before = file.read_bytes()
+    asked = ("replay", file, "--strategy", "successive-halving", "--repeats", "50")
+    figures = json.loads(tuner(*asked, "--json").stdout)
+
+    assert (figures["suite"], figures["n"], figures["right_ratio"]) == ("svc", 50, 1.0)
+    assert "its own estimates are the truth" in tuner(*asked).stdout
+    assert file.read_bytes() == before
+    assert [path.name for path in tuner.folder.iterdir()] == [file.name]
+
+
+def test_a_study_too_small_to_replay_is_told(tuner) -> None:
+    done = tuner("replay", study_file(tuner.folder, 1))
+
+    assert done.stderr.startswith("Error: svc has one launch of each layout")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.skipif(not SUITES.is_dir(), reason="the shared suites are not beside this tree")

@@ -13,6 +13,7 @@ import typer
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from tuner.core.recorded import RecordedStudy
     from tuner.core.replay import ReplayJob, ReplaySummary, Run
     from tuner.core.suite import Suite
 
@@ -21,7 +22,8 @@ _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 
 def replay(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="A suite's JSON file, or the name of one of tuner's own.")
+        str,
+        typer.Argument(metavar="SUITE", help="A suite's JSON file or name, or a study that was measured."),
     ],
     strategy: Annotated[
         str, typer.Option(metavar="NAME", help="race, or one to compare it with: docs/replay.md has all.")
@@ -52,8 +54,9 @@ def replay(
 ) -> int:
     """Replay a strategy on a search suite: how often it is right, and what that costs.
 
-    Nothing is run: windows are drawn around true throughputs with a suite's noise. The strategy sees the
-    windows only. No answer within 2000 windows counts as wrong, and costs these.
+    Nothing is run: windows are drawn around true throughputs with a suite's noise, or with that of a study
+    that was measured. The strategy sees the windows only. No answer within 2000 windows counts as wrong, and
+    costs these.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """
@@ -71,9 +74,10 @@ def replay(
         if confidence is None
         else _share("--confidence", confidence, low=0.5),
     )
-    n_surfaces = len(chosen.surfaces)
+    n_surfaces = chosen.n_surfaces
     if surfaces is not None and surfaces > n_surfaces:
-        typer.echo(f"{chosen.name} has {n_surfaces} surfaces only: all of them are replayed.", err=True)
+        have = f"{n_surfaces} surface{'' if n_surfaces == 1 else 's'}"
+        typer.echo(f"{chosen.name} has {have} only; --repeats replays each more often.", err=True)
     job = dataclasses.replace(job, suite=chosen)
     n_surfaces = min(surfaces or n_surfaces, n_surfaces)
     result: ReplaySummary = summary(job, _runs(job, n_surfaces, repeats, processes))
@@ -111,7 +115,7 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
     )
 
 
-def _suite(text: str) -> Suite:
+def _suite(text: str) -> Suite | RecordedStudy:
     from tuner.config.suite import read_suite
     from tuner.core.own_suites import OWN_SUITES, own_suite
 
@@ -122,16 +126,27 @@ def _suite(text: str) -> Suite:
         except KeyError:
             raise ConfigError(
                 f"no suite is called {text}, and no file either",
-                hint=f"A suite's JSON file, or one of {', '.join(OWN_SUITES)}.",
+                hint=f"A suite's JSON file, a study's, or one of {', '.join(OWN_SUITES)}.",
             ) from None
-    return read_suite(path)
+    return _recorded(path) if path.suffix == ".db" else read_suite(path)
+
+
+def _recorded(file: Path) -> RecordedStudy:
+    from tuner import bootstrap
+    from tuner.core.recorded import recorded_study
+
+    with bootstrap.open_store(file, read_only=True) as store:
+        launches = dict(store.launches())
+        return recorded_study(file.name.split(".")[0], store.study(), launches, store.windows())
 
 
 def _share(option: str, text: str, *, low: float) -> float:
     """``2%`` or ``0.02``, between *low* and 1."""
     number = text.strip()
     try:
-        value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        value = float(number.removesuffix("%"))
+        if number.endswith("%"):
+            value = float(f"{value / 100:.12g}")  # 5% is 0.05, whatever the division rounds to
     except ValueError:
         raise ConfigError(f"{option}: {text!r} is no share", hint="Write 2%, or 0.02.") from None
     if not low < value < 1:

@@ -9,9 +9,10 @@ from random import Random
 from typing import Protocol
 
 from tuner.core.layout import Layout
+from tuner.core.recorded import RecordedStudy
 from tuner.core.strategies import make_strategy, promises
 from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal, Strategy
-from tuner.core.suite import SimulatedBox, Suite
+from tuner.core.suite import Suite
 from tuner.core.wilson import wilson_interval
 
 CAP_WINDOWS = 2000  #: where a strategy that does not end by itself is cut off: no answer
@@ -51,7 +52,7 @@ class Run:
 class ReplayJob:
     """Which strategy is to be replayed on what; small enough to be sent to another process."""
 
-    suite: Suite
+    suite: Suite | RecordedStudy
     strategy: str
     kind: Kind = "strict"
     seed: int = 1
@@ -83,7 +84,7 @@ def replay(job: ReplayJob, surface: int, repeat: int, look: Look | None = None) 
     stream = f"{job.seed}/{surface}/{repeat}"
     goal = job.suite.goal(job.kind)
     strategy = make_strategy(job.strategy, goal, Random(f"{stream}/strategy").getrandbits(32), job.n_windows)
-    return run(strategy, goal, SimulatedBox(job.suite, surface, stream), (surface, repeat), job.cap, look)
+    return run(strategy, goal, job.suite.box(surface, stream), (surface, repeat), job.cap, look)
 
 
 def run(

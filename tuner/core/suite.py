@@ -45,6 +45,15 @@ class Suite:
     floor_hours: float | None = None
     floor_at_window_s: float | None = None  #: the length that gives *floor_hours*
 
+    @property
+    def n_surfaces(self) -> int:
+        """Rows."""
+        return len(self.surfaces)
+
+    def box(self, surface: int, stream: str) -> SimulatedBox:
+        """Where windows of row *surface* are taken; *stream* names its random streams."""
+        return SimulatedBox(self, surface, stream)
+
     def goal(self, kind: Kind) -> Goal:
         """What a strategy is asked for; all that it is told."""
         return Goal(

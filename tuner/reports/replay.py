@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from tuner.core.recorded import RecordedStudy
 from tuner.core.replay import ReplaySummary
 from tuner.core.suite import Suite
 from tuner.reports.formats import Table, render_table
 
 
-def render_replay(suite: Suite, result: ReplaySummary) -> str:
+def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
     """What was replayed, in a sentence, and its figures as a small table."""
-    floor = [
-        f"{suite.floor_windows:g} windows" if suite.floor_windows else "",
-        f"{suite.floor_hours:g} h" if suite.floor_hours else "",
-    ]
-    known = ", ".join(filter(None, floor))
+    known = _floor(suite) if isinstance(suite, Suite) else _recorded(suite)
     kind = "" if result.kind == "none" else f", {result.kind}"
     headline = (
         f"{result.strategy}{kind} on {suite.name}: {len(suite.layouts)} layouts,"
         f" within {suite.within:.3g} of the best, {suite.confidence:.4g} confidence, {result.n} studies"
-        f"{f'; floor {known}' if known else ''}.\n\n"
+        f"{f'; {known}' if known else ''}.\n\n"
     )
     rows = (
         ("right", _percent(result.right_ratio)),
@@ -31,6 +28,19 @@ def render_replay(suite: Suite, result: ReplaySummary) -> str:
         ("hours, mean", f"{result.mean_hours:.2f}"),
     )
     return headline + render_table(Table(("figure", "value"), rows, frozenset({1})), "simple")
+
+
+def _floor(suite: Suite) -> str:
+    known = [
+        f"{suite.floor_windows:g} windows" if suite.floor_windows else "",
+        f"{suite.floor_hours:g} h" if suite.floor_hours else "",
+    ]
+    return f"floor {', '.join(filter(None, known))}" if any(known) else ""
+
+
+def _recorded(study: RecordedStudy) -> str:
+    drift = "" if len(study.drift) > 1 else "; its blocks do not tell drift from launches"
+    return f"its own estimates are the truth{drift}"
 
 
 def _percent(ratio: float) -> str:
