@@ -13,25 +13,32 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.records import StudyRecord
-from tuner.ports import Box, Feeder
+from tuner.ports import Box, Feeder, Store
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
     from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.core.service import ServiceSpec
     from tuner.services.running import Running
+    from tuner.study import Recalled
+
+_ANOTHER_QUESTION = (
+    "The race was asked for another objective or other limits: its launches are ranked as they are, and were"
+    " not chosen to answer this."
+)
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 QUICK_LAYOUTS = 5
-CONFIDENCE = 0.95  #: of intervals and differences, when nobody says otherwise
 WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 
@@ -162,17 +169,60 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
 
 
 def ranked(
-    file: Path, *, current: str | None = None, confidence: float = CONFIDENCE
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
 ) -> tuple[StudyRecord, Ranking]:
-    """The study in *file* and its ranking; *current* is the layout that every row is compared with."""
+    """The study in *file* and its ranking; *current* is the layout that every row is compared with.
+
+    *confidence* is the study's own where none is given; *question* (objective, limits, costs) likewise.
+    A race has an answer to its own question only: to another one its launches are ranked as they are.
+
+    Raises:
+        ConfigError: a race was asked for its answer at another confidence, which it has none for.
+    """
+    from tuner.core.claim import by_claim
+    from tuner.core.question import Question
     from tuner.core.ranking import rank
+
+    question = question or Question()
 
     with open_store(file, read_only=True) as store:
         record = store.study()
         layout = _measured_layout(current, record, file) if current is not None else None
-        launches = [launch for _, launch in store.launches()]
-        windows = store.windows()
-        return record, rank(record, windows, current=layout, confidence=confidence, launches=launches)
+        is_race = record.strategy == "race"
+        if is_race and confidence not in (None, record.confidence):
+            raise ConfigError(
+                f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
+                hint="Leave --confidence out.",
+            )
+        ranking = rank(
+            record,
+            store.windows(),
+            current=layout,
+            confidence=confidence or record.confidence,
+            launches=[launch for _, launch in store.launches()],
+            objective=question.objective_of(record),
+            limits=question.limits_of(record),
+            costs=question.costs,
+            within=question.within_of(record),
+        )
+        if not is_race:
+            return record, ranking
+        if not question.is_of(record):
+            return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
+        known = recalled(store)
+        return record, by_claim(ranking, known.claim(), known.strategy.estimates())
+
+
+def recalled(store: Store) -> Recalled:
+    """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
+    from tuner.core.strategies.of_study import strategy_of
+    from tuner.study import recalled
+
+    return recalled(store, strategy_of(store.study()))
 
 
 def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:

@@ -97,7 +97,15 @@ def test_the_format_follows_the_ending() -> None:
 
 @pytest.mark.parametrize("fmt", sorted(COMMENTS))
 @pytest.mark.parametrize(
-    "options", [MadeWith("1x24"), MadeWith(None, 0.9), MadeWith("4x6@gevent+a-b", 0.999)], ids=str
+    "options",
+    [
+        MadeWith("1x24"),
+        MadeWith(None, 0.9),
+        MadeWith("4x6@gevent+a-b", 0.999),
+        MadeWith(objective="throughput-per-cpu", max_load="20", max_memory="8G", max_p95="2s"),
+        MadeWith(None, 0.9, within="2%", costs="load,memory"),
+    ],
+    ids=str,
 )
 def test_a_section_remembers_the_options_that_made_it(fmt: str, options: MadeWith) -> None:
     for before in ("", "Intro\r\n"):
@@ -112,7 +120,10 @@ def test_a_section_made_without_options_says_nothing_about_them() -> None:
     assert made_with(update(""), service="web", fmt="markdown") == MadeWith()
 
 
-@pytest.mark.parametrize("line", ["made with --current", "made with --confidence 0.9.9", "made by hand"])
+@pytest.mark.parametrize(
+    "line",
+    ["made with --current", "made with --confidence 0.9.9", "made with --confidence 7", "made by hand"],
+)
 def test_a_comment_that_somebody_changed_is_no_options(line: str) -> None:
     text = f"{BEGIN}\n\n<!-- {line} -->\n\nNEW\n\n{END}\n"
 

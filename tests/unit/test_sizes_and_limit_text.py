@@ -57,8 +57,8 @@ def test_a_rendered_size_reads_back_to_three_figures(size: float) -> None:
     [
         ("load", "20", Limit("load", 20.0), "load at most 20"),
         ("load", "7.25", Limit("load", 7.25), "load at most 7.25"),
-        ("memory_bytes", "8G", Limit("memory_bytes", 8 * 2**30), "memory at most 8G"),
-        ("memory_bytes", "512M", Limit("memory_bytes", 512 * 2**20), "memory at most 512M"),
+        ("memory_bytes", "8G", Limit("memory_bytes", 8 * 2**30), "memory at most 8 GiB"),
+        ("memory_bytes", "512M", Limit("memory_bytes", 512 * 2**20), "memory at most 512 MiB"),
         ("p95_s", "2s", Limit("p95_s", 2.0), "p95 at most 2 s"),
         ("p95_s", "300ms", Limit("p95_s", 0.3), "p95 at most 300 ms"),
     ],
@@ -95,8 +95,8 @@ def test_limits_that_were_not_given_are_left_out() -> None:
 
 def test_amounts_have_three_figures() -> None:
     assert [render_amount("load", value) for value in (0.514, 19.83, 105.2)] == ["0.514", "19.8", "105"]
-    assert render_amount("memory_bytes", 7.4312 * 2**30) == "7.43G"
-    assert render_amount("memory_bytes", 1023.7 * 2**20) == "1024M"
+    assert render_amount("memory_bytes", 7.4312 * 2**30) == "7.43 GiB"
+    assert render_amount("memory_bytes", 1023.7 * 2**20) == "1024 MiB"
     assert render_amount("p95_s", 0.2513) == "251 ms"
 
 

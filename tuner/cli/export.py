@@ -8,10 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.rank import Confidence, Current, StudyFile
+from tuner.cli.rank import (
+    DEFAULT_COSTS,
+    Confidence,
+    Costs,
+    Current,
+    MaxLoad,
+    MaxMemory,
+    MaxP95,
+    Objective,
+    Pareto,
+    StudyFile,
+    Within,
+)
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
+    from tuner.core.ranking import Ranking
+    from tuner.core.records import StudyRecord
     from tuner.reports.runbook import MadeWith
 
 
@@ -45,28 +59,36 @@ def export(
     ] = False,
     current: Current = None,
     confidence: Confidence = None,
+    objective: Objective = None,
+    max_load: MaxLoad = None,
+    max_memory: MaxMemory = None,
+    max_p95: MaxP95 = None,
+    pareto: Pareto = False,
+    costs: Costs = None,
+    within: Within = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="The same as --format json.")] = False,
 ) -> None:
     """Print the ranking in a format to keep, or keep it in a runbook.
 
     A runbook's section lies between two comments named after the service; in Markdown
     <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
-    whole or not at all, and twice the same study gives the same bytes. The section remembers --current and
-    --confidence, so that --check alone compares it with what made it.
+    whole or not at all, and twice the same study gives the same bytes. The section remembers the
+    options that made it, so that --check alone compares like with like.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """
-    from tuner import bootstrap
     from tuner.reports.ranking import render_ranking
     from tuner.reports.runbook import MadeWith
 
     fmt = _format(format_, as_json=as_json)
+    costs = costs or (DEFAULT_COSTS if pareto else None)
+    options = MadeWith(current, confidence, objective, max_load, max_memory, max_p95, within, costs)
     if into is not None:
-        _keep(study, into, fmt, MadeWith(current, confidence), check=check)
+        _keep(study, into, fmt, options, check=check)
         return
     if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
-    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence or bootstrap.CONFIDENCE)
+    record, ranking = _ranked(study, options)
     typer.echo(render_ranking(record, ranking, fmt or "markdown"), nl=False)
 
 
@@ -82,9 +104,7 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
         service = store.study().service
     if check and options == MadeWith():
         options = made_with(before or "", service=service, fmt=fmt)
-    record, ranking = bootstrap.ranked(
-        study, current=options.current, confidence=options.confidence or bootstrap.CONFIDENCE
-    )
+    record, ranking = _ranked(study, options)
     section = render_ranking(record, ranking, fmt)
     after = updated(before or "", section, service=service, fmt=fmt, name=str(runbook), options=options)
     if before == after:
@@ -98,6 +118,21 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
         )
     replace_text(runbook, after)
     typer.echo(f"{runbook}: the section of {service} is written.", err=True)
+
+
+def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
+    from tuner import bootstrap
+    from tuner.core.question import parse_question
+
+    question = parse_question(
+        objective=options.objective,
+        max_load=options.max_load,
+        max_memory=options.max_memory,
+        max_p95=options.max_p95,
+        costs=options.costs,
+        within=options.within,
+    )
+    return bootstrap.ranked(study, current=options.current, confidence=options.confidence, question=question)
 
 
 def _formats() -> list[str]:

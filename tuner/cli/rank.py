@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli import EXIT_NOTHING
+from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
+
+DEFAULT_COSTS = "load,memory"  #: of --pareto
 
 # What every command that reads a ranking asks alike.
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")]
@@ -18,7 +20,45 @@ Current = Annotated[
 Confidence = Annotated[
     float | None,
     typer.Option(
-        metavar="LEVEL", min=0.5, max=0.999, help="Of the intervals and the differences; default 0.95."
+        metavar="LEVEL",
+        min=0.5,
+        max=0.999,
+        help="Of the intervals and the differences; default: the study's.",
+    ),
+]
+
+
+_WHAT, _TRADE = "What may win", "Trade-offs"
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", rich_help_panel=_WHAT, help="What is to be large: throughput, throughput-per-cpu."
+    ),
+]
+MaxLoad = Annotated[
+    str | None,
+    typer.Option(metavar="N", rich_help_panel=_WHAT, help="Load average a layout must be shown to keep: 20."),
+]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", rich_help_panel=_WHAT, help="Memory of the service, likewise: 8G, 512M."),
+]
+MaxP95 = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", rich_help_panel=_WHAT, help="95 % of the latency, where it is told: 2s."),
+]
+Pareto = Annotated[
+    bool,
+    typer.Option("--pareto", metavar="", rich_help_panel=_TRADE, help="What more load and memory buy."),
+]
+Costs = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", rich_help_panel=_TRADE, help="The same for these: load,memory,cpu."),
+]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE", rich_help_panel=_TRADE, help="Margin in which layouts match; default: the study's."
     ),
 ]
 
@@ -27,6 +67,13 @@ def rank(
     study: StudyFile,
     current: Current = None,
     confidence: Confidence = None,
+    objective: Objective = None,
+    max_load: MaxLoad = None,
+    max_memory: MaxMemory = None,
+    max_p95: MaxP95 = None,
+    pareto: Pareto = False,
+    costs: Costs = None,
+    within: Within = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
@@ -34,11 +81,24 @@ def rank(
     A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by
     block, their noise is pooled over all layouts, and all pairs are judged at once. Works while a study runs.
 
-    Example: tuner rank crash-processor.tuner.db --current 1x24
+    With limits only layouts that are shown to keep them have a rank; 5 when there is none.
+
+    Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """
     from tuner import bootstrap
+    from tuner.core.question import parse_question
     from tuner.reports.ranking import render_ranking
 
-    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence or bootstrap.CONFIDENCE)
+    question = parse_question(
+        objective=objective,
+        max_load=max_load,
+        max_memory=max_memory,
+        max_p95=max_p95,
+        costs=costs or (DEFAULT_COSTS if pareto else None),
+        within=within,
+    )
+    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence, question=question)
     typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
-    return 0 if any(row.rank is not None for row in ranking.rows) else EXIT_NOTHING
+    if any(row.rank is not None for row in ranking.rows):
+        return 0
+    return EXIT_WEAKER if any(row.is_kept_out for row in ranking.rows) else EXIT_NOTHING

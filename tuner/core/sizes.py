@@ -37,12 +37,8 @@ def parse_size(text: str) -> float:
 
 
 def render_size(size: float, digits: int = 3) -> str:
-    """The same bytes as text with *digits* figures, in powers of 1024: ``8G``, ``7.43G``, ``512M``."""
-    power = 3
-    while power > 1 and size < 1024**power:
-        power -= 1
-    if size >= 1024**4:
-        power = 4
+    """The same bytes as text with *digits* figures, in powers of 1024: ``8 GiB``, ``7.43 GiB``."""
+    power = 2 if size < 1024**3 else 3 if size < 1024**4 else 4
     scaled = size / 1024**power
     whole = f"{scaled:.0f}"
-    return f"{whole if len(whole) >= digits else f'{scaled:.{digits}g}'}{_PREFIXES[power - 1].upper()}"
+    return f"{whole if len(whole) >= digits else f'{scaled:.{digits}g}'} {_PREFIXES[power - 1].upper()}iB"

@@ -13,7 +13,7 @@ from tuner.reports.formats import Table
 
 
 def limits_told(ranking: Ranking) -> str:
-    """The limits in a few words: ``load at most 20 and memory at most 8G``."""
+    """The limits in a few words: ``load at most 20 and memory at most 8 GiB``."""
     return " and ".join(render_limit(limit) for limit in ranking.limits)
 
 

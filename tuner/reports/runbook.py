@@ -13,8 +13,9 @@ its first mark, so that a check that is told nothing compares like with like. Ma
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
+from typing import Any
 
 from tuner.core.errors import ConfigError
 from tuner.reports.formats import escape
@@ -60,20 +61,40 @@ _HEADINGS = {
     "textile": "h2. {}",
     "moinmoin": "= {} =",
 }
-_MADE_WITH = re.compile(r"made with(?: --current (?P<current>\S+))?(?: --confidence (?P<confidence>0\.\d+))?")
+_MADE_WITH = re.compile(r"made with((?: --[a-z0-9-]+ [^\s<>]+)+)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True, slots=True)
 class MadeWith:
-    """The options of a section, None for those that nobody gave."""
+    """The options of a section as they were typed, None for those that nobody gave."""
 
     current: str | None = None
     confidence: float | None = None
+    objective: str | None = None
+    max_load: str | None = None
+    max_memory: str | None = None
+    max_p95: str | None = None
+    within: str | None = None
+    costs: str | None = None
 
     def __str__(self) -> str:
-        given = ((f"--{name}", value) for name, value in asdict(self).items() if value is not None)
-        return " ".join(f"{name} {value}" for name, value in given)
+        given = ((name, value) for name, value in asdict(self).items() if value is not None)
+        return " ".join(f"--{name.replace('_', '-')} {''.join(str(value).split())}" for name, value in given)
+
+    @classmethod
+    def parse(cls, text: str) -> MadeWith:
+        """Read what ``str`` wrote; options of another version of tuner are left out."""
+        words = text.split()
+        given = {
+            word[2:].replace("-", "_"): value for word, value in zip(words[::2], words[1::2], strict=False)
+        }
+        known: dict[str, Any] = {
+            field.name: given[field.name] for field in fields(cls) if field.name in given
+        }
+        if (level := known.pop("confidence", None)) and re.fullmatch(r"0\.[5-9]\d*", level):
+            known["confidence"] = float(level)
+        return cls(**known)
 
 
 def format_of(path: PurePath) -> str:
@@ -117,8 +138,7 @@ def made_with(text: str, *, service: str, fmt: str) -> MadeWith:
         for line in lines[place + 1 : place + 3]:
             found = _MADE_WITH.fullmatch(line.removeprefix(before).removesuffix(after))
             if found:
-                confidence = found["confidence"]
-                return MadeWith(found["current"], None if confidence is None else float(confidence))
+                return MadeWith.parse(found[1])
     return MadeWith()
 
 

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.limits import Limit
+from tuner.core.question import Question, parse_question
+
+STUDY = virtual_study(VirtualService({Layout(4, 6): 1.0}))
+
+
+def test_what_is_typed_is_read() -> None:
+    asked = parse_question(
+        objective="throughput-per-cpu", max_load="20", max_p95="2s", costs="cpu, load,cpu", within="5%"
+    )
+
+    assert asked == Question(
+        "throughput-per-cpu", (Limit("load", 20.0), Limit("p95_s", 2.0)), ("cpu", "load"), 0.05
+    )
+    assert parse_question(within="0.02").within == 0.02
+    assert parse_question() == Question()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"objective": "speed"}, "--objective: no such objective: 'speed'"),
+        ({"max_load": "low"}, "--max-load: 'low' is not a load average"),
+        ({"max_memory": "8"}, "--max-memory: '8' has no unit"),
+        ({"max_p95": "fast"}, "--max-p95: 'fast' is not a duration"),
+        ({"costs": "load,mem"}, "--costs: no such cost: 'mem'"),
+        ({"costs": ","}, "--costs: no cost is named"),
+        ({"within": "60%"}, "--within: '60%' is not a margin from 0 to 50 %"),
+        ({"within": "0"}, "--within: '0' is not a margin from 0 to 50 %"),
+        ({"within": "narrow"}, "--within: 'narrow' is not a margin from 0 to 50 %"),
+    ],
+)
+def test_nonsense_is_told_in_one_line_with_its_option(typed: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_question(**typed)
+
+    assert caught.value.problem == said
+    assert caught.value.hint
+
+
+def test_what_is_not_asked_is_as_the_study_was_asked() -> None:
+    study = replace(
+        STUDY, objective="throughput-per-cpu", limits={"load": 20.0, "memory_bytes": 1e9}, within_ratio=0.05
+    )
+    asked = Question(limits=(Limit("load", 10.0),))
+
+    assert Question().objective_of(study) == "throughput-per-cpu"
+    assert Question().within_of(study) == 0.05
+    assert asked.limits_of(study) == (Limit("load", 10.0), Limit("memory_bytes", 1e9))
+
+
+def test_a_race_answers_its_own_question_only() -> None:
+    study = replace(STUDY, limits={"load": 20.0})
+
+    assert Question(costs=("load",)).is_of(study)
+    assert Question("throughput", (Limit("load", 20.0),)).is_of(study)
+    assert not Question(limits=(Limit("load", 10.0),)).is_of(study)
+    assert not Question("throughput-per-cpu").is_of(study)
