@@ -138,8 +138,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
     for package in ("optuna", "smac"):
         if missing(package):
             print(f"{package} is not installed (dependency group bench-search): its rows are left out.")

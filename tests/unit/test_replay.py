@@ -137,11 +137,11 @@ def test_the_fields_of_a_summary_are_what_programs_were_promised() -> None:
 def test_a_run_depends_on_seed_surface_and_repeat_only(name: str) -> None:
     suite = own_suite("identical+drift")  # so that who is named is all luck
     job = ReplayJob(suite, name, seed=3, n_windows=40)
-    forwards = [replay(job, surface, repeat) for surface in range(4) for repeat in range(2)]
-    backwards = [replay(job, surface, repeat) for surface in (3, 2, 1, 0) for repeat in (1, 0)]
+    forwards = [replay(job, surface, repeat) for surface in range(3) for repeat in range(2)]
+    backwards = [replay(job, surface, repeat) for surface in (2, 1, 0) for repeat in (1, 0)]
 
     assert forwards == backwards[::-1]
-    assert [replay(replace(job, seed=4), surface, 0) for surface in range(4)] != forwards[::2]
+    assert [replay(replace(job, seed=4), surface, 0) for surface in range(3)] != forwards[::2]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

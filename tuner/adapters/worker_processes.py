@@ -34,6 +34,8 @@ def each_in_processes(
     Raises:
         TunerError: a worker was killed.
     """
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # processes are enough; threads would only wait
+        os.environ.setdefault(name, "1")
     n_processes = min(n_processes, len(tasks))
     if n_processes <= 1:
         for task in tasks:
