@@ -33,12 +33,16 @@ class Ran:
     """A study that has run, and all that it left."""
 
     def __init__(
-        self, troubles: tuple[Trouble, ...] = (), stop_after: int | None = None, **asked: Any
+        self,
+        troubles: tuple[Trouble, ...] = (),
+        stop_after: int | None = None,
+        noise: Noise = Noise(),
+        **asked: Any,
     ) -> None:
         self.store = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
         self.progress = MemoryProgress()
         self.clock = VirtualClock.resumed(self.store)
-        virtual = VirtualBox(SERVICE, seed=5, cores=4, clock=self.clock, troubles=troubles)
+        virtual = VirtualBox(SERVICE, noise, seed=5, cores=4, clock=self.clock, troubles=troubles)
         stop = PlannedStop(lambda: stop_after is not None and len(self.progress.windows) >= stop_after)
         self.outcome: StudyOutcome = run_study(
             virtual.box(), self.store, self.progress, stop, strategy_of(self.store.study())
@@ -115,7 +119,7 @@ def test_several_windows_of_one_launch_share_its_processes() -> None:
 
 
 def test_warm_up_ends_once_the_launch_has_settled() -> None:
-    ran = Ran(warmup_s=None, warmup_cap_s=120.0)
+    ran = Ran(noise=Noise(0, 0, 0, 0, 0), warmup_s=None, warmup_cap_s=120.0)
 
     for _, launch in ran.store.launches():
         assert launch.settled is True

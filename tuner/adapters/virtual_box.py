@@ -266,7 +266,8 @@ class VirtualBox:
         return Trouble(kind) if drawn < self._risks.get(kind, 0.0) else None
 
     def _key(self, layout: Layout) -> str:
-        return f"{self._seed}/{self.name}/{self._try.block}/{layout}/{self._try.attempt}"
+        now = self._try
+        return f"{self._seed}/{self.name}/{now.block}/{now.position}/{layout}/{now.attempt}"
 
     def _drift_of_launch(self) -> float:
         """Over launches, not over time: a study that lost time to a cut meets the same drift."""
