@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
-from tuner.core.limits import Limit, Verdict, check_seen, verdicts
+from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
 from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.standings import block_numbers, launch_value, standings
+from tuner.core.standings import blocks_of, launch_value, standings
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
 
 if TYPE_CHECKING:
@@ -120,11 +120,18 @@ def rank(
     measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
     judged = _judged(study, limits, list(of_layout), tallies, confidence)
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
-    of_throughput = standings(measured, confidence=confidence, current=current, may_win=may_win)
-    found = of_throughput
+    block_of = blocks_of(tallies, joins_single=study.strategy != "all")
+    of_throughput = found = standings(
+        measured, confidence=confidence, current=current, may_win=may_win, block_of=block_of
+    )
     if objective != "throughput":
         found = standings(
-            measured, objective=objective, confidence=confidence, current=current, may_win=may_win
+            measured,
+            objective=objective,
+            confidence=confidence,
+            current=current,
+            may_win=may_win,
+            block_of=block_of,
         )
     rows = [
         _row(
@@ -150,7 +157,7 @@ def rank(
         found.notes,
         objective,
         tuple(limits),
-        _fronts({x: measured[x] for x in may_win}, costs, confidence, within),
+        _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within),
     )
 
 
@@ -164,12 +171,14 @@ def _judged(
     """Per layout whether it may win; nothing without limits.
 
     The plan of a full grid is fixed beforehand; any other strategy looked, and chose, after every launch.
+    Limits that an adaptive study was not asked to keep are judged by the noise of all layouts: it made no
+    launches to learn more.
     """
     if not limits:
         return {}
     check_seen(limits, tallies)
     looks = study.strategy != "all"
-    kind = study.kind if looks else "calibrated"
+    kind = study.kind if looks and limits_from(study.limits) == tuple(limits) else "calibrated"
     return verdicts(limits, layouts, tallies, confidence, kind=kind, at_any_look=looks)
 
 
@@ -187,17 +196,16 @@ def _why_not(own: Sequence[LaunchTally], void: VoidTally, error: str | None, obj
 
 
 def _fronts(
-    of_layout: Mapping[Layout, Sequence[LaunchTally]],
+    launches: Sequence[LaunchTally],
+    block_of: Mapping[int, int],
     costs: Sequence[Cost],
     confidence: float,
     within: float,
 ) -> tuple[Front, ...]:
-    launches = [one for own in of_layout.values() for one in own]
-    numbers = block_numbers(launches)
     return tuple(
         pareto_front(
             [
-                Traded(one.layout, numbers[one.block], one.n_done / one.length_s, _spent(one, cost))
+                Traded(one.layout, block_of[one.launch], one.n_done / one.length_s, _spent(one, cost))
                 for one in launches
             ],
             cost,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
@@ -13,6 +14,8 @@ from tuner.core.layout import Layout
 from tuner.core.noise import Noise, estimate_noise
 from tuner.core.objective import value_from
 from tuner.core.tally import LaunchTally
+
+_JOINED = 4  # launches: two of a pair that takes turns, each twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +36,18 @@ def standings(
     confidence: float,
     current: Layout | None = None,
     may_win: Collection[Layout],
+    block_of: Mapping[int, int],
 ) -> Standings:
     """Compare layouts by what their launches gave, each of them above 0.
 
     All layouts tell of the noise, and the limit is for all pairs; ranks are among those that *may_win*.
+    *block_of* is the block of each launch, by its id.
     """
     if not of_layout:
         return Standings({}, {}, {}, Noise(None, None, None))
     layouts = list(of_layout)
-    launches, n_blocks = _launch_means(of_layout, objective)
+    launches = _launch_means(of_layout, objective, block_of)
+    n_blocks = len({one.block for one in launches})
     comparison = compare(
         [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches],
         len(layouts),
@@ -69,20 +75,35 @@ def launch_value(launch: LaunchTally, objective: str) -> float:
     return value_from(launch.n_done, launch.length_s, cpu_s, objective=objective)
 
 
-def block_numbers(launches: Sequence[LaunchTally]) -> dict[tuple[str, int], int]:
-    """The blocks of *launches*, numbered as they come."""
-    return {block: number for number, block in enumerate(dict.fromkeys(one.block for one in launches))}
+def blocks_of(launches: Sequence[LaunchTally], *, joins_single: bool) -> dict[int, int]:
+    """The block of each launch, by its id, numbered as they come.
+
+    Adaptive strategies often launch one layout at a time: a block of one launch cannot tell the box from the
+    layout. *joins_single* makes a block of every four such launches that follow one another on a box: what
+    the box does meanwhile is noise, what it does from one such block to the next drops out.
+    """
+    size = Counter(one.block for one in launches)
+    numbers: dict[object, int] = {}
+    single: Counter[str] = Counter()
+    found = {}
+    for one in sorted(launches, key=lambda one: one.launch):
+        box, _ = one.block
+        key: object = one.block
+        if joins_single and size[one.block] == 1:
+            key = (box, "joined", single[box] // _JOINED)
+            single[box] += 1
+        found[one.launch] = numbers.setdefault(key, len(numbers))
+    return found
 
 
 def _launch_means(
-    of_layout: Mapping[Layout, Sequence[LaunchTally]], objective: str
-) -> tuple[list[LaunchMean], int]:
-    """What each launch gave, layouts and blocks numbered in their order; and how many blocks there are."""
-    numbers = block_numbers([one for own in of_layout.values() for one in own])
-    launches = [
+    of_layout: Mapping[Layout, Sequence[LaunchTally]], objective: str, block_of: Mapping[int, int]
+) -> list[LaunchMean]:
+    """What each launch gave, layouts numbered in their order."""
+    return [
         LaunchMean(
             layout=number,
-            block=numbers[one.block],
+            block=block_of[one.launch],
             throughput_per_s=launch_value(one, objective),
             n_windows=one.n_windows,
             window_ss=max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows),
@@ -90,7 +111,6 @@ def _launch_means(
         for number, own in enumerate(of_layout.values())
         for one in own
     ]
-    return launches, len(numbers)
 
 
 def _notes(fitted: AdditiveFit, n_blocks: int) -> tuple[str, ...]:

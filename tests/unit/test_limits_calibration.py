@@ -1,0 +1,118 @@
+"""Whether verdicts and intervals of noise are wrong as often as they say: the two benches with bars."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import sqrt
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+SEED = 7
+
+
+@contextmanager
+def loaded(name: str) -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def limits() -> Iterator[ModuleType]:
+    with loaded("limits") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def noise() -> Iterator[ModuleType]:
+    with loaded("noise") as module:
+        yield module
+
+
+def at_most(share: float, n: int) -> float:
+    """What a share that is really *share* exceeds in *n* draws once in some 30 000 times."""
+    return share + 4 * sqrt(share * (1 - share) / n)
+
+
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [
+        ("on: one look, 3 launches each, calibrated", 300),
+        ("on: looks, calibrated", 100),
+        ("on: looks, strict", 100),
+        *(
+            pytest.param(name, 1500, marks=pytest.mark.long)
+            for name in (
+                "on: one look, 3 launches each, calibrated",
+                "on: one look, 5 launches each, strict",
+                "on: looks, calibrated",
+                "on: looks, strict",
+                "on, half three times as noisy: looks, strict",
+            )
+        ),
+    ],
+)
+def test_a_verdict_is_wrong_in_at_most_5_percent_of_studies_with_all_layouts_on_the_limit(
+    limits: ModuleType, name: str, n: int
+) -> None:
+    case = next(case for case in limits.CASES if case.name == name)
+    wrong, _ = limits.simulate(case, n, SEED)
+
+    assert wrong <= at_most(0.05, n)
+
+
+def test_what_lies_off_the_limit_is_told(limits: ModuleType) -> None:
+    case = next(case for case in limits.CASES if case.name == "around: one look, 3 launches each, calibrated")
+    _, told = limits.simulate(case, 50, SEED)
+
+    assert told > 0.95
+
+
+def test_the_simulation_would_see_verdicts_that_ignore_layouts_and_looks(
+    limits: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = limits.verdicts
+
+    def careless(
+        limit: object, layouts: list[object], windows: object, *_: object, **__: object
+    ) -> dict[object, object]:
+        # each layout as if it were the only one, at a single look
+        found: dict[object, object] = {}
+        for layout in layouts:
+            found |= judge(limit, [layout], windows, 0.95, kind="strict", at_any_look=False)
+        return found
+
+    monkeypatch.setattr(limits, "verdicts", careless)
+    case = next(case for case in limits.CASES if case.name == "on: looks, strict")
+    wrong, _ = limits.simulate(case, 40, SEED)
+
+    assert wrong > 0.3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "6 layouts, 3 blocks of 2 windows",
+        "22 layouts, 3 blocks of 2 windows",
+        "2 layouts, 10 blocks of 4 windows",
+    ],
+)
+def test_the_intervals_of_the_noise_hold_the_truth_as_often_as_they_say(noise: ModuleType, name: str) -> None:
+    n = 400
+    got = noise.simulate(next(case for case in noise.CASES if case.name == name), n, SEED)
+
+    for source in noise.SOURCES:
+        missed = 1 - got.covered[source] / got.n[source]
+        assert got.n[source] == n
+        assert missed <= at_most(0.05, n) + 0.01  # the limits for components are approximate
