@@ -82,7 +82,10 @@ def replay(
     n_surfaces = min(surfaces or n_surfaces, n_surfaces)
     result: ReplaySummary = summary(job, _runs(job, n_surfaces, repeats, processes))
     if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(result)))
+        figures = dataclasses.asdict(result)
+        typer.echo(
+            json.dumps({key: round(x, 6) if isinstance(x, float) else x for key, x in figures.items()})
+        )
     else:
         typer.echo(render_replay(chosen, result), nl=False)
     return 0
