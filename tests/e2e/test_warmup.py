@@ -1,0 +1,59 @@
+"""A real service that starts slowly: tuner finds out when it is warm, and measures it then."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tuner.adapters.sqlite import SqliteStore
+from tuner.core.summary import items_per_s
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # a minute: a quarter of it is the slow start itself
+SLOW_S = 15
+WORKER = f"""\
+import os, signal, threading, time
+from tuner.probe import counter
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+began_s = time.monotonic()
+
+
+def work():
+    slot = counter.open_counter().slot()
+    while not stop.is_set():
+        time.sleep(0.05 if time.monotonic() - began_s < {SLOW_S} else 0.005)
+        slot.done()
+
+
+threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_a_service_with_a_slow_start_is_measured_once_it_is_warm(tuner) -> None:
+    """Ten times slower at first: a window of it would tell. On a busy box the cap ends the warm-up."""
+    (tuner.folder / "worker.py").write_text(WORKER)
+    (tuner.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: slow-starter\n  command: [{sys.executable}, worker.py]\n"
+        f"  directory: {tuner.folder}\n"
+        "study: {strategy: all, layouts: [1x2], window: 10s, warmup: auto, warmup_cap: 45s, repeats: 1,"
+        " warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 0, done.stderr
+    with SqliteStore.open(tuner.folder / "slow-starter.tuner.db", read_only=True) as store:
+        ((launch_id, launch),) = store.launches()
+        warmup = items_per_s(store.warmup_samples(launch_id))
+        window = items_per_s(store.samples(launch_id, 0, 1))
+    assert launch.warmup_s is not None
+    assert launch.warmup_s > SLOW_S
+    assert max(warmup[2 : SLOW_S - 3]) < 0.5 * min(window)
+    assert launch.steady_from_s is not None
+    assert launch.steady_from_s >= SLOW_S - 3
