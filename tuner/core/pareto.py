@@ -49,10 +49,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """A layout that surely costs less than the reference, and what it gives for that."""
+    """A layout that surely costs less than another one, and what it gives for that."""
 
-    place: Place
+    layout: Layout
+    against: Layout  #: one of the two is the reference
     kind: Kind
+    throughput_ratio: Estimate  #: the layout's to the other's
+    cost_ratio: Estimate  #: likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Front:
     cost: Cost
     reference: Layout | None  #: the fastest as measured; None: there is nothing to compare
     places: tuple[Place, ...]  #: the fastest first
-    trades: tuple[Trade, ...]  #: what is worth telling: the cheapest match first
+    trades: tuple[Trade, ...]  #: what is worth telling: matches first, the largest saving first
     within: float  #: the margin of a match, as a share
     confidence: float
 
@@ -132,20 +135,32 @@ def _is_below_1(ratio: Estimate | None) -> bool:
 
 
 def _trades(places: Sequence[Place], within: float) -> tuple[Trade, ...]:
-    """The layouts that surely cost less than the first and are not surely dominated, by what they give."""
+    """What is worth telling of the fastest, which is the first, and each that is surely cheaper or dearer.
+
+    What is surely dominated is not; nor what is slower than the first and dearer.
+    """
     found = []
     for place in places[1:]:
-        ratio = place.throughput_ratio
-        if place.is_on_front is False or not _is_below_1(place.cost_ratio) or ratio.low is None:
+        pair, ratio, cost_ratio = (place.layout, places[0].layout), place.throughput_ratio, place.cost_ratio
+        if place.is_on_front is False or ratio.low is None:
             continue
-        if ratio.low >= 1 - within:  # the first is the fastest, so the upper end is within the margin too
-            found.append(Trade(place, "matches"))
-        else:
-            found.append(Trade(place, "less" if _is_below_1(ratio) else "open"))
+        kind: Kind = "less" if _is_below_1(ratio) else "open"
+        if ratio.low >= 1 - within:  # its mean is at most 1, so the upper end is within the margin too
+            kind = "matches"
+        if _is_below_1(cost_ratio):
+            found.append(Trade(*pair, kind, ratio, cost_ratio))
+        elif _is_above_1(cost_ratio) and kind != "less":
+            found.append(Trade(*pair[::-1], kind, _inverse(ratio), _inverse(cost_ratio)))
     kept = []
     for kind in get_args(Kind):
         of_kind = [trade for trade in found if trade.kind == kind]
-        if kind != "less":  # of equals the cheapest is the one to know; of the others the fastest
-            of_kind.sort(key=lambda trade: (trade.place.cost_ratio.mean or 0.0, trade.place.layout))
+        if kind != "less":  # of equals the largest saving is the one to know; of the others the fastest
+            of_kind.sort(key=lambda trade: (trade.cost_ratio.mean or 0.0, trade.layout, trade.against))
         kept += of_kind[: _MOST[kind]]
     return tuple(kept)
+
+
+def _inverse(ratio: Estimate) -> Estimate:
+    """The other way round; all of it is known and above 0."""
+    mean, low, high = (None if value is None else 1 / value for value in (ratio.mean, ratio.low, ratio.high))
+    return Estimate(mean, high, low)

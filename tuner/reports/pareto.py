@@ -48,7 +48,8 @@ def front_sentences(front: Front) -> list[str]:
     if front.reference is None or len(front.places) < 2:
         return []
     if not front.trades:
-        return [f"None of the others is shown to need less {_WORD[front.cost]} than {front.reference}."]
+        word = _WORD[front.cost]
+        return [f"No layout is shown to need less {word} than {front.reference}, or more for nothing."]
     return [_sentence(front, trade) for trade in front.trades]
 
 
@@ -71,7 +72,14 @@ def front_facts(front: Front) -> dict[str, Any]:
             for place in front.places
         ],
         "findings": [
-            {"layout": str(trade.place.layout), "kind": trade.kind, "sentence": _sentence(front, trade)}
+            {
+                "layout": str(trade.layout),
+                "against": str(trade.against),
+                "kind": trade.kind,
+                "throughput_ratio": dataclasses.asdict(trade.throughput_ratio),
+                "cost_ratio": dataclasses.asdict(trade.cost_ratio),
+                "sentence": _sentence(front, trade),
+            }
             for trade in front.trades
         ],
     }
@@ -96,19 +104,17 @@ def front_columns(front: Front) -> dict[str, dict[Layout, object]]:
 
 
 def _sentence(front: Front, trade: Trade) -> str:
-    word, reference, place = _WORD[front.cost], front.reference, trade.place
-    cheap = f"at {_percent(place.cost_ratio.mean)} of the {word} ({_range(place.cost_ratio)})"
-    items = place.throughput_ratio
+    word, items = _WORD[front.cost], trade.throughput_ratio
+    cheap = f"at {_percent(trade.cost_ratio.mean)} of the {word} ({_range(trade.cost_ratio)})"
     if trade.kind == "matches":
-        return f"{place.layout} matches {reference} within {100 * front.within:g} % {cheap}."
+        return f"{trade.layout} matches {trade.against} within {100 * front.within:g} % {cheap}."
     if trade.kind == "open":
         return (
-            f"{place.layout} cannot be told from {reference}, nor shown to match it"
+            f"{trade.layout} cannot be told from {trade.against}, nor shown to match it"
             f" ({_range(items)} of its items), {cheap}."
         )
-    return (
-        f"{place.layout} gives {_percent(items.mean)} of the items of {reference} ({_range(items)}) {cheap}."
-    )
+    share = f"{_percent(items.mean)} of the items of {trade.against} ({_range(items)})"
+    return f"{trade.layout} gives {share} {cheap}."
 
 
 def _standing(place: Place) -> str:
