@@ -73,7 +73,7 @@ def test_what_was_asked_looks_as_it_should(case: str, fmt: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_tables_for_people_fit_a_hundred_columns(case: str) -> None:
-    rendered = render_ranking(STUDY, asked(**CASES[case]), "simple")
+    rendered = render_ranking(STUDY, asked(**{**CASES[case], "current": None}), "simple")
     tables = [part for part in rendered.split("\n\n") if "---" in part]
 
     assert len(tables) > 1
