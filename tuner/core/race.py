@@ -1,85 +1,210 @@
-"""The adaptive strategy: what to measure next, when to stop, what may be claimed."""
+"""The adaptive strategy: what to measure next, when to stop, what may be claimed.
+
+Both kinds watch one number: the doubt that some layout is better than the leader by more than the margin.
+They end when it is small enough. How it is worked out is the difference, and with it what the claim is worth:
+
+- ``strict`` knows nothing of any layout beforehand and measures each at least once. A rival's share of the
+  doubt is the likelihood ratio of "the rival is better by the margin" to the best fit, the noises integrated
+  out; shares add up.
+- ``calibrated`` expects layouts alike in P and T to be alike in throughput, and the noise to be of the usual
+  size. The doubt is the probability of being wrong, given that. It need not measure every layout.
+
+`docs/race.md` says what is proven, what is measured, and what breaks either.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from math import exp, inf, log, sqrt
+from dataclasses import dataclass
+from math import exp, log, sqrt
 from random import Random
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.limits import Verdict, limits_from, verdicts
 from tuner.core.quantiles import student_t_quantile
 from tuner.core.strategy import Answer, Goal, Observed, Proposal
 
+if TYPE_CHECKING:
+    from tuner.core.posterior import Posterior
+    from tuner.core.rivals import Standing
+
+LAUNCH_GUESS_S = 60.0  #: start, warm-up and stop, until some were seen
+FIRST_WINDOW_S = 20.0  #: of a layout nothing is known about, where lengths may be chosen
+N_SPREAD = 8  #: layouts of the first block of a calibrated race
+LEAST_SHARE = 0.02  #: a window is not made shorter for the sake of rivals less likely than this
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What differs between the kinds."""
+
+    n_replicates: int  #: windows of layouts already seen, before anything is claimed
+    n_of_leader: int  #: windows of the layout that is claimed
+    threshold: float  #: of the doubt, as a share of 1 - confidence
+
+
+#: Thresholds are such that the error is as asked where it is largest: bench/race.py, docs/race.md.
+_RULES = {
+    "strict": _Rule(n_replicates=8, n_of_leader=2, threshold=0.62),
+    "calibrated": _Rule(n_replicates=6, n_of_leader=3, threshold=0.8),
+}
+
 
 class Race:
-    """First every layout once, in random order; then the leader and whoever is nearest to it."""
+    """First a block of layouts in random order; then, one launch a block, whatever decides most."""
 
     def __init__(self, goal: Goal, seed: int) -> None:
-        self._goal = goal
+        if goal.kind not in _RULES:
+            raise ValueError(f"no such kind of race: {goal.kind}")
+        self._goal, self._rule = goal, _RULES[goal.kind]
         self._random = Random(seed)
-        self._values: dict[Layout, list[float]] = defaultdict(list)
+        self._margin = -log(1 - goal.within)
+        self._layouts = list(goal.layouts)
+        self._index = {layout: n for n, layout in enumerate(self._layouts)}
         self._failed: set[Layout] = set()
+        self._limits = limits_from(goal.limits)
+        self._windows: list[Observed] = []
+        self._verdicts: dict[Layout, Verdict] = {}
+        self._launch_s: list[float] = []
+        self._posterior: Posterior | None = None
+        self._first = True
+
+    # ------------------------------------------------------------------ the strategy
 
     def propose(self) -> Sequence[Proposal]:
         """The launches of the next block."""
-        open_ = [x for x in self._goal.layouts if x not in self._values and x not in self._failed]
-        if open_:
-            self._random.shuffle(open_)
-            return [Proposal(layout, self._goal.max_window_s) for layout in open_]
-        leader, rivals = self._standings()
-        if leader is None or not rivals or self.answer().reached:
+        if self._first:
+            layouts = self._first_block()
+            self._random.shuffle(layouts)
+            return [Proposal(layout, self._first_window_s()) for layout in layouts]
+        standing = self._standing()
+        if standing is None or self._reached(standing):
             return []
-        pair = (leader, min(rivals, key=lambda rival: rivals[rival]))
-        return [Proposal(min(pair, key=lambda x: len(self._values[x])), self._goal.max_window_s)]
+        posterior = self._bank()
+        if posterior.n_replicates < self._rule.n_replicates and self._goal.kind == "strict":
+            k = standing.to_repeat(1.5 * self._margin)
+            return [Proposal(self._layouts[k], self._best_window_s())]
+        k, rival = standing.to_measure(self._best_window_s())
+        return [Proposal(self._layouts[k], self._window_s(standing, k, rival))]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block."""
+        self._first = False
         self._failed.update(failed)
+        by_launch: dict[int, list[Observed]] = {}
         for window in windows:
-            self._values[window.layout].append(log(window.value))
+            by_launch.setdefault(window.launch, []).append(window)
+        for of_launch in by_launch.values():
+            length_s = sum(window.length_s for window in of_launch)
+            value = sum(log(window.value) * window.length_s for window in of_launch) / length_s
+            first, last = of_launch[0], of_launch[-1]
+            middle_s = (first.began_s + last.began_s + last.length_s) / 2
+            self._bank().observe(self._index[first.layout], value, middle_s, length_s)
+            self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
+        if self._limits:
+            self._windows.extend(windows)
+            self._verdicts = verdicts(
+                self._limits, self._layouts, self._windows, self._goal.confidence, kind=self._goal.kind
+            )
 
     def answer(self) -> Answer:
         """What may be claimed now."""
-        leader, rivals = self._standings()
-        if leader is None:
+        standing = self._standing()
+        if standing is None:
             return Answer(None, False, self._goal.kind)
-        n = sum(map(len, self._values.values()))
-        bar = log((1 + log(max(n, 1))) / (1 - self._goal.confidence))
-        ties = sorted((r for r in rivals if rivals[r] < bar), key=lambda r: rivals[r])
-        reached = not ties and not set(self._goal.layouts) - set(self._values) - self._failed
-        return Answer(leader, reached, self._goal.kind, tuple(ties))
+        doubt = min(1.0, standing.doubt / self._rule.threshold)
+        reached = self._reached(standing)
+        ties = tuple(self._layouts[k] for k in standing.ties(1 - self._goal.confidence))
+        return Answer(self._layouts[standing.leader], reached, self._goal.kind, ties, doubt)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value with its interval."""
-        means = {layout: fmean(values) for layout, values in self._values.items()}
-        squares = sum((v - means[x]) ** 2 for x, values in self._values.items() for v in values)
-        df = sum(map(len, self._values.values())) - len(means)
-        if df < 1:
-            return {layout: Estimate(exp(mean), 0.0, inf) for layout, mean in means.items()}
-        reach = student_t_quantile((1 + self._goal.confidence) / 2, df) * sqrt(squares / df)
-        return {
-            layout: Estimate(
-                *(exp(mean + side * reach / sqrt(len(self._values[layout]))) for side in (0, -1, 1))
-            )
-            for layout, mean in means.items()
-        }
+        """Each measured layout's value with its interval, drift taken out."""
+        if self._posterior is None:
+            return {}
+        reach = student_t_quantile((1 + self._goal.confidence) / 2, max(self._posterior.df, 1.0))
+        found = {}
+        for layout, k in self._index.items():
+            if self._posterior.n_of[k]:
+                mean, sd = self._posterior.level(k)
+                if self._posterior.df < 1:
+                    found[layout] = Estimate(exp(mean))
+                else:
+                    found[layout] = Estimate(exp(mean), exp(mean - reach * sd), exp(mean + reach * sd))
+        return found
 
-    def _standings(self) -> tuple[Layout | None, dict[Layout, float]]:
-        """The leader, and for every other layout how much the windows speak against its being better."""
-        if not self._values:
-            return None, {}
-        means = {layout: fmean(values) for layout, values in self._values.items()}
-        leader = max(means, key=lambda layout: means[layout])
-        squares = sum((v - means[x]) ** 2 for x, values in self._values.items() for v in values)
-        df = sum(map(len, self._values.values())) - len(means)
-        rivals = {}
-        for layout, mean in means.items():
-            if layout != leader:
-                gap = means[leader] - mean - log(1 - self._goal.within)
-                share = 1 / len(self._values[leader]) + 1 / len(self._values[layout])
-                z2 = gap**2 / (squares / df * share) if df and squares else (inf if df else 0.0)
-                rivals[layout] = (df + 1) / 2 * log(1 + z2 / df) if df else 0.0
-        return leader, rivals
+    # ------------------------------------------------------------------ how it decides
+
+    def _bank(self) -> Posterior:
+        if self._posterior is None:
+            from tuner.core.posterior import flat_posterior, smooth_posterior
+
+            vary = self._goal.min_window_s < self._goal.max_window_s
+            if self._goal.kind == "strict":
+                self._posterior = flat_posterior(len(self._layouts), lengths_vary=vary)
+            else:
+                self._posterior = smooth_posterior(self._layouts, lengths_vary=vary)
+        return self._posterior
+
+    def _first_block(self) -> list[Layout]:
+        if self._goal.kind == "strict":
+            return list(self._layouts)
+        from tuner.core.rivals import spread_out
+
+        return [self._layouts[k] for k in spread_out(self._bank(), N_SPREAD, self._random)]
+
+    def _standing(self) -> Standing | None:
+        """Who leads, and what speaks for each rival's being better by the margin; None: nothing was seen."""
+        from tuner.core.rivals import standing
+
+        if self._posterior is None or not self._posterior.n_of.any():
+            return None
+        out = [layout in self._failed or self._state(layout) == "beyond" for layout in self._layouts]
+        return standing(self._posterior, self._margin, out, self._goal.kind, self._rule.n_of_leader)
+
+    def _reached(self, standing: Standing) -> bool:
+        leader = self._layouts[standing.leader]
+        if standing.n_left == 1 and self._goal.limits == {}:
+            return True
+        posterior = self._bank()
+        return (
+            posterior.n_replicates >= self._rule.n_replicates
+            and standing.doubt <= self._rule.threshold * (1 - self._goal.confidence)
+            and self._state(leader) == "within"
+        )
+
+    def _state(self, layout: Layout) -> str:
+        return self._verdicts[layout].state if layout in self._verdicts else "within"
+
+    # ------------------------------------------------------------------ how long a window
+
+    def _noise_share(self) -> float:
+        """How much of the variance of a long window averages out over time."""
+        posterior = self._bank()
+        return float((posterior.weight * posterior.share).sum())
+
+    def _first_window_s(self) -> float:
+        return self._within_bounds(FIRST_WINDOW_S)
+
+    def _best_window_s(self) -> float:
+        """The length that tells most per hour: launches are dear, but what differs between them stays."""
+        from tuner.core.posterior import LENGTH_REF_S
+
+        launch_s = fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S
+        share = self._noise_share()
+        return self._within_bounds(sqrt(launch_s * LENGTH_REF_S * share / (1 - share)) if share else 1e9)
+
+    def _window_s(self, standing: Standing, k: int, rival: int) -> float:
+        """Shorter for a layout not seen before, and where less is enough to rule the rival out."""
+        best_s = self._best_window_s()
+        if self._goal.min_window_s >= self._goal.max_window_s:
+            return best_s
+        if not self._bank().n_of[k]:
+            return min(best_s, self._first_window_s())
+        enough_s = standing.enough_s(k, rival, self._noise_share(), LEAST_SHARE)
+        return min(best_s, self._within_bounds(max(enough_s, self._first_window_s())))
+
+    def _within_bounds(self, length_s: float) -> float:
+        return round(min(self._goal.max_window_s, max(self._goal.min_window_s, length_s)), 1)

@@ -53,6 +53,7 @@ class Goal:
     min_window_s: float = 600.0  #: the strategy chooses lengths from here ...
     max_window_s: float = 600.0  #: ... to here
     cores: int | None = None  #: the cores the layouts are for
+    limits: Mapping[str, float] = field(default_factory=dict)  #: the most of load, memory_bytes, p95_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,190 @@
+"""What windows say about layouts, with every noise unknown: a bank of Kalman filters.
+
+The logarithm of what a launch's window gave is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
+``sigma2 * (1 - share + share * 600 / length_s)``: what one launch differs from the next by, and what averages
+out over a window. ``drift`` is one Ornstein-Uhlenbeck process for all layouts with the standard deviation
+``ratio * sigma`` and the correlation time ``tau_s``. ``mu`` is flat (nothing is known), or a Gaussian process
+over log P and log T plus a deviation of each layout of its own.
+
+The scale ``sigma`` is integrated out in closed form, so each filter gives a Student t; the other parameters
+stand on a grid, one filter each, weighed by how well they foretold the windows so far. A window costs
+O(filters * layouts**2), whatever came before.
+
+Source: Harvey, Forecasting, structural time series models and the Kalman filter (1989), 3.4 and 4.3 for the
+scale; West & Harrison, Bayesian forecasting and dynamic models (1997), 12.2 for the bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.layout import Layout
+
+Array = NDArray[np.float64]
+
+LENGTH_REF_S = 600.0
+_DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of sigma2
+_PER_FILTER = ("covariance", "mean", "share", "ratio", "tau_s", "log_prior", "_log_det", "_squares")
+_KEPT = 1e-6  #: filters this much less likely than the best are dropped
+
+
+class Posterior:
+    """A bank of filters over one set of layouts; see the module."""
+
+    def __init__(
+        self,
+        prior: Array,
+        share: Array,
+        ratio: Array,
+        tau_s: Array,
+        log_weight: Array,
+        *,
+        skips_first: bool,
+        prior_df: float = 0.0,
+        prior_sigma: float = 0.0,
+    ) -> None:
+        """One filter per row; *prior* (filters, layouts, layouts): covariance of mu in units of sigma2."""
+        n, k, _ = prior.shape
+        self.n_layouts = k
+        self.covariance = np.zeros((n, k + 1, k + 1))
+        self.covariance[:, :k, :k] = prior
+        self.covariance[:, k, k] = ratio**2
+        self.mean = np.zeros((n, k + 1))
+        self.share, self.ratio, self.tau_s = share, ratio, tau_s
+        self.log_prior = log_weight
+        self._log_det = np.zeros(n)
+        self._squares = np.full(n, prior_df * prior_sigma**2)
+        self.df: float = prior_df
+        self.n_replicates = 0
+        self.n_of = np.zeros(k, dtype=int)
+        self._skips_first = skips_first
+        self._at_s = 0.0
+        self._centre: float | None = None
+        self.weight = _normalised(log_weight)
+
+    def observe(self, layout: int, log_value: float, at_s: float, length_s: float) -> None:
+        """Take note of one launch's window, in time order."""
+        if self._centre is None:
+            self._centre, self._at_s = log_value, at_s
+        k, mean, cov = self.n_layouts, self.mean, self.covariance
+        gone_s = max(0.0, at_s - self._at_s)
+        self._at_s = max(self._at_s, at_s)
+        if gone_s:
+            keeps = np.exp(-gone_s / self.tau_s)
+            mean[:, k] *= keeps
+            cov[:, k, :] *= keeps[:, None]
+            cov[:, :, k] *= keeps[:, None]
+            cov[:, k, k] += (1 - keeps**2) * self.ratio**2
+        noise = 1 - self.share + self.share * (LENGTH_REF_S / length_s)
+        gain = cov[:, layout, :] + cov[:, k, :]
+        spread = gain[:, layout] + gain[:, k] + noise
+        surprise = (log_value - self._centre) - mean[:, layout] - mean[:, k]
+        mean += gain * (surprise / spread)[:, None]
+        cov -= gain[:, :, None] * (gain / spread[:, None])[:, None, :]
+        first = self.n_of[layout] == 0 if self._skips_first else not self.n_of.any()
+        self.n_replicates += bool(self.n_of[layout])
+        self.n_of[layout] += 1
+        if not first:
+            self.df += 1
+            self._log_det += np.log(spread)
+            self._squares += surprise**2 / spread
+            self._weigh()
+
+    @property
+    def sigma2(self) -> Array:
+        """The scale's square, per filter."""
+        return self._squares / max(self.df, 1)
+
+    def gaps(self, layout: int) -> tuple[Array, Array]:
+        """How far *layout* is above each layout, and the variance of that: both (filters, layouts)."""
+        k, cov = self.n_layouts, self.covariance
+        gap = self.mean[:, layout, None] - self.mean[:, :k]
+        diagonal = np.einsum("gii->gi", cov)[:, :k]
+        variance = diagonal[:, layout, None] + diagonal - 2 * cov[:, layout, :k]
+        variance[:, layout] = 1.0
+        return gap, np.maximum(variance, 1e-12) * self.sigma2[:, None]
+
+    def means(self) -> Array:
+        """The mean of each layout over all filters, relative to the first window's logarithm."""
+        return self.weight @ self.mean[:, : self.n_layouts]
+
+    def level(self, layout: int) -> tuple[float, float]:
+        """The logarithm of what *layout* gives, drift apart, and the standard deviation of that."""
+        centre = self._centre or 0.0
+        of_each = self.mean[:, layout]
+        mean = float((self.weight * of_each).sum())
+        within = self.covariance[:, layout, layout] * self.sigma2
+        variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())
+        return centre + mean, variance**0.5
+
+    def _weigh(self) -> None:
+        evidence = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)
+        kept = evidence > evidence.max() + np.log(_KEPT)
+        if self.df >= 8 and kept.sum() < 0.8 * len(kept):
+            for name in (
+                "covariance",
+                "mean",
+                "share",
+                "ratio",
+                "tau_s",
+                "log_prior",
+                "_log_det",
+                "_squares",
+            ):
+                setattr(self, name, getattr(self, name)[kept])
+            evidence = evidence[kept]
+        self.weight = _normalised(evidence)
+
+
+def _normalised(log_weight: Array) -> Array:
+    weight: Array = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    return weight
+
+
+_RATIOS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
+_SHARES = (0.0, 0.3, 0.6, 0.85)
+
+
+def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
+    """Nothing is known of any layout."""
+    shares = _LONG_SHARES if lengths_vary else (0.0,)
+    grid = [(s, r, t) for s, (r, t) in product(shares, _RATIOS)]
+    share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
+    weight = np.where(ratio == 0, np.log(2.0), 0.0)
+    prior = np.broadcast_to(_DIFFUSE * np.eye(n_layouts), (len(grid), n_layouts, n_layouts))
+    return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
+
+
+_LONG_SHARES = (0.05, 0.2, 0.5, 0.8)
+
+
+def smooth_posterior(
+    layouts: Sequence[Layout], *, lengths_vary: bool, prior_df: float = 3.0, prior_sigma: float = 0.04
+) -> Posterior:
+    """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
+    p = np.log([layout.processes for layout in layouts])
+    t = np.log([layout.threads for layout in layouts])
+    gap_p, gap_t = p[:, None] - p, t[:, None] - t
+    shares = _LONG_SHARES if lengths_vary else (0.0,)
+    grid, priors = [], []
+    for s, (r, tau), own, reach in product(shares, _RATIOS, (0.5, 1.0, 2.0, 4.0, 12.0), (2.0, 4.0)):
+        square = (gap_p / reach) ** 2 + (gap_t / reach) ** 2 + ((gap_p + gap_t) / (1.3 * reach)) ** 2
+        priors.append(40.0**2 * np.exp(-square / 2) + own**2 * np.eye(len(layouts)) + 1e4)
+        grid.append((s, r, tau))
+    share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
+    weight = np.where(ratio == 0, np.log(2.0), 0.0)
+    return Posterior(
+        np.array(priors),
+        share,
+        ratio,
+        tau_s,
+        weight,
+        skips_first=False,
+        prior_df=prior_df,
+        prior_sigma=prior_sigma,
+    )

@@ -1,0 +1,156 @@
+"""Who leads a race, who may still be better, and whose window would tell most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from tuner.core.posterior import LENGTH_REF_S, Array, Posterior
+from tuner.core.strategy import Kind
+
+N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The leader against each rival. Arrays are over layouts; those out of the race have no share."""
+
+    posterior: Posterior
+    margin: float
+    leader: int
+    n_left: int  #: layouts in the race
+    doubt: float  #: that the leader is worse than the best by more than the margin
+    in_race: Array  #: 1 or 0
+    urgency: Array  #: how much a rival's being better is still open; 0 for the leader
+    gap: Array  #: (filters, layouts): leader above rival, log
+    variance: Array  #: of *gap*
+
+    def to_repeat(self, per_window: float) -> int:
+        """The best layout, each window taken off its mean by *per_window*: those on top twice, thrice."""
+        means = self.posterior.means() - per_window * np.maximum(self.posterior.n_of - 1, 0)
+        means[self.in_race == 0] = -np.inf
+        return int(np.argmax(means))
+
+    def to_measure(self, length_s: float) -> tuple[int, int]:
+        """Of the leader and its most urgent rival the one whose window would tell more; and that rival."""
+        rival = int(np.argmax(self.urgency))
+        posterior, leader = self.posterior, self.leader
+        cov, weight = posterior.covariance, posterior.weight
+        noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
+        gains = []
+        for k, other in ((leader, rival), (rival, leader)):
+            told = (cov[:, k, k] - cov[:, k, other]) ** 2 / (cov[:, k, k] + noise)
+            gains.append(float((weight * told).sum()))
+        return (leader if gains[0] > gains[1] else rival), rival
+
+    def enough_s(self, k: int, rival: int, share: float, doubt: float) -> float:
+        """The shortest window of *k* that would rule *rival* out, were the gap what it seems; 0, inf too."""
+        posterior, weight = self.posterior, self.posterior.weight
+        sigma2 = float((weight * posterior.sigma2).sum())
+        df = max(float(posterior.df), 3.0)
+        gap = max(float((weight * self.gap[:, rival]).sum()), 0.0) + self.margin
+        wanted = gap**2 / (
+            df * (doubt ** (-2 / df) - 1)
+        )  # the variance at which its likelihood ratio is *doubt*
+        own = float((weight * posterior.covariance[:, k, k]).sum()) * sigma2
+        others = float((weight * self.variance[:, rival]).sum()) - own
+        if wanted <= others or own <= 0:
+            return float("inf")
+        precision = sigma2 * (1 / (wanted - others) - 1 / own)
+        if precision <= 0:
+            return 0.0
+        spare = 1 / precision - (1 - share)
+        return share * LENGTH_REF_S / spare if spare > 0 else float("inf")
+
+    def ties(self, doubt: float) -> list[int]:
+        """Rivals whose being as good as the leader, or better, is not ruled out; best first."""
+        df = max(float(self.posterior.df), 1.0)
+        square = np.where(self.gap > 0, self.gap**2 / self.variance, 0.0)
+        share = self.posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
+        means = self.posterior.means()
+        tied = [
+            k
+            for k in np.flatnonzero((share > doubt) & (self.in_race > 0))
+            if k != self.leader and self.posterior.n_of[k]
+        ]
+        return [int(k) for k in sorted(tied, key=lambda k: -means[k])]
+
+
+def standing(
+    posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind, n_of_leader: int
+) -> Standing | None:
+    """Find the leader: of the layouts seen often enough the one with the least doubt; None: all are out."""
+    in_race = np.array([not x for x in out], dtype=float)
+    seen = (posterior.n_of > 0) & (in_race > 0)
+    if not seen.any():
+        return None
+    means = np.where(seen, posterior.means(), -np.inf)
+    if kind == "strict":
+        return _against(posterior, margin, int(np.argmax(means)), in_race, kind)
+    order = [int(k) for k in np.argsort(-means, kind="stable")[:N_CANDIDATES] if seen[k]]
+    known = [k for k in order if posterior.n_of[k] >= n_of_leader]
+    found = [_against(posterior, margin, k, in_race, kind) for k in known]
+    if not found:
+        return replace(_against(posterior, margin, order[0], in_race, kind), doubt=1.0)
+    return min(found, key=lambda one: one.doubt)
+
+
+def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, kind: Kind) -> Standing:
+    gap, variance = posterior.gaps(leader)
+    df = max(float(posterior.df), 1.0)
+    above = gap + margin
+    square = np.where(above > 0, above**2 / variance, 0.0)
+    fit = np.log1p(square / df)
+    likelihood = posterior.weight @ np.exp(-df / 2 * fit)
+    if kind == "strict":
+        share = likelihood
+    else:
+        # Wallace's normal deviate of a Student t
+        deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(above**2 / variance / df))
+        share = posterior.weight @ _upper_tail(np.where(above > 0, deviate, -deviate))
+    share = share * in_race
+    share[leader] = 0.0
+    if kind == "strict":
+        doubt = float(share.sum())
+    else:
+        doubt = float(-np.expm1(np.log1p(-np.minimum(share, 1 - 1e-12)).sum()))
+    # One window of a layout seen n times is worth 1/n of what its first was
+    urgency = likelihood * in_race / np.maximum(posterior.n_of, 0.5)
+    urgency[leader] = -1.0
+    return Standing(posterior, margin, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+
+
+def spread_out(posterior: Posterior, n: int, random: Random) -> list[int]:
+    """*n* layouts that together tell most of all others, by the prior; ties are broken by *random*."""
+    k = posterior.n_layouts
+    cov = posterior.covariance[:, :k, :k].mean(axis=0)
+    chosen: list[int] = []
+    for _ in range(min(n, k)):
+        left = np.diag(cov) + 1e-6 * np.array([random.random() for _ in range(k)])
+        left[chosen] = -np.inf
+        best = int(np.argmax(left))
+        chosen.append(best)
+        cov = cov - np.outer(cov[best], cov[best]) / (cov[best, best] + 1.0)
+    return chosen
+
+
+def _upper_tail(z: Array) -> Array:
+    """P(Z > z) of a standard normal, to 1.2e-7 of itself.
+
+    Source: erfc by Chebyshev fitting, Press et al., Numerical Recipes, 6.2.
+    """
+    x = np.abs(z) / np.sqrt(2.0)
+    t = 1.0 / (1.0 + 0.5 * x)
+    coefficients = (
+        0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+        -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223,
+    )  # fmt: skip
+    poly = np.zeros_like(t)
+    for c in coefficients:
+        poly = poly * t + c
+    tail = 0.5 * t * np.exp(-x * x + poly)
+    upper: Array = np.where(z >= 0, tail, 1.0 - tail)
+    return upper
