@@ -1,0 +1,112 @@
+"""Limits, objectives and trade-offs on the command line, on a study of the virtual box."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.layout import parse_layout
+from tuner.core.strategies.of_study import strategy_of
+from tuner.study import run_study
+
+from .conftest import Tuner
+
+#: layout -> items per second, load; 12x2 gives what 24x1 gives for four fifths of the load
+TRUTH = {"24x1": (43.0, 24.0), "12x2": (43.0, 19.2), "8x3": (40.0, 16.0), "2x12": (28.0, 17.0)}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    layouts = {parse_layout(text): truth for text, truth in TRUTH.items()}
+    service = VirtualService(
+        {layout: items for layout, (items, _) in layouts.items()},
+        {layout: load for layout, (_, load) in layouts.items()},
+    )
+    file = tmp_path_factory.mktemp("study") / "virtual.tuner.db"
+    asked = virtual_study(service, n_blocks=8, window_s=60.0, warmup_s=10.0, windows_per_launch=2)
+    with SqliteStore.create(file, asked) as store:
+        noise = Noise(window_sd=0.002, launch_sd=0.002, drift_sd=0.005, sample_sd=0.02)
+        box = VirtualBox(service, noise, seed=3, clock=VirtualClock.resumed(store)).box()
+        run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
+    return file
+
+
+def test_the_best_of_what_keeps_the_load_is_ranked_first_and_the_rest_is_shown(
+    tuner: Tuner, study: Path
+) -> None:
+    done = tuner("rank", study, "--max-load", "20", "--max-memory", "1G")
+
+    assert done.returncode == 0, done.stderr
+    assert "Of what keeps load at most 20 and memory at most 1 GiB: 12x2 is best" in done.stdout
+    assert "What may win: load at most 20 and memory at most 1 GiB (95 %, all layouts" in done.stdout
+    content = json.loads(tuner("rank", study, "--max-load", "20", "--json").stdout)
+    assert {row["layout"]: row["limits"]["verdict"] for row in content["layouts"]} == {
+        "12x2": "within", "8x3": "within", "2x12": "within", "24x1": "beyond",
+    }  # fmt: skip
+
+
+def test_the_finding_is_told_in_a_sentence(tuner: Tuner, study: Path) -> None:
+    done = tuner("rank", study, "--pareto")
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^12x2 matches 24x1 within 2 % at (79|80)\S* % of the load", done.stdout, re.MULTILINE)
+    assert "no, beaten by 8x3" in done.stdout
+    assert "What more memory buys" in done.stdout
+    only = tuner("rank", study, "--costs", "cpu", "--within", "1%").stdout
+    assert "What more CPU buys" in only
+    assert "What more load buys" not in only
+
+
+def test_no_layout_that_keeps_the_limits_is_an_answer_weaker_than_asked(tuner: Tuner, study: Path) -> None:
+    done = tuner("rank", study, "--max-load", "2")
+
+    assert done.returncode == 5
+    assert "No layout is shown to keep load at most 2." in done.stdout
+
+
+def test_items_per_cpu_second_can_be_the_objective(tuner: Tuner, study: Path) -> None:
+    done = tuner("rank", study, "--objective", "throughput-per-cpu")
+
+    assert done.returncode == 0, done.stderr
+    assert "items/CPU s" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--max-load", "low"), "Error: --max-load: 'low' is not a load average\n"),
+        (("--max-memory", "8"), "Error: --max-memory: '8' has no unit\n"),
+        (("--max-p95", "2s"), "Error: --max-p95: this service does not report latency\n"),
+        (("--objective", "speed"), "Error: --objective: no such objective: 'speed'\n"),
+        (("--costs", "disk"), "Error: --costs: no such cost: 'disk'\n"),
+        (("--within", "2"), "Error: --within: '2' is not a margin from 0 to 50 %\n"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_one_line(
+    tuner: Tuner, study: Path, options: tuple[str, str], said: str
+) -> None:
+    command = "export" if options[0] == "--max-load" else "rank"
+    done = tuner(command, study, *options)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_runbook_remembers_the_limits_and_the_trade_offs_it_was_made_with(
+    tuner: Tuner, study: Path
+) -> None:
+    made = tuner("export", study, "--into", "RUNBOOK.md", "--max-load", "20", "--pareto")
+
+    assert made.returncode == 0, made.stderr
+    text = (tuner.folder / "RUNBOOK.md").read_text()
+    assert "made with --max-load 20 --costs load,memory" in text
+    assert "24x1 | no" in text.replace("   ", " ").replace("  ", " ")
+    assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 0
+    assert tuner("export", study, "--into", "RUNBOOK.md", "--check", "--max-load", "10").returncode == 4
