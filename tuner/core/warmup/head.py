@@ -29,7 +29,8 @@ def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
     batches = batch_means(items_per_s[first:])
     if len(batches) < FEWEST_BATCHES:
         return 0
-    warming = first + transient_end(batches) * BATCH - began_n
+    # MSER itself keeps a late step while that is nearer to the end than to the beginning; a fit does not.
+    warming = first + transient_end(batches, or_trend=True) * BATCH - began_n
     if not spoils(items_per_s[began_n:], warming):
         return 0
     return min(warming, len(items_per_s) - began_n)

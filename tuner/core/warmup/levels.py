@@ -16,9 +16,9 @@ from itertools import pairwise
 from statistics import median
 
 SHORTEST = 30  #: seconds that a level must hold; quicker changes average out within a window
-MOST_CELLS = 120  #: the search costs their square
+MOST_CELLS = 240  #: the search costs their square
 FEWEST_IN_CELL = 10  #: seconds
-LONGEST_NOISE_BLOCK = 32  #: seconds over which the noise is averaged, two cells usually
+NOISE_BLOCK = (20, 32)  #: seconds over which the noise is averaged; a fiftieth of what was seen, within these
 PRICE = 16.0  #: variances that a cut must save
 _NORMAL_MEDIAN_SQUARE = 0.4549  #: the median of a chi-squared with one degree of freedom
 
@@ -49,7 +49,7 @@ def find_levels(values: Sequence[float]) -> list[Level]:
 
 def _variance(values: Sequence[float], cell: int) -> float:
     """Of a mean over *cell* values, levels left out; never quite 0."""
-    block = max(cell, min(2 * cell, LONGEST_NOISE_BLOCK))
+    block = max(cell, min(max(len(values) // 50, NOISE_BLOCK[0]), NOISE_BLOCK[1]))
     means = [sum(values[i : i + block]) / block for i in range(0, len(values) - block + 1, block // 2)]
     differences = [(later - earlier) ** 2 / 2 for earlier, later in zip(means, means[2:], strict=False)]
     of_block = median(differences) / _NORMAL_MEDIAN_SQUARE

@@ -19,6 +19,7 @@ TIME_CONSTANTS = tuple(
 UNSEEN_TIME_CONSTANT = 30 / BATCH  #: slower ones are believed only when they are seen
 SEEN_GAIN = 6.0  #: variances by which a fitted transient must beat none, to be believed before a window ...
 CERTAIN_GAIN = 8.0  #: ... and after it
+LEFT_RATIO = 0.002  #: of the mean of the rest: where a transient is over
 PLAUSIBLE = 1.0  #: variances within which another fit is as good: one standard error
 
 
@@ -73,11 +74,11 @@ def remaining_ratio(batches: Sequence[float], window_batches: float) -> float:
     return bound
 
 
-def transient_end(batches: Sequence[float], bias_ratio: float = 0.002) -> int:
-    """The batch from which on what is left of the transient biases the rest by *bias_ratio* at most.
+def transient_end(batches: Sequence[float], *, or_trend: bool = False) -> int:
+    """The batch from which on what is left of the transient biases the rest by 0.2 % at most.
 
-    Never before MSER's point; len(batches): not in sight. What a straight line fits nearly as well is
-    a trend, and no warm-up that could be cut.
+    Never before MSER's point; len(batches): not in sight. What a straight line fits nearly as well may be
+    a trend, which no cut would cure: that is taken for a transient only *or_trend*.
 
     Raises:
         ValueError: fewer than 4 batches.
@@ -87,11 +88,13 @@ def transient_end(batches: Sequence[float], bias_ratio: float = 0.002) -> int:
     level = _level(batches)
     variance = _variance(fits, level)
     best = min(fits, key=lambda fit: fit.squares)
-    without = min(best.squares_without, _squares_of_line(batches[best.start :]))
+    without = best.squares_without
+    if not or_trend:
+        without = min(without, _squares_of_line(batches[best.start :]))
     if (without - best.squares) / variance < CERTAIN_GAIN:
         return cut
     for batch in range(max(cut, best.start), n):
-        if abs(best.amplitude) * best.mean_left(batch, n - batch) <= bias_ratio * level:
+        if abs(best.amplitude) * best.mean_left(batch, n - batch) <= LEFT_RATIO * level:
             return batch
     return n
 
