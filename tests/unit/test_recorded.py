@@ -10,6 +10,7 @@ from statistics import fmean, variance
 
 import pytest
 
+from tuner.core.additive import Observation, fit
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.plan import blocks
@@ -85,6 +86,15 @@ def test_launches_and_windows_differ_as_much_as_they_did_in_the_study() -> None:
     # half of that; 4 of these are allowed.
     assert within == pytest.approx(0.05, rel=4 * (1 / sqrt(2 * 300) + 1 / sqrt(2 * 2000)))
     assert between == pytest.approx(sqrt(0.03**2 + 0.05**2 / 2), rel=4 * (1 / sqrt(400) + 1 / sqrt(4000)))
+
+
+def test_what_fitting_took_from_few_launches_is_given_back() -> None:
+    launches, windows = taken(3, n_windows=1, launch_sd=0.03)
+    study = recorded_study("svc", STUDY, launches, windows)
+    seen = [Observation(LAYOUTS.index(x.layout), x.block, log(6.0 * x.n_done)) for x in windows]
+
+    drawn = [one for launch in study.launches for one in launch]
+    assert fmean([one**2 for one in drawn]) == pytest.approx(fit(seen, 3).residual_variance)
 
 
 def test_a_launch_is_drawn_with_its_windows_together() -> None:

@@ -162,6 +162,12 @@ def test_right_is_what_lies_within_the_margin_of_the_best_the_margin_included() 
     assert [SimulatedBox(suite, 0, "").is_right(layout) for layout in layouts] == [True, True, False]
 
 
+def test_rounding_does_not_push_a_layout_off_the_margin() -> None:
+    suite = replace(SUITE, surfaces=((100.0, 42.0),), within=0.58)  # (1 - 0.58) x 100 = 42.00000000000001
+
+    assert SimulatedBox(suite, 0, "").is_right(TWO)
+
+
 def test_a_strategy_is_told_lengths_and_margins_and_nothing_of_the_noise() -> None:
     fixed, free = SUITE.goal("strict"), replace(SUITE, window_s=None, cores=24).goal("calibrated")
 
