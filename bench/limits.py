@@ -1,4 +1,4 @@
-"""How often a verdict on a limit is wrong, by simulation; and how long verdicts take.
+"""How often a verdict on a limit, or a word on a front, is wrong, by simulation; and what verdicts cost.
 
     python bench/limits.py [--studies 2000] [--seed 1]
 
@@ -11,6 +11,8 @@ two on it. "On": all of them on the limit, where every verdict is a coin that mu
 
 In studies with looks all layouts are launched twice, then always the one that is nearest to the limit and
 open, 16 times; the verdicts are asked for after every launch. No race could try harder to be wrong.
+
+"Fronts": seven layouts, several of them on the margin of 2 % or alike; any wrong statement counts.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dataclasses import dataclass
 
 from tuner.core.layout import Layout
 from tuner.core.limits import Limit, Verdict, verdicts
+from tuner.core.pareto import Traded, pareto_front
 from tuner.core.strategy import Kind, Observed
 
 LIMIT = Limit("load", 20.0)
@@ -127,6 +130,80 @@ def distance(verdict: Verdict) -> float:
     return abs(math.log(level / LIMIT.at_most)) if level else 0.0
 
 
+#: throughput and load of layouts that lie on, just within and just outside a margin of 2 %
+TRADED = {
+    Layout(24, 1): (100.0, 20.0),
+    Layout(12, 2): (98.0, 16.0),
+    Layout(8, 3): (97.99, 12.0),
+    Layout(6, 4): (90.0, 8.0),
+    Layout(4, 6): (90.0, 8.01),
+    Layout(3, 8): (90.01, 8.0),
+    Layout(2, 12): (60.0, 8.0),
+}
+
+
+@dataclass(frozen=True)
+class Fronts:
+    name: str
+    noise: float = 0.01
+    n_blocks: int = 4  # of all layouts
+    n_more: int = 0  # launches of the two that look best, in turn; in blocks of four
+    drift_sd: float = (
+        0.06  # from block to block, and from one such launch to the next a random walk of a tenth
+    )
+
+
+FRONTS = [
+    Fronts("fronts: 4 blocks"),
+    Fronts("fronts: 4 blocks, noise 3 %", noise=0.03),
+    Fronts("fronts: 10 blocks", n_blocks=10),
+    Fronts("fronts: a race, 1 block and 40 launches in turn", n_blocks=1, n_more=40),
+]
+
+
+def simulate_fronts(case: Fronts, n_studies: int, seed: int) -> tuple[float, float]:
+    """The share of studies that say anything wrong, and how many statements a study makes."""
+    random_ = random.Random(f"{seed} {case.name}")
+    n_wrong = n_statements = 0
+    for _ in range(n_studies):
+        got = pareto_front(traded(case, random_), "load", confidence=0.95, within=0.02)
+        wrong = False
+        for place in got.places:
+            items, load = TRADED[place.layout]
+            is_dominated = any(more > items and less < load for more, less in TRADED.values())
+            wrong |= place.is_on_front is not None and place.is_on_front == is_dominated
+            n_statements += place.is_on_front is not None
+        for trade in got.trades:
+            share = TRADED[trade.layout][0] / TRADED[trade.against][0]
+            saves = TRADED[trade.layout][1] < TRADED[trade.against][1]
+            wrong |= not saves or (trade.kind == "matches" and not 0.98 <= share <= 1 / 0.98)
+            wrong |= trade.kind == "less" and share >= 1
+            n_statements += 1
+        n_wrong += wrong
+    return n_wrong / n_studies, n_statements / n_studies
+
+
+def traded(case: Fronts, random_: random.Random) -> list[Traded]:
+    seen: list[Traded] = []
+    sums: dict[Layout, list[float]] = {layout: [] for layout in TRADED}
+
+    def launch(layout: Layout, block: int, drift: float) -> None:
+        items, load = TRADED[layout]
+        gave = items * math.exp(drift + random_.gauss(0, case.noise))
+        sums[layout].append(math.log(gave))
+        seen.append(Traded(layout, block, gave, load * math.exp(random_.gauss(0, case.noise))))
+
+    for block in range(case.n_blocks):
+        drift = random_.gauss(0, case.drift_sd)
+        for layout in TRADED:
+            launch(layout, block, drift)
+    for turn in range(case.n_more):
+        drift += random_.gauss(0, case.drift_sd / 10)
+        best = sorted(TRADED, key=lambda layout: -statistics.fmean(sums[layout]))[:2]
+        launch(min(best, key=lambda layout: len(sums[layout])), case.n_blocks + turn // 4, drift)
+    return seen
+
+
 def time_of_many(n_windows: int, n_layouts: int) -> float:
     """CPU seconds for the verdicts on *n_windows* windows, each a launch, median of 9."""
     random_ = random.Random(1)
@@ -155,6 +232,10 @@ def main() -> None:
     for case in CASES:
         wrong, told = simulate(case, options.studies, options.seed)
         print(f"{case.name:52}{100 * wrong:6.2f} {'     -' if case.on else f'{100 * told:6.1f}'}", flush=True)
+    print(f"\n{'':52} wrong  statements a study")
+    for front in FRONTS:
+        wrong, statements = simulate_fronts(front, options.studies, options.seed)
+        print(f"{front.name:52}{100 * wrong:6.2f} {statements:6.1f}", flush=True)
     print("\nCPU time for all verdicts (median of 9)")
     for n_windows, n_layouts in ((200, 24), (1000, 24), (1000, 174)):
         taken_ms = 1000 * time_of_many(n_windows, n_layouts)

@@ -100,6 +100,16 @@ def test_the_simulation_would_see_verdicts_that_ignore_layouts_and_looks(
     assert wrong > 0.3
 
 
+@pytest.mark.parametrize("name", ["fronts: 4 blocks", "fronts: a race, 1 block and 40 launches in turn"])
+def test_a_front_says_something_wrong_in_at_most_5_percent_of_studies(limits: ModuleType, name: str) -> None:
+    n = 300
+    case = next(case for case in limits.FRONTS if case.name == name)
+    wrong, statements = limits.simulate_fronts(case, n, SEED)
+
+    assert wrong <= at_most(0.05, n)
+    assert statements > 1  # it does say something
+
+
 @pytest.mark.parametrize(
     "name",
     [
