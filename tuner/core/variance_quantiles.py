@@ -58,11 +58,12 @@ def f_quantile(p: float, df: float, other_df: float) -> float:
         total = df * f + other_df
         return incomplete_beta(other_df / total, df * f / total, other_df / 2, df / 2)
 
-    low, high = 0.5, 2.0
+    low = high = 1.0
+    step = exp(min(0.7, sqrt(1 / df + 1 / other_df)))  # about the spread: far out there is only 0
     while above(low) < 1 - p:
-        low /= 4
+        low /= step
     while above(high) > 1 - p:
-        high *= 4
+        high *= step
     return falling_root(lambda f: log(above(f) / (1 - p)), low, high)
 
 
