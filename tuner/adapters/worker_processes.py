@@ -51,7 +51,7 @@ def each_in_processes(
     waiting: deque[Future[Result]] = deque()
     left = iter(tasks)
     try:
-        waiting.append(_submit_deaf(executor, next(left)))
+        waiting.extend(_submit_deaf(executor, list(islice(left, n_processes))))
         while waiting:
             for task in islice(left, n_processes * _AHEAD - len(waiting)):
                 waiting.append(executor.submit(_run_task, task))
@@ -68,15 +68,15 @@ def each_in_processes(
         executor.shutdown(cancel_futures=True)
 
 
-def _submit_deaf(executor: ProcessPoolExecutor, task: Any) -> Future[Any]:
-    """Hand in the first task, which starts the workers.
+def _submit_deaf(executor: ProcessPoolExecutor, tasks: Sequence[Any]) -> list[Future[Any]]:
+    """Hand in the first tasks, one per worker: each starts one.
 
     Ctrl-C on a terminal reaches them too, and is none of their business: they start with it blocked, and so
     it stays. For us it only waits.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return executor.submit(_run_task, task)
+        return [executor.submit(_run_task, task) for task in tasks]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
