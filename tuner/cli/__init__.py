@@ -53,6 +53,9 @@ COMMANDS = (
     Command(
         "Measure", "grid", "Measure layouts of a service, in random order, and rank them.", "tuner.cli.grid"
     ),
+    Command(
+        "Measure", "plan", "How long a study takes, from a short pilot; what limits it.", "tuner.cli.plan"
+    ),
     Command("Answer", "rank", "Rank the layouts of a study file, best first.", "tuner.cli.rank"),
     Command(
         "Answer",

@@ -1,0 +1,262 @@
+"""tuner plan: how long a study will take, from a short pilot, and what limits it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.cli.session import Options, Session
+    from tuner.config.settings import StudySettings
+    from tuner.core.forecast import Basis, Course, Question
+    from tuner.core.pilot import Pilot
+    from tuner.core.records import StudyRecord
+    from tuner.core.strategy import Kind
+
+COMPUTES_S = 20.0  #: then what was simulated by then is what there is
+N_SURFACES = 100  #: at most
+_PILOT = 600.0
+
+_LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "Which answer", "Where it is kept"
+
+
+def plan(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG|STUDY",
+            readable=False,
+            help="YAML, for a pilot; or a study's .tuner.db, which is read and nothing is run.",
+        ),
+    ] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="As for tuner grid.")
+    ] = None,
+    layouts: Annotated[
+        str | None,
+        typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Of the study; the pilot takes four."),
+    ] = None,
+    grid_name: Annotated[
+        str | None,
+        typer.Option("--grid", metavar="NAME", rich_help_panel=_LAYOUTS, help="small, divisors or full."),
+    ] = None,
+    pilot: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="About how long to measure; default 10m."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Longest window of the study.")
+    ] = None,
+    min_window: Annotated[
+        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Its shortest.")
+    ] = None,
+    warmup: Annotated[
+        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="auto (default), or 30s.")
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", rich_help_panel=_ORDER, help="Of the answer; 1 %, 2 % and 5 % always."),
+    ] = None,
+    confidence: Annotated[
+        str | None, typer.Option(metavar="LEVEL", rich_help_panel=_ORDER, help="Of the answer; default 95%.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", rich_help_panel=_ORDER, help="What is limited: strict or calibrated."),
+    ] = None,
+    seed: Annotated[
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of launches and simulation; default 1."),
+    ] = None,
+    foreign_limit: Annotated[
+        str | None,
+        typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.pilot.tuner.db."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with a pilot that was cut off."),
+    ] = None,
+    spool: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
+    ] = False,
+) -> int:
+    """Foretell how long a study takes, for 1 %, 2 % and 5 %, and what limits it.
+
+    A pilot launches four layouts twice, about ten minutes in all. Then the race is simulated, with the noise
+    the pilot saw, on throughputs that fit what it saw; and again with each cause of noise halved.
+
+    Example: tuner plan study.yaml --cores 24 --within 2%
+    """
+    from tuner.cli.session import given, measured, resumed_session, say
+    from tuner.core.strategies.of_study import strategy_of
+
+    options = given(
+        {
+            ("study", "cores"): cores,
+            ("study", "layouts"): layouts,
+            ("study", "grid"): grid_name,
+            ("study", "window"): window,
+            ("study", "min_window"): min_window,
+            ("study", "warmup"): warmup,
+            ("study", "within"): within,
+            ("study", "confidence"): confidence,
+            ("study", "kind"): kind,
+            ("study", "seed"): seed,
+            ("study", "foreign_limit"): foreign_limit,
+            ("service", "spool"): spool,
+        }
+    )
+    if config is not None and config.suffix == ".db":
+        named = [option.option for option in options.values()]
+        named += [f"--{n}" for n, x in (("pilot", pilot), ("study", study), ("resume", resume)) if x]
+        if named:
+            raise ConfigError(
+                f"{config} is a study that was measured: nothing is run, and {', '.join(named)} has no place",
+                hint="Leave it out, or name a config for a pilot.",
+            )
+        return _forecast(config, as_json=as_json)
+    if resume is not None:
+        if named := [f"--{n}" for n, x in (("pilot", pilot), ("study", study)) if x]:
+            raise ConfigError(
+                f"--resume goes on with a pilot as it is; {named[0]} is for a new one", hint="Leave one out."
+            )
+        session = resumed_session(resume, config, options, made_by="tuner plan")
+    else:
+        session = _new(config, options, pilot, study)
+    code, is_over = measured(session, strategy_of(session.record))
+    if not session.file.exists() or code == EXIT_NOTHING:
+        return code
+    say(f"Kept in {session.file}; see it again with: tuner plan {session.file}")
+    if not is_over:
+        say(f"Go on with: tuner plan --resume {session.file}")
+    if code == EXIT_INTERRUPTED:
+        return code
+    return _forecast(session.file, as_json=as_json)
+
+
+def _new(config: Path | None, options: Options, pilot: str | None, study: Path | None) -> Session:
+    from tuner import bootstrap
+    from tuner.cli.session import new_session
+    from tuner.config.load import Given, load_settings
+    from tuner.core.durations import parse_duration
+    from tuner.study.piloting import pilot_study
+
+    try:
+        lasts_s = _PILOT if pilot is None else parse_duration(pilot)
+    except ConfigError as error:
+        raise ConfigError(f"--pilot: {error.problem}", hint=error.hint) from error
+    settings = load_settings(config, {("study", "strategy"): Given("tuner plan", "race"), **options})
+    record = pilot_study(bootstrap.planned(settings), lasts_s)
+    file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
+    return new_session(settings, record, file)
+
+
+def _forecast(file: Path, *, as_json: bool) -> int:
+    """Simulate what the study of *file* would take, and print it."""
+    import json
+
+    from tuner import bootstrap
+    from tuner.core.forecast import CAUSES, Question, cost_of, questions, savings
+    from tuner.reports.plan import Plan, plan_facts, render_plan
+    from tuner.study.piloting import read_pilot
+
+    with bootstrap.open_store(file, read_only=True) as store:
+        record, pilot = store.study(), read_pilot(store)
+    if pilot is None:
+        typer.echo(
+            f"{file} has no layout with two launches: how much launches differ is not known, and with it how"
+            " long a study takes.",
+            err=True,
+        )
+        return EXIT_WEAKER
+    asked = _asked(record)
+    basis = _basis(record, asked, pilot)
+    kind: Kind = asked.kind or "strict"
+    within = bootstrap.WITHIN if asked.within is None else asked.within
+    began_s = time.monotonic()
+    courses = _simulated(basis, questions(kind, within))
+    known = {question: list(rows.values()) for question, rows in courses.items() if rows}
+    first = courses[Question(kind, within)]
+    result = Plan(
+        service=record.service,
+        layouts=basis.layouts,
+        pilot=pilot,
+        kind=kind,
+        within=within,
+        confidence=basis.confidence,
+        costs={one: cost_of(rows, basis.launch_s) for one, rows in known.items() if one.halved is None},
+        savings=savings(first, {cause: courses[Question(kind, within, cause)] for cause in CAUSES}),
+        min_window_s=basis.min_window_s,
+        max_window_s=basis.max_window_s,
+        computed_s=time.monotonic() - began_s,
+    )
+    typer.echo(json.dumps(plan_facts(result)) if as_json else render_plan(result), nl=as_json)
+    return 0
+
+
+def _asked(record: StudyRecord) -> StudySettings:
+    """What the study's config asks for; secrets are of its other sections."""
+    import json
+
+    from tuner.config.settings import StudySettings
+
+    return StudySettings.model_validate(json.loads(record.config).get("study", {}))
+
+
+def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
+    from tuner.config.settings import SHORTEST_WINDOW_S
+    from tuner.core.forecast import Basis
+    from tuner.core.surfaces import drawn_surfaces
+
+    is_pilot = record.provenance.get("made_by") == "tuner plan"
+    layouts = tuple(asked.layouts_for(record.cores)) if is_pilot else record.layouts
+    shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
+    return Basis(
+        layouts=layouts,
+        surfaces=tuple(drawn_surfaces(layouts, pilot.levels, N_SURFACES, asked.seed)),
+        noise=pilot.noise,
+        launch_s=pilot.launch_s,
+        min_window_s=shortest_s,
+        max_window_s=asked.window,
+        confidence=asked.confidence,
+        cores=record.cores,
+        seed=asked.seed,
+    )
+
+
+def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, Course]]:
+    """Surface after surface, all questions of each, until the time is over; at least one of each."""
+    from tuner.adapters.cores import usable_cores
+    from tuner.adapters.worker_processes import each_in_processes
+
+    found: dict[Question, dict[int, Course]] = {question: {} for question in asked}
+    tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
+    began_s = time.monotonic()
+    n_processes = max(1, int(usable_cores().count))
+    for (question, row), course in zip(
+        tasks, each_in_processes(_course, basis, tasks, n_processes), strict=True
+    ):
+        found[question][row] = course
+        if row >= 1 and time.monotonic() - began_s > COMPUTES_S:
+            break
+    return found
+
+
+def _course(basis: Basis, task: tuple[Question, int]) -> Course:
+    from tuner.core.forecast import simulate
+
+    return simulate(basis, *task)

@@ -1,0 +1,173 @@
+"""What a few launches say of a service on a box: levels, noise by its source, what a launch costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log, sqrt
+from statistics import fmean
+
+from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.interval import Estimate, LaunchMean
+from tuner.core.layout import Layout
+from tuner.core.noise import estimate_noise
+from tuner.core.records import WindowRecord
+from tuner.core.standings import blocks_of, launch_value
+from tuner.core.suite import DRIFT_STEP_S, SuiteNoise
+from tuner.core.tally import LaunchTally, tally
+from tuner.core.variance import MeanSquare, estimate_sd, estimate_sd_beyond
+
+DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too short to tell
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a layout gave: the logarithm of items per second (or per CPU second), and its standard error."""
+
+    log_value: float
+    se: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a study knows of its noise. Standard deviations are ratios of the throughput."""
+
+    levels: Mapping[Layout, Level]
+    window: Estimate | None  #: of one window of *window_s*; None: nothing tells it from the launch's
+    launch: Estimate  #: from one launch to the next; with the windows' noise where *window* is None
+    drift: Estimate | None  #: of the box from block to block; None: there was one block
+    drift_sd: float  #: of the box over hours, as simulated: *drift* and an assumed time of DRIFT_TAU_S
+    window_s: float  #: mean length of a window
+    launch_s: float  #: what a launch takes beside its windows
+    n_windows: int
+    n_launches: int
+    n_blocks: int
+    confidence: float
+
+    @property
+    def noise(self) -> SuiteNoise:
+        """The same for a simulation.
+
+        Within a launch, noise is taken to average out over time: four times as long is half as noisy.
+        """
+        window = 0.0 if self.window is None else self.window.mean or 0.0
+        return SuiteNoise(
+            launch_sd=self.launch.mean or 0.0,
+            sample_sd_1s=window * sqrt(self.window_s),
+            drift_sd=self.drift_sd,
+            drift_ar1_per_600s=exp(-DRIFT_STEP_S / DRIFT_TAU_S),
+        )
+
+
+def pilot_of(
+    windows: Sequence[WindowRecord],
+    *,
+    launch_s: float,
+    objective: str = "throughput",
+    within_window: MeanSquare | None = None,
+    confidence: float = 0.95,
+) -> Pilot | None:
+    """Read a study as a pilot; None: no layout was launched twice, so nothing tells how launches differ.
+
+    Args:
+        windows: all of the study; void ones are left out.
+        launch_s: what a launch takes beside its windows.
+        objective: what is to be large.
+        within_window: variance of one second within a window, as a ratio of the throughput; it is used
+            where no launch has two windows to compare.
+        confidence: of the intervals.
+    """
+    tallies = [one for one in tally(windows)[0] if one.n_done and launch_value(one, objective) > 0]
+    block_of = blocks_of(tallies, joins_single=True)
+    layouts = sorted({one.layout for one in tallies})
+    if not layouts:
+        return None
+    launches = [_launch_mean(one, layouts, block_of[one.launch], objective) for one in tallies]
+    seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
+    fitted = fit(seen, len(layouts))
+    if not fitted.residual_df:
+        return None
+    window_s = fsum(one.length_s for one in tallies) / sum(one.n_windows for one in tallies)
+    residual = MeanSquare(fitted.residual_ss / fitted.residual_df, fitted.residual_df)
+    second = _per_second(tallies, launches) or within_window
+    launch, window = estimate_sd(residual, confidence), None
+    if second is not None:
+        share = fmean([1 / one.length_s for one in tallies])
+        launch = estimate_sd_beyond(residual, second, confidence, of_part=share)
+        window = estimate_sd(second, confidence, per_unit=1 / window_s)
+    drift = estimate_noise(launches, fitted, confidence).drift
+    n_of: dict[int, int] = defaultdict(int)
+    for one in launches:
+        n_of[one.layout] += 1
+    return Pilot(
+        levels={
+            layout: Level(effect, sqrt(residual.value / n_of[number]))
+            for number, (layout, effect) in enumerate(zip(layouts, fitted.effects, strict=True))
+        },
+        window=window,
+        launch=launch,
+        drift=drift,
+        drift_sd=_drift_sd(drift, fitted, windows, block_of),
+        window_s=window_s,
+        launch_s=launch_s,
+        n_windows=sum(one.n_windows for one in tallies),
+        n_launches=len(tallies),
+        n_blocks=len(set(block_of.values())),
+        confidence=confidence,
+    )
+
+
+def batch_square(rates: Sequence[Sequence[float]], batch_s: float) -> MeanSquare | None:
+    """Variance of one second, from batches of windows: their rates, *batch_s* long; None: too few of them.
+
+    Batches next to each other are more alike than windows are where throughput wanders; then this is too
+    small, and what is missing is taken for the launch's.
+    """
+    squares, df = 0.0, 0
+    for of_window in rates:
+        mean = fmean(of_window) if of_window else 0.0
+        if len(of_window) > 1 and mean > 0:
+            squares += fsum((rate / mean - 1) ** 2 for rate in of_window)
+            df += len(of_window) - 1
+    return MeanSquare(squares / df * batch_s, df) if df else None
+
+
+def _launch_mean(one: LaunchTally, layouts: Sequence[Layout], block: int, objective: str) -> LaunchMean:
+    window_ss = max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows)
+    value = launch_value(one, objective)
+    return LaunchMean(layouts.index(one.layout), block, value, one.n_windows, window_ss)
+
+
+def _per_second(tallies: Sequence[LaunchTally], launches: Sequence[LaunchMean]) -> MeanSquare | None:
+    """From one window of a launch to its next, as if both had lasted one second."""
+    df = sum(one.n_windows - 1 for one in launches)
+    if not df:
+        return None
+    total = fsum(
+        mean.window_ss * one.length_s / one.n_windows for one, mean in zip(tallies, launches, strict=True)
+    )
+    return MeanSquare(total / df, df)
+
+
+def _drift_sd(
+    drift: Estimate | None,
+    fitted: AdditiveFit,
+    windows: Sequence[WindowRecord],
+    block_of: Mapping[int, int],
+) -> float:
+    """What the box drifts by over hours.
+
+    Blocks minutes apart differ by less: of a process with the correlation rho(t) = exp(-t / tau), the
+    expected variance between blocks is sd**2 * (1 - mean rho over pairs of blocks).
+    """
+    if drift is None or not drift.mean or fitted.block_df < 1:
+        return 0.0
+    times: dict[int, list[float]] = defaultdict(list)
+    for window in windows:
+        if window.launch_id in block_of and not window.void:
+            times[block_of[window.launch_id]].append(window.started_wall_s + window.length_s / 2)
+    middles = [fmean(times[block]) for block in sorted(times)][:200]  # pairs grow as the square
+    pairs = [exp(-abs(one - other) / DRIFT_TAU_S) for n, one in enumerate(middles) for other in middles[:n]]
+    alike = min(0.99, fmean(pairs)) if pairs else 0.0
+    return drift.mean / sqrt(1 - alike)

@@ -1,0 +1,215 @@
+"""How long a study will take, and what limits it: for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.durations import render_rest
+from tuner.core.forecast import CAP_WINDOWS, Cause, Cost, Question, Saving, limiting
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.pilot import DRIFT_TAU_S, Pilot
+from tuner.core.strategy import Kind
+from tuner.reports.answer import percent
+from tuner.reports.formats import Table, render_table
+
+#: cause -> its name, and what can be done about it
+_CAUSES: dict[Cause, tuple[str, str]] = {
+    "launch": ("launch noise", "More launches of shorter windows pay, longer windows do not"),
+    "window": ("window noise", "Longer windows pay, more launches do not"),
+    "drift": ("drift of the box", "A quieter box or hour pays, longer windows do not"),
+    "restart": ("the cost of a launch", "A faster start or a shorter warm-up pays"),
+    "ties": ("ties: layouts nearly alike", "A wider --within pays, or fewer layouts"),
+}
+_HALVED = {"restart": "halved", "ties": "with twice the differences"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a pilot says of a study."""
+
+    service: str
+    layouts: tuple[Layout, ...]  #: of the study
+    pilot: Pilot
+    kind: Kind  #: asked for
+    within: float  #: asked for
+    confidence: float
+    costs: Mapping[Question, Cost]
+    savings: tuple[Saving, ...]  #: of the asked study, the most first
+    min_window_s: float
+    max_window_s: float
+    computed_s: float
+
+
+def render_plan(plan: Plan) -> str:
+    """The noise, the table of costs, and what limits."""
+    pilot = plan.pilot
+    asked = plan.costs[Question(plan.kind, plan.within)]
+    head = (
+        f"{plan.service}, {len(plan.layouts)} layouts, {percent(plan.confidence)};"
+        f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
+        f" Pilot: {pilot.n_launches} launches of {len(pilot.levels)} layouts, {pilot.n_windows} windows of"
+        f" {_seconds(pilot.window_s)}; a launch takes {_seconds(pilot.launch_s)} beside its windows.\n\n"
+    )
+    window = f"window of {_seconds(pilot.window_s)}"
+    noise = (
+        ("launch" if pilot.window is not None else "launch and window", *_sd(pilot.launch)),
+        (window, *_sd(pilot.window)),
+        ("drift, block to block", *_sd(pilot.drift)),
+    )
+    costs = tuple(
+        (
+            percent(question.within),
+            str(question.kind),
+            _count(cost.mean_windows, known=cost.is_mean_known),
+            _count(cost.p90_windows, known=cost.is_p90_known),
+            _time(cost.mean_hours, known=cost.is_mean_known),
+            _time(cost.p90_hours, known=cost.is_p90_known),
+            str(cost.n),
+        )
+        for question, cost in sorted(
+            plan.costs.items(), key=lambda one: (one[0].within, one[0].kind == "calibrated")
+        )
+    )
+    return (
+        head
+        + render_table(
+            Table(("noise", "sd", f"{percent(pilot.confidence)} interval"), noise, frozenset({1, 2})),
+            "simple",
+        )
+        + "\n"
+        + render_table(
+            Table(
+                ("within", "kind", "windows", "9 in 10 within", "time", "9 in 10 in", "simulated"),
+                costs,
+                frozenset({2, 3, 4, 5, 6}),
+            ),
+            "simple",
+        )
+        + "\n"
+        + "".join(f"{sentence}\n" for sentence in [limit_sentence(plan), *_cautions(plan, asked)])
+    )
+
+
+def limit_sentence(plan: Plan) -> str:
+    """What limits the asked study."""
+    asked = f"within {percent(plan.within)}, {plan.kind}"
+    limits = limiting(plan.savings)
+    hours = plan.costs[Question(plan.kind, plan.within)].mean_hours
+    if not limits:
+        return (
+            f"What limits it ({asked}): no single noise. None of them, halved, would save"
+            " 5 % of the time surely; what it takes is a look at each layout."
+        )
+    first, *others = limits
+    name, advice = _CAUSES[first.cause]
+    beside = [saving for saving in plan.savings if saving not in limits]
+    shown = "; ".join(f"{_CAUSES[one.cause][0]} {_time(one.hours)}" for one in [*others, *beside])
+    nearly = f" and nearly as much {', '.join(_CAUSES[one.cause][0] for one in others)}" if others else ""
+    halved = _HALVED.get(first.cause, "halved").capitalize()
+    return (
+        f"What limits it ({asked}): {name}{nearly}. {halved}, it would take"
+        f" {_time(hours * (1 - first.saved_ratio))} instead of {_time(hours)} ({shown}). {advice}."
+    )
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """The same for programs; docs/json.md has the fields."""
+    pilot = plan.pilot
+    return {
+        "schema_version": 1,
+        "service": plan.service,
+        "layouts": [str(layout) for layout in plan.layouts],
+        "confidence": plan.confidence,
+        "kind": plan.kind,
+        "within": plan.within,
+        "pilot": {
+            "layouts": [str(layout) for layout in pilot.levels],
+            "windows": pilot.n_windows,
+            "launches": pilot.n_launches,
+            "blocks": pilot.n_blocks,
+            "window_s": pilot.window_s,
+            "launch_s": pilot.launch_s,
+        },
+        "noise": {
+            "launch": _estimate(pilot.launch),
+            "window": _estimate(pilot.window),
+            "drift": _estimate(pilot.drift),
+            "drift_simulated": pilot.drift_sd,
+        },
+        "costs": [
+            {
+                "within": question.within,
+                "kind": question.kind,
+                "windows": {"mean": cost.mean_windows, "p90": cost.p90_windows},
+                "hours": {"mean": cost.mean_hours, "p90": cost.p90_hours, "mean_se": cost.mean_hours_se},
+                "launches": cost.mean_launches,
+                "window_s": cost.mean_window_s,
+                "simulated": cost.n,
+                "cut_off": cost.n_cut_off,
+                "right_ratio": cost.right_ratio,
+            }
+            for question, cost in plan.costs.items()
+        ],
+        "limits": {
+            "sentence": limit_sentence(plan),
+            "causes": [one.cause for one in limiting(plan.savings)],
+            "halved": [
+                {"cause": one.cause, "hours": one.hours, "saved_ratio": one.saved_ratio, "se": one.se}
+                for one in plan.savings
+            ],
+        },
+        "computed_s": round(plan.computed_s, 3),
+    }
+
+
+def _cautions(plan: Plan, asked: Cost) -> list[str]:
+    """What may make it otherwise, a sentence each."""
+    pilot, found = plan.pilot, []
+    unseen = [layout for layout in plan.layouts if layout not in pilot.levels]
+    if unseen:
+        found.append(
+            f"{len(unseen)} of the layouts were not launched: their throughput is drawn, smooth in processes"
+            " and threads, through what was."
+        )
+    high = pilot.launch.high
+    if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):
+        found.append(
+            f"Launch noise is known from {pilot.n_launches} launches only, and may be {percent(high)}:"
+            " hours grow about as its square. A longer pilot knows better."
+        )
+    found.append(
+        f"Drift slower than the pilot cannot be seen in it; simulated: {percent(pilot.drift_sd)} over"
+        f" {DRIFT_TAU_S / 3600:g} h."
+        if pilot.drift is not None
+        else "One block cannot show drift; none is simulated."
+    )
+    if not asked.is_mean_known:
+        found.append(f"> : some simulated studies had no answer after {CAP_WINDOWS} windows.")
+    return found
+
+
+def _sd(estimate: Estimate | None) -> tuple[str, str]:
+    if estimate is None or estimate.mean is None:
+        return "-", "-"
+    if estimate.low is None or estimate.high is None:
+        return percent(estimate.mean), "-"
+    return percent(estimate.mean), f"{percent(estimate.low)} to {percent(estimate.high)}"
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, float | None] | None:
+    return None if estimate is None else {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+
+
+def _count(windows: float, *, known: bool = True) -> str:
+    return f"{'' if known else '> '}{windows:.0f}"
+
+
+def _time(hours: float, *, known: bool = True) -> str:
+    return f"{'' if known else '> '}{render_rest(3600 * hours)}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.3g} min"
