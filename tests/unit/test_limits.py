@@ -96,6 +96,19 @@ def test_a_layout_launched_once_is_judged_by_the_noise_of_the_others() -> None:
     assert states(verdicts([LOAD], [A, B], seen(table), 0.95, kind="strict"))["4x6"] == "open"
 
 
+def test_a_layout_noisier_than_the_others_is_judged_by_its_own_noise() -> None:
+    wild = [15.0, 24.0, 18.0]
+    logs = [log(value) for value in wild]
+    calm = {A: [5.0, 5.1, 4.9], C: [24.0, 24.1, 23.9]}
+    got = verdicts([LOAD], [A, B, C], seen({**calm, B: wild}), 0.95, kind="calibrated")
+    own = sqrt(sum((value - sum(logs) / 3) ** 2 for value in logs) / 2)
+    pooled = got[A].findings[0].sd
+
+    assert got[B].findings[0].sd == pytest.approx(own)
+    assert pooled is not None
+    assert pooled < own
+
+
 def test_one_limit_that_is_passed_is_enough_and_one_that_is_open_too() -> None:
     both = [
         Seen(layout, number, 60.0, {"load": load, "memory_bytes": memory})

@@ -104,6 +104,20 @@ def test_what_one_mean_square_has_beyond_another_that_vanishes_is_the_one_itself
     )
 
 
+def test_an_interval_leaves_0_where_the_test_of_variances_finds_a_difference() -> None:
+    part = MeanSquare(0.05, 9)
+    edges = [part.value * stats.f.ppf(p, 6, 9) for p in (0.975, 0.025)]
+    (low, _, _), (above, _, _) = (
+        bounds(estimate_sd_beyond(MeanSquare(edges[0] * by, 6), part, 0.95)) for by in (0.999, 1.001)
+    )
+    (_, _, high), (_, _, beyond) = (
+        bounds(estimate_sd_beyond(MeanSquare(edges[1] * by, 6), part, 0.95)) for by in (0.999, 1.001)
+    )
+
+    assert low == 0 < above
+    assert high == 0 < beyond
+
+
 def test_more_confidence_is_wider_and_a_difference_that_cannot_be_is_0() -> None:
     part = MeanSquare(0.05, 9)
     (low, _, high), (lower, _, higher) = (

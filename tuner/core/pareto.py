@@ -149,7 +149,7 @@ def _trades(places: Sequence[Place], within: float) -> tuple[Trade, ...]:
             kind = "matches"
         if _is_below_1(cost_ratio):
             found.append(Trade(*pair, kind, ratio, cost_ratio))
-        elif _is_above_1(cost_ratio) and kind != "less":
+        elif _is_above_1(cost_ratio):  # and not surely slower, else it were dominated
             found.append(Trade(*pair[::-1], kind, _inverse(ratio), _inverse(cost_ratio)))
     kept = []
     for kind in get_args(Kind):
