@@ -19,7 +19,7 @@ SHORTEST = 30  #: seconds that a level must hold; quicker changes average out wi
 MOST_CELLS = 240  #: the search costs their square
 FEWEST_IN_CELL = 10  #: seconds
 NOISE_BLOCK = (20, 32)  #: seconds over which the noise is averaged; a fiftieth of what was seen, within these
-PRICE = 16.0  #: variances that a cut must save
+PRICE = 13.0  #: variances that a cut must save
 _NORMAL_MEDIAN_SQUARE = 0.4549  #: the median of a chi-squared with one degree of freedom
 
 
