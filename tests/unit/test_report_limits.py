@@ -103,6 +103,21 @@ def test_a_faster_layout_that_is_not_decided_is_named_with_what_would_decide_it(
     assert "more launches would tell." in rendered
 
 
+def test_where_nothing_is_shown_to_keep_the_limits_what_is_open_is_named() -> None:
+    rendered = render_ranking(STUDY, asked(limits=(Limit("load", 9.0),)), "simple")
+
+    assert "No layout is shown to keep load at most 9." in rendered
+    assert "4x6 was measured, but whether its load keeps to the limit is open" in rendered
+
+
+def test_many_open_layouts_are_not_told_one_by_one() -> None:
+    one_block = [window for window in windows() if window.block == 0]
+    rendered = render_ranking(STUDY, rank(STUDY, one_block, limits=(Limit("load", 9.0),)), "simple")
+
+    assert rendered.count("launches of its own must tell the noise first.") == 3
+    assert "The same is open of 2 more layouts, which the table shows." in rendered
+
+
 def test_json_has_the_figures_behind_each_verdict_and_each_front() -> None:
     content = json.loads(render_ranking(STUDY, asked(**CASES["limits"], costs=("load",)), "json"))
     first = content["layouts"][0]

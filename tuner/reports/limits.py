@@ -11,6 +11,8 @@ from tuner.core.limits import Finding
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.reports.formats import Table
 
+_MOST_TOLD = 3  #: open layouts with a sentence each
+
 
 def limits_told(ranking: Ranking) -> str:
     """The limits in a few words: ``load at most 20 and memory at most 8 GiB``."""
@@ -63,7 +65,10 @@ def limits_sentences(ranking: Ranking) -> list[str]:
                 if one.state == "open"
             )
             found.append(f"{measured}, but {missing}.")
-    return found
+    left = len(found) - _MOST_TOLD
+    if left <= 1:
+        return found
+    return [*found[:_MOST_TOLD], f"The same is open of {left} more layouts, which the table shows."]
 
 
 def limits_facts(row: RankedLayout) -> dict[str, Any] | None:
