@@ -56,6 +56,7 @@ COMMANDS = (
     Command(
         "Measure", "plan", "How long a study takes, from a short pilot; what limits it.", "tuner.cli.plan"
     ),
+    Command("Measure", "aa", "A layout against itself: false alarms, what can be seen.", "tuner.cli.aa"),
     Command("Answer", "rank", "Rank the layouts of a study file, best first.", "tuner.cli.rank"),
     Command(
         "Answer",

@@ -1,0 +1,213 @@
+"""tuner aa: a layout against itself, to see what this box and this tool make of no difference at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.cli.session import Options, Session
+
+_REPEATS = 10  #: pairs
+_WINDOWS = 3  #: of each launch
+_WINDOW_S = 60.0  #: unless --window says otherwise, or the config says less
+
+_WHAT, _TIME, _ORDER, _FILE = "What is launched", "How long", "How it decides", "Where it is kept"
+
+
+def aa(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG|STUDY",
+            readable=False,
+            help="YAML, default the built-in service; or a .tuner.db of this command, to see it again.",
+        ),
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(metavar="PxT", rich_help_panel=_WHAT, help="The layout, as 4x6; needed to measure."),
+    ] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="N", rich_help_panel=_WHAT, help="As for tuner grid.")
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=2, rich_help_panel=_TIME, help="Pairs of launches; default 10."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="As many pairs as fit into it: 2h."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default 1m, or the config's if shorter."),
+    ] = None,
+    warmup: Annotated[
+        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="auto (default), or 30s.")
+    ] = None,
+    windows: Annotated[
+        int,
+        typer.Option("--windows-per-launch", metavar="N", min=1, rich_help_panel=_TIME, help="Default 3."),
+    ] = _WINDOWS,
+    confidence: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", rich_help_panel=_ORDER, help="Of the rules tried; default 95%."),
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the labels; default 1.")
+    ] = None,
+    foreign_limit: Annotated[
+        str | None,
+        typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.aa.tuner.db."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with one that was cut off."),
+    ] = None,
+    spool: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
+    ] = False,
+) -> int:
+    """Measure a layout against itself: false alarms on this box, and the smallest difference it can see.
+
+    The layout is launched in pairs. Whatever differs within a pair is noise; how often tuner's own rules call
+    it a difference is counted, and beside it the usual mistake, a test on windows.
+
+    Example: tuner aa study.yaml --layout 4x6 --budget 2h
+    """
+    from tuner.cli.session import given, measured, resumed_session, say
+    from tuner.study.pairing import pairs_strategy
+
+    options = given(
+        {
+            ("study", "cores"): cores,
+            ("study", "window"): window,
+            ("study", "warmup"): warmup,
+            ("study", "budget"): budget,
+            ("study", "confidence"): confidence,
+            ("study", "seed"): seed,
+            ("study", "foreign_limit"): foreign_limit,
+            ("service", "spool"): spool,
+        }
+    )
+    of_new = {"layout": layout, "repeats": repeats, "study": study}
+    named = [f"--{name}" for name, value in of_new.items() if value is not None]
+    if config is not None and config.suffix == ".db":
+        named += [option.option for option in options.values()] + ["--resume"] * (resume is not None)
+        if named:
+            raise ConfigError(
+                f"{config} was measured: nothing is run, and {', '.join(named)} has no place",
+                hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
+            )
+        return _shown(config, as_json=as_json)
+    if resume is not None:
+        if named:
+            raise ConfigError(
+                f"--resume goes on with {resume} as it is; {', '.join(named)} is for a new one",
+                hint="Leave it out.",
+            )
+        session = resumed_session(resume, config, options, made_by="tuner aa")
+    else:
+        session = _new(config, options, layout, repeats, windows, study)
+    code, is_over = measured(session, pairs_strategy(session.record))
+    if not session.file.exists() or code == EXIT_NOTHING:
+        return code
+    say(f"Kept in {session.file}; see it again with: tuner aa {session.file}")
+    if not is_over:
+        say(f"Go on with: tuner aa --resume {session.file}")
+    shown = _shown(session.file, as_json=as_json)
+    return code if code == EXIT_INTERRUPTED else shown
+
+
+def _new(
+    config: Path | None,
+    options: Options,
+    layout: str | None,
+    repeats: int | None,
+    windows_per_launch: int,
+    study: Path | None,
+) -> Session:
+    from tuner import bootstrap
+    from tuner.cli.session import new_session
+    from tuner.config.load import Given, load_settings
+    from tuner.core.layout import parse_layout
+    from tuner.core.strategy import Proposal
+    from tuner.study import check_budget
+
+    if layout is None:
+        raise ConfigError("no layout is named", hint="Name the one in use, as --layout 4x6.")
+    try:
+        parse_layout(layout)
+    except ConfigError as error:
+        raise ConfigError(f"--layout: {error.problem}", hint=error.hint) from error
+    settings = load_settings(
+        config,
+        {
+            ("study", "strategy"): Given("tuner aa", "all"),
+            ("study", "layouts"): Given("--layout", layout),
+            **options,
+        },
+    )
+    record = bootstrap.planned(settings)
+    window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
+    n_pairs = repeats or _REPEATS
+    budget_s = record.budget_s
+    if budget_s is not None and repeats is None:
+        n_pairs = max(2, int(budget_s / (2 * windows_per_launch * window_s)))
+    record = replace(
+        record,
+        strategy="aa",
+        n_blocks=n_pairs,
+        window_s=window_s,
+        windows_per_launch=windows_per_launch,
+        provenance={**record.provenance, "made_by": "tuner aa"},
+    )
+    check_budget(record, [Proposal(record.layouts[0], window_s, windows_per_launch)] * 4)
+    return new_session(
+        settings, record, study if study is not None else Path(f"{record.service}.aa.tuner.db")
+    )
+
+
+def _shown(file: Path, *, as_json: bool) -> int:
+    """Print what the pairs in *file* show."""
+    import json
+
+    from tuner import bootstrap
+    from tuner.reports.self_test import render_self_test, self_test_facts
+    from tuner.study.pairing import read_self_test
+    from tuner.study.timetable import Timetable
+
+    with bootstrap.open_store(file, read_only=True) as store:
+        record = store.study()
+        if record.strategy != "aa":
+            raise ConfigError(
+                f"{file} is a study of {len(record.layouts)} layouts, not of one against itself",
+                hint="tuner rank shows it; tuner aa CONFIG --layout PxT makes one.",
+            )
+        found = read_self_test(store)
+        spent_s = Timetable(record, store.launches(), store.windows()).total_s
+    if found is None:
+        typer.echo("Fewer than two pairs are whole: they show nothing yet.", err=True)
+        return EXIT_WEAKER
+    test, pilot = found
+    layout = record.layouts[0]
+    if as_json:
+        typer.echo(json.dumps(self_test_facts(layout, test, pilot, spent_s)))
+    else:
+        typer.echo(render_self_test(layout, test, pilot, spent_s), nl=False)
+    return 0

@@ -1,0 +1,39 @@
+"""An exact interval for a share that was counted in few trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import comb
+
+_HALVINGS = 60  #: beyond what a float can tell
+
+
+def exact_interval(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Low and high end of the interval for a probability of which *n_hits* in *n* trials were seen.
+
+    It holds the truth with *confidence* or more, however few the trials are.
+
+    Raises:
+        ValueError: no trial, or more hits than trials.
+
+    Source: Clopper & Pearson (1934).
+    """
+    if not 0 <= n_hits <= n or n < 1:
+        raise ValueError(f"{n_hits} of {n}")
+    tail = (1 - confidence) / 2
+    low = 0.0 if n_hits == 0 else _first(lambda p: 1 - _at_most(n_hits - 1, n, p) >= tail)
+    high = 1.0 if n_hits == n else _first(lambda p: _at_most(n_hits, n, p) <= tail)
+    return low, high
+
+
+def _at_most(n_hits: int, n: int, p: float) -> float:
+    return sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n_hits + 1))
+
+
+def _first(holds: Callable[[float], bool]) -> float:
+    """The smallest p that it holds for; it holds from there on."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

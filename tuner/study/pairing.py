@@ -1,0 +1,41 @@
+"""A layout against itself: the pairs of a study, and what they show."""
+
+from __future__ import annotations
+
+from tuner.core.pilot import Pilot
+from tuner.core.records import StudyRecord
+from tuner.core.self_test import SelfTest, pairs_of, self_test
+from tuner.core.strategies.pairs import Pairs
+from tuner.core.strategy import Observed
+from tuner.ports import Store
+from tuner.study.history import History
+from tuner.study.piloting import read_pilot
+from tuner.study.timetable import Timetable
+
+
+def pairs_strategy(study: StudyRecord) -> Pairs:
+    """What measures the pairs that *study* asks for."""
+    return Pairs(study.layouts[0], study.n_blocks, study.window_s, study.windows_per_launch)
+
+
+def read_self_test(store: Store) -> tuple[SelfTest, Pilot | None] | None:
+    """What the pairs in *store* show, and how noisy they were; None: fewer than two pairs are whole."""
+    study, launches, windows = store.study(), store.launches(), store.windows()
+    history = History(study, launches, windows)
+    strategy = pairs_strategy(study)
+    seen: list[tuple[int, Observed]] = []
+    while history.holds_more:
+        block, _ = history.next_block(strategy.propose())
+        own = [one for cell in block.cells for one in cell.kept.values()]
+        seen += [(block.number, one) for one in own]
+        strategy.learn(own)
+    pairs = pairs_of(seen)
+    if len(pairs) < 2:
+        return None
+    timetable = Timetable(study, launches, windows)
+    n_launches = sum(launch.block >= 0 for _, launch in launches)
+    spent_s = timetable.total_s / max(1, n_launches)
+    found = self_test(
+        pairs, launch_s=spent_s, confidence=study.confidence, within=study.within_ratio, seed=study.seed
+    )
+    return found, read_pilot(store)
