@@ -16,16 +16,24 @@ from typing import Any
 import pytest
 
 from tuner.adapters.sqlite import SqliteStore
+from tuner.core.claim import Claim
+from tuner.core.strategies.of_study import strategy_of
+from tuner.study import recalled
 
 pytestmark = pytest.mark.integration
 
 WORKER = Path(__file__).with_name("virtual_study_worker.py")
-N_KILLS = 20
+N_KILLS = {"all": 20, "race": 6}
+WITHIN_S = {
+    "all": 0.1,
+    "race": 1.0,
+}  #: a race needs some tenths of a second to load before it measures anything
 
 
-def started(path: Path, seed: int) -> subprocess.Popen[str]:
+def started(path: Path, seed: int, strategy: str = "all") -> subprocess.Popen[str]:
     """A tuner that is measuring."""
-    worker = subprocess.Popen([sys.executable, WORKER, path, str(seed)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, WORKER, path, str(seed), strategy]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "running\n"
     return worker
@@ -47,17 +55,24 @@ def kept(path: Path) -> tuple[list[dict[str, Any]], int]:
         return windows, sum(launch.ended_wall_s is None for _, launch in store.launches())
 
 
-def test_kill_9_at_random_moments_costs_at_most_the_running_window(tmp_path: Path) -> None:
+def claimed(path: Path) -> Claim:
+    """What the strategy of the study says when it is shown the file."""
+    with SqliteStore.open(path, read_only=True) as store:
+        return recalled(store, strategy_of(store.study())).claim()
+
+
+@pytest.mark.parametrize("strategy", ["all", "race"])
+def test_kill_9_at_random_moments_costs_at_most_the_running_window(tmp_path: Path, strategy: str) -> None:
     chance = random.Random(os.environ.get("TUNER_TEST_SEED", "kill"))
     n_kills, seed = 0, 0
-    while n_kills < N_KILLS:
+    while n_kills < N_KILLS[strategy]:
         seed += 1
         whole, path = tmp_path / f"whole-{seed}.tuner.db", tmp_path / f"cut-{seed}.tuner.db"
-        with started(whole, seed) as uncut:
+        with started(whole, seed, strategy) as uncut:
             assert uncut.wait(60) == 0
         windows: list[dict[str, Any]] = []
         n_kills_here = 0
-        while killed_after(started(path, seed), chance.uniform(0, 0.1)):
+        while killed_after(started(path, seed, strategy), chance.uniform(0, WITHIN_S[strategy])):
             n_kills_here += 1
             before, (windows, n_cut) = windows, kept(path)
 
@@ -66,7 +81,10 @@ def test_kill_9_at_random_moments_costs_at_most_the_running_window(tmp_path: Pat
             with contextlib.closing(sqlite3.connect(path)) as connection:
                 assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
-        assert kept(path)[0] == kept(whole)[0]
+        if strategy == "all":  # a race may know better for having seen other times
+            assert kept(path)[0] == kept(whole)[0]
+        assert claimed(path).answer.reached == (strategy == "race")
+        assert claimed(path).n_otherwise == 0
         n_kills += n_kills_here
 
 
@@ -74,7 +92,7 @@ def test_a_second_tuner_cannot_write_and_can_once_the_first_was_killed(tmp_path:
     path = tmp_path / "s.tuner.db"
     with started(path, 1) as first:
         second = subprocess.run(
-            [sys.executable, WORKER, path, "1"], capture_output=True, text=True, timeout=60
+            [sys.executable, WORKER, path, "1", "all"], capture_output=True, text=True, timeout=60
         )
         first.kill()
 

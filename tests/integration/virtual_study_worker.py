@@ -1,4 +1,4 @@
-"""Run (or go on with) a virtual study into a real file, slowly enough to be killed on the way: FILE SEED."""
+"""Run (or go on with) a virtual study in a real file, slowly enough to be killed: FILE SEED STRATEGY."""
 
 from __future__ import annotations
 
@@ -18,21 +18,28 @@ TROUBLES = (Trouble("dies", block=1, attempt=1), Trouble("dies-at-start", block=
 
 
 class SlowClock(VirtualClock):
-    """A virtual second takes half a real millisecond."""
+    """A virtual second takes a real moment."""
+
+    takes_s = 0.0005
 
     def sleep_until(self, at_s: float) -> None:
-        time.sleep(0.0005)
+        time.sleep(self.takes_s)
         super().sleep_until(at_s)
 
 
 def main() -> None:
-    path, seed = Path(sys.argv[1]), int(sys.argv[2])
-    study = virtual_study(SERVICE, seed=seed, window_s=20.0, warmup_s=8.0, n_blocks=4)
+    path, seed, strategy = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    study = virtual_study(
+        SERVICE, strategy=strategy, seed=seed, window_s=20.0, warmup_s=8.0, n_blocks=4, within_ratio=0.1
+    )
     with SqliteStore.open(path) if path.exists() else SqliteStore.create(path, study) as store:
+        leads = strategy_of(store.study())
+        if strategy == "race":
+            SlowClock.takes_s = 0.003  # beside what it takes to load and to decide
         sys.stdout.write("running\n")
         sys.stdout.flush()
         box = VirtualBox(SERVICE, seed=seed, clock=SlowClock.resumed(store), troubles=TROUBLES).box()
-        sys.exit(run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study())).exit_code)
+        sys.exit(run_study(box, store, MemoryProgress(), PlannedStop(), leads).exit_code)
 
 
 if __name__ == "__main__":

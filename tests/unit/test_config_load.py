@@ -92,6 +92,50 @@ def test_an_option_goes_before_the_config_and_is_blamed_for_its_own_value(tmp_pa
     ]
 
 
+def test_shares_are_written_in_percent_or_as_a_number_and_kept_as_a_number(tmp_path: Path) -> None:
+    for text in ("5%", "5 %", "0.05", ".05"):
+        study = load(tmp_path, f"study: {{within: {text}, confidence: 99.5%}}").study
+
+        assert (study.within, study.confidence) == (0.05, 0.995)
+    assert load(tmp_path, "study: {}", within="0.5%").study.within == 0.005
+    settings = load(tmp_path, "study: {within: 3%}")
+    assert settings_of_study(canonical_json(settings), "a.tuner.db") == settings
+
+
+@pytest.mark.parametrize(
+    ("study", "shortest_s"),
+    [
+        ("{}", 60.0),
+        ("{window: 20s}", 20.0),
+        ("{window: 5m, min_window: 2m}", 120.0),
+        ("{strategy: all, window: 20s}", 20.0),
+        ("{strategy: all}", 600.0),
+    ],
+)
+def test_the_shortest_window_is_a_minute_unless_told_otherwise(
+    tmp_path: Path, study: str, shortest_s: float
+) -> None:
+    assert load(tmp_path, f"study: {study}").study.shortest_window == shortest_s
+
+
+def test_a_strategy_on_the_command_line_leaves_out_what_the_config_says_for_another_one(
+    tmp_path: Path,
+) -> None:
+    grid = "study: {strategy: all, repeats: 5, windows_per_launch: 2}"
+    race = "study: {within: 5%, kind: calibrated, min_window: 30s}"
+
+    assert load(tmp_path, grid, strategy="race").study.repeats is None
+    assert load(tmp_path, grid).study.repeats == 5
+    assert load(tmp_path, race, strategy="all").study.within is None
+    assert load(tmp_path, race, strategy="all", repeats="2").study.repeats == 2
+    assert problems_of(tmp_path, race, strategy="all", within="3%") == [
+        "--within: belongs to strategy race, this study's is all"
+    ]
+    assert problems_of(tmp_path, "study: {repeats: 5}") == [
+        "s.yaml:1:18: study.repeats: belongs to strategy all, this study's is race"
+    ]
+
+
 def test_options_alone_make_settings_and_errors() -> None:
     settings = load_settings(None, {("study", "cores"): Given("--cores", "24")})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -262,15 +262,16 @@ def _measured(
                 bootstrap.this_box(settings, record, str(file), progress.warning) as box,
                 opened() as store,
             ):
-                code = run_study(box, store, progress, stop, strategy_of(record)).exit_code
+                outcome = run_study(box, store, progress, stop, strategy_of(record))
+            code, is_over = outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
-            code = EXIT_INTERRUPTED
+            code, is_over = EXIT_INTERRUPTED, False
     if code == EXIT_NOTHING:
         _say(f"Nothing could be measured; why is told above, and kept in {file}.")
     if file.exists() and (code != EXIT_NOTHING or as_json):
         _print_ranking(file, as_json=as_json)
         _say(f"Kept in {file}; see it again with: tuner rank {file}")
-        if code in (EXIT_INTERRUPTED, EXIT_WEAKER):
+        if not is_over:
             _say(f"Go on with: tuner grid --resume {file}")
     return code
 

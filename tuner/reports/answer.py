@@ -41,7 +41,7 @@ def answer_notes(claim: Claim) -> list[str]:
     answer = claim.answer
     found = []
     if not answer.reached and answer.layout is not None:
-        if answer.doubt is not None and answer.doubt < 1:
+        if answer.doubt is not None and 1 - claim.confidence < answer.doubt < 1:
             found.append(
                 f"To take {answer.layout} now would be wrong with a probability of {percent(answer.doubt)}"
                 " at most."

@@ -23,6 +23,7 @@ class StudyOutcome:
     void_cells: tuple[tuple[int, Layout], ...]  #: block and layout of what was tried and has a window missing
     out_of_budget: bool
     interrupted: bool
+    is_over: bool  #: there is nothing more to measure; else it can be resumed
 
     @property
     def exit_code(self) -> int:

@@ -261,6 +261,7 @@ class _Study:
             ),
             out_of_budget=self._out_of_budget,
             interrupted=self._stop.requested() and self._block is not None,
+            is_over=self._block is None,
         )
 
 
