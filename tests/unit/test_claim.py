@@ -1,0 +1,200 @@
+"""The ranking that follows from what a race claims, and the sentences that tell it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.core.claim import Claim, Rest, by_claim
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout, parse_layouts
+from tuner.core.noise import Noise
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.core.strategy import Answer
+from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
+from tuner.reports.formats import table_formats
+from tuner.reports.ranking import render_ranking
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+L4X6, L6X4, L8X3, L24X1, L1X24, L48X1 = LAYOUTS = parse_layouts("4x6,6x4,8x3,24x1,1x24,48x1")
+STUDY = StudyRecord(
+    service="crash-processor",
+    strategy="race",
+    layouts=tuple(LAYOUTS),
+    cores=24,
+    box_cores=24.0,
+    window_s=600.0,
+    warmup_s=None,
+    n_blocks=0,
+    windows_per_launch=1,
+    seed=1,
+    budget_s=None,
+    created_wall_s=1_790_000_000.0,
+    config="{}",
+    min_window_s=60.0,
+    provenance={"host": "stage-1"},
+)
+ANSWER = Answer(L4X6, True, "strict", (L6X4,), 0.03)
+ESTIMATES = {
+    L4X6: Estimate(4.5, 4.4, 4.6),
+    L6X4: Estimate(4.45, 4.2, 4.7),
+    L8X3: Estimate(4.2, 4.0, 4.35),
+    L24X1: Estimate(4.15, 3.9, 4.3),
+    L1X24: Estimate(1.8, 1.7, 1.9),
+}
+
+
+def claim_of(answer: Answer = ANSWER, **more: Any) -> Claim:
+    usual: dict[str, Any] = {
+        "asked": tuple(LAYOUTS), "failed": (L48X1,), "unseen": (), "within": 0.02, "confidence": 0.95,
+        "n_windows": 46, "spent_s": 28_200.0,
+    }  # fmt: skip
+    return Claim(answer, **{**usual, **more})
+
+
+def row_of(layout: Layout) -> RankedLayout:
+    seen = layout != L48X1
+    return RankedLayout(
+        layout=layout,
+        rank=1 if seen else None,
+        throughput_per_10min=Estimate(1.0 if seen else None),
+        load1_mean=20.0 if seen else None,
+        load1_max=24.0 if seen else None,
+        n_active_mean=21.0 if seen else None,
+        n_active_from_load1=None,
+        cpu_ratio=0.9 if seen else None,
+        pss_bytes=2e8 if seen else None,
+        n_windows=9 if seen else 0,
+        n_void=0,
+        reason=None if seen else "no launch gave a window: 48x1 died at start",
+    )
+
+
+def ranking_of(claim: Claim | None = None, current: Layout | None = None, **estimates: Any) -> Ranking:
+    rows = tuple(row_of(layout) for layout in LAYOUTS)
+    plain = Ranking(rows, 0.95, current, Noise(None, None, None), ("of launches in the same block",))
+    return by_claim(plain, claim or claim_of(), {**ESTIMATES, **estimates})
+
+
+def test_the_answer_and_its_ties_share_the_first_rank_and_others_rank_by_their_intervals() -> None:
+    ranking = ranking_of()
+
+    assert [(str(row.layout), row.rank) for row in ranking.rows] == [
+        ("4x6", 1), ("6x4", 1), ("8x3", 2), ("24x1", 2), ("1x24", 5), ("48x1", None),
+    ]  # fmt: skip
+    assert ranking.notes == ()  # what it says of blocks is not true of a race
+
+
+def test_a_layout_that_measured_better_than_the_answer_stands_below_it_all_the_same() -> None:
+    lucky = {**ESTIMATES, L6X4: Estimate(4.9, 4.0, 5.8)}
+    ranking = by_claim(ranking_of(), claim_of(), lucky)
+
+    assert [str(row.layout) for row in ranking.rows][:2] == ["4x6", "6x4"]
+
+
+def test_others_say_how_far_behind_they_are_at_least_where_their_intervals_say_so() -> None:
+    behind = {str(row.layout): row.behind_ratio for row in ranking_of().rows}
+
+    assert behind["4x6"] is behind["6x4"] is behind["48x1"] is None
+    assert behind["8x3"] == pytest.approx(1 - 4.35 / 4.4)
+    assert behind["1x24"] == pytest.approx(1 - 1.9 / 4.4)
+
+
+def test_while_there_is_no_answer_what_is_not_ruled_out_shares_the_first_rank() -> None:
+    claim = claim_of(Answer(L4X6, False, "strict", (L8X3, L6X4)))
+    ranking = ranking_of(claim)
+
+    assert [str(row.layout) for row in ranking.rows if row.rank == 1] == ["4x6", "8x3", "6x4"]
+
+
+def test_an_interval_that_says_nothing_tells_nothing_apart_and_is_not_shown() -> None:
+    wide = {layout: Estimate(value.mean, 0.0, inf) for layout, value in ESTIMATES.items()}
+    ranking = by_claim(ranking_of(), claim_of(Answer(L4X6, False, "strict", tuple(LAYOUTS[1:5]))), wide)
+
+    assert {row.rank for row in ranking.rows} == {1, None}
+    content = json.loads(render_ranking(STUDY, ranking, "json"))
+    assert content["layouts"][0]["throughput_per_10min"] == {"mean": 2700.0, "low": None, "high": None}
+
+
+def test_ratios_to_the_layout_in_use_come_from_both_intervals() -> None:
+    ratios = {row.layout: row.ratio_to_current for row in ranking_of(current=L1X24).rows}
+
+    assert ratios[L1X24] == Estimate(1.0, 1.0, 1.0)
+    assert ratios[L4X6] == Estimate(4.5 / 1.8, 4.4 / 1.9, 4.6 / 1.7)
+    assert ratios[L48X1] is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (
+            claim_of(),
+            "4x6 is within 2 % of the best of 5 layouts, 95 %, strict, 46 windows, 7 h 50 min;"
+            " cannot be told from 6x4; 48x1 could not be measured.",
+        ),
+        (
+            claim_of(replace(ANSWER, kind="calibrated", ties=()), failed=(), within=0.005, n_windows=1),
+            "4x6 is within 0.5 % of the best of 6 layouts, 95 %, calibrated, 1 window, 7 h 50 min.",
+        ),
+        (
+            claim_of(Answer(L4X6, False, "strict", (L6X4,)), failed=(), unseen=(L8X3, L24X1)),
+            "No answer yet: 4x6 leads; not yet ruled out: 6x4, 8x3, 24x1; 46 windows, 7 h 50 min.",
+        ),
+        (
+            claim_of(Answer(None, False, "strict"), failed=(), n_windows=0, spent_s=20.0),
+            "No answer yet: nothing could be measured; 0 windows, 20 s.",
+        ),
+    ],
+)
+def test_the_claim_is_one_sentence_with_its_kind(claim: Claim, said: str) -> None:
+    assert answer_sentence(claim) == said
+
+
+def test_a_long_list_of_layouts_is_cut_short_in_the_sentence_only() -> None:
+    many = tuple(Layout(1, threads) for threads in range(1, 31))
+    claim = claim_of(Answer(L4X6, False, "strict", many), failed=())
+
+    assert answer_sentence(claim).count(", ") < 15
+    assert "1x10 and 20 more;" in answer_sentence(claim)
+    assert len(answer_facts(claim)["not_ruled_out"]) == 30
+
+
+def test_without_an_answer_the_notes_say_what_is_not_known_and_what_more_time_would_buy() -> None:
+    open_ = Answer(L4X6, False, "strict", (L6X4,), 0.2)
+
+    assert answer_notes(claim_of()) == []
+    assert answer_notes(claim_of(open_)) == [
+        "To take 4x6 now would be wrong with a probability of 20 % at most.",
+        "How much more it takes to know is not known yet.",
+    ]
+    assert answer_notes(claim_of(replace(open_, doubt=None), rest=Rest(14, 8400.0))) == [
+        "About 14 more windows, 2 h 20 min, can be expected to decide it."
+    ]
+    assert "another version" in answer_notes(claim_of(n_otherwise=3))[0]
+
+
+@pytest.mark.parametrize("fmt", ["simple", "markdown", "json", "csv"])
+def test_the_ranking_of_a_race_looks_as_it_should(fmt: str) -> None:
+    rendered = render_ranking(STUDY, ranking_of(current=L1X24), fmt)
+
+    assert rendered == (GOLDEN / f"ranking_race.{fmt}").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fmt", [*table_formats(), "json"])
+def test_every_format_carries_the_claim(fmt: str) -> None:
+    rendered = render_ranking(STUDY, ranking_of(), fmt)
+
+    for word in ("is within", "strict", "46 windows"):
+        assert word in rendered
+
+
+def test_the_table_for_people_fits_a_hundred_columns() -> None:
+    table = render_ranking(STUDY, ranking_of(), "simple").split("\n\n")[2]
+
+    assert max(map(len, table.splitlines())) <= 100
