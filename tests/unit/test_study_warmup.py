@@ -139,6 +139,15 @@ def test_no_window_begins_later_than_the_cap_of_the_warm_up() -> None:
     assert "never-settled" in ran.slugs
 
 
+def test_a_window_that_the_cap_let_begin_before_steady_state_is_said() -> None:
+    ran = Ran(lambda s: 0.6 if s < 100 else 1.0, warmup_cap_s=60.0)
+
+    assert ran.launch.settled is False
+    assert ran.launch.unsettled is not None
+    assert ran.launch.unsettled.startswith("late: steady state began after 10")
+    assert "its first window after 6" in ran.launch.unsettled
+
+
 def test_a_leak_is_said_and_measured_all_the_same() -> None:
     ran = Ran(lambda s: 1 - 0.03 * s / 600, windows_per_launch=3)
 
@@ -201,6 +210,15 @@ def test_a_void_window_is_no_part_of_the_verdict() -> None:
     assert [[reason.slug for reason in window.void] for window in tries] == [["source-dry"], []]
     assert ran.launch.settled is True
     assert len(ran.store.warmup_samples(1)) > ran.launch.warmup_s + 10  # it warmed up twice
+
+
+def test_what_strangers_did_to_a_window_is_no_part_of_the_verdict() -> None:
+    burst = Trouble("foreign-cpu", A, block=0, window_attempt=1, after_s=480.0, lasts_s=200.0)
+    ran = Ran(lambda s: 0.6 if 500 < s < 615 else 1.0, troubles=(burst,))
+    tries = ran.store.windows()
+
+    assert [[reason.slug for reason in window.void] for window in tries] == [["disturbed"], []]
+    assert ran.launch.settled is True
 
 
 def test_a_window_shorter_than_what_it_would_lose_is_taken_anew_in_the_same_go() -> None:

@@ -74,6 +74,15 @@ def test_a_step_within_a_window_is_its_head() -> None:
     assert median(heads) in (40, 45)
 
 
+def test_a_step_in_the_later_half_of_what_was_seen_is_not_kept_by_msers_leave() -> None:
+    """MSER looks at the first half, and keeps it all: what comes before the step is the larger part."""
+    draw = random.Random(4)
+    items = [draw.gauss(60.0 if second < 100 else 100.0, 5.0) for second in range(155)]
+
+    assert truncation_point(batch_means(items)) == 0
+    assert warming_n(items, 35) >= 65
+
+
 def test_a_head_that_does_not_change_the_windows_figure_stays() -> None:
     """A hundredth lacks for 60 s of 600: 0.1 % of the mean."""
     items = [99.0 if second < 80 else 100.0 for second in range(640)]

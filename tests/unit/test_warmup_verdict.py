@@ -147,6 +147,21 @@ def test_whatever_is_seen_there_is_a_verdict_within_the_series(items: list[float
     assert "nan" not in str(verdict)
 
 
+def test_noise_alone_is_one_level() -> None:
+    found = [len(find_levels(launch(lambda _: 1.0, 700, 0.1, seed))) for seed in range(N_RUNS)]
+
+    assert found.count(1) >= 0.85 * N_RUNS
+
+
+def test_levels_are_found_where_they_change_however_often_they_do() -> None:
+    """A change every 90 s is in almost half of the differences that measure the noise."""
+    for seed in range(10):
+        levels = find_levels(launch(lambda second: 1.0 if second // 90 % 2 else 0.8, 720, 0.05, seed))
+
+        assert len(levels) == 8
+        assert all(abs(level.start - 90 * n) <= 10 for n, level in enumerate(levels))
+
+
 @given(st.lists(st.floats(1, 100), min_size=1, max_size=400))
 def test_levels_cover_the_series_without_gaps(values: list[float]) -> None:
     levels = find_levels(values)

@@ -2,8 +2,8 @@
 
 The series is cut into stretches of constant mean so that the squared residuals plus a price per cut are least
 (optimal partitioning, by dynamic programming). The noise that the price is in units of is taken from
-differences of neighbouring blocks, by their median: levels that hold longer than two blocks leave it alone,
-and autocorrelation shorter than a block is in it.
+differences of neighbouring blocks, by their median: levels that hold for four blocks leave it alone, and
+autocorrelation shorter than a block is in it.
 
 Source: Jackson et al. (2005) for the search; Barrett et al. (2017) segment benchmarks in the same way.
 """
