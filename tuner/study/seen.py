@@ -30,6 +30,7 @@ class Seen:
     items_per_s: list[float] = field(default_factory=list)
     ends_s: list[float] = field(default_factory=list)  #: of these seconds
     window_starts: list[int] = field(default_factory=list)  #: at which of them a window that counts began
+    heads_s: float = 0.0  #: what windows gave to the warm-up, before the first one that counts
     unkept: list[Sample] = field(default_factory=list)  #: of warm-up, not yet handed to the store
 
     def warm_up_again(self, now_s: float) -> None:

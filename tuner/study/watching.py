@@ -145,6 +145,7 @@ class RunningLayout:
         settling = self.seen.settling()
         return replace(
             launch,
+            warmup_s=None if launch.warmup_s is None else launch.warmup_s + self.seen.heads_s,
             settled=settling.settled,
             unsettled=settling.unsettled,
             steady_from_s=settling.steady_from_s,
@@ -200,6 +201,8 @@ class RunningLayout:
         ends_s = [reading.at_s for reading in window.readings[1 : cut + 1]]
         self.seen.add(window.items_per_s()[:cut], ends_s)
         self.seen.unkept.extend(window.samples[:cut])
+        if not self.seen.window_starts:
+            self.seen.heads_s += window.readings[cut].at_s - window.readings[0].at_s
         del window.readings[:cut], window.samples[:cut]
         window.usage = [(n - cut, usage) for n, usage in window.usage if n >= cut]
 

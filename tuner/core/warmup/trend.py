@@ -6,7 +6,7 @@ puts 98.6 % of itself into the first. So the first measures the trend and the ne
 scale: the ratio is Student's t, exactly for white noise, nearly for noise with a short memory. Sixteen
 cosines measure quick noise well; five see also slow noise. The less certain of the two answers counts.
 
-Source: equal-weighted cosines for long-run variances: Müller (2004, 2014); Lazarus, Lewis, Stock & Watson
+Source: equal-weighted cosines for long-run variances: Müller (2007, 2014); Lazarus, Lewis, Stock & Watson
 (2018), who recommend them for regressions; Müller & Watson (2008) for looking at slow movements this way.
 """
 
