@@ -271,8 +271,8 @@ def _measured(
     if file.exists() and (code != EXIT_NOTHING or as_json):
         _print_ranking(file, as_json=as_json)
         _say(f"Kept in {file}; see it again with: tuner rank {file}")
-        if not is_over:
-            _say(f"Go on with: tuner grid --resume {file}")
+    if file.exists() and not is_over:
+        _say(f"Go on with: tuner grid --resume {file}")
     return code
 
 

@@ -143,15 +143,15 @@ class _Study:
                 ),
             )
             self._history.end_launch(cell, spoilt=launch.error is not None)
+        if cell.is_void:
+            self._progress.warning(
+                "cell-void", f"{cell.layout} lacks a valid window in block {cell.block + 1}"
+            )
         if cell.kept:
             self._n_disturbed = 0
         elif cell.is_vain and not cell.is_hopeless:
             self._n_disturbed += 1
             self._tell_when_disturbed()
-        if cell.is_void:
-            self._progress.warning(
-                "cell-void", f"{cell.layout} lacks a valid window in block {cell.block + 1}"
-            )
 
     def _warm_cache(self, layout: Layout) -> None:
         """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
