@@ -106,7 +106,7 @@ class Posterior:
         diagonal = np.einsum("gii->gi", cov)[:, :k]
         variance = diagonal[:, layout, None] + diagonal - 2 * cov[:, layout, :k]
         variance[:, layout] = 1.0
-        return gap, np.maximum(variance, 1e-12) * self.sigma2[:, None]
+        return gap, np.maximum(variance * self.sigma2[:, None], 1e-12)
 
     def means(self) -> Array:
         """The mean of each layout over all filters, relative to the first window's logarithm."""
@@ -164,7 +164,7 @@ _LONG_SHARES = (0.05, 0.2, 0.5, 0.8)
 
 
 def smooth_posterior(
-    layouts: Sequence[Layout], *, lengths_vary: bool, prior_df: float = 3.0, prior_sigma: float = 0.04
+    layouts: Sequence[Layout], *, lengths_vary: bool, prior_df: float = 1.5, prior_sigma: float = 0.03
 ) -> Posterior:
     """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
     p = np.log([layout.processes for layout in layouts])

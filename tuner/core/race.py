@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from tuner.core.rivals import Standing
 
 LAUNCH_GUESS_S = 60.0  #: start, warm-up and stop, until some were seen
-FIRST_WINDOW_S = 20.0  #: of a layout nothing is known about, where lengths may be chosen
-N_SPREAD = 8  #: layouts of the first block of a calibrated race
-LEAST_SHARE = 0.02  #: a window is not made shorter for the sake of rivals less likely than this
+FIRST_WINDOW_S = 15.0  #: of a layout nothing is known about, where lengths may be chosen
+#: Windows are so much shorter than what tells most per hour: what to do next is then known sooner.
+SOONER = 0.65
+N_SPREAD = 6  #: layouts of the first block of a calibrated race
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class _Rule:
 #: Thresholds are such that the error is as asked where it is largest: bench/race.py, docs/race.md.
 _RULES = {
     "strict": _Rule(n_replicates=8, n_of_leader=2, threshold=0.62),
-    "calibrated": _Rule(n_replicates=6, n_of_leader=3, threshold=0.8),
+    "calibrated": _Rule(n_replicates=8, n_of_leader=2, threshold=0.75),
 }
 
 
@@ -70,6 +71,7 @@ class Race:
         self._verdicts: dict[Layout, Verdict] = {}
         self._launch_s: list[float] = []
         self._posterior: Posterior | None = None
+        self._stands: Standing | None = None  #: since the last block
         self._first = True
 
     # ------------------------------------------------------------------ the strategy
@@ -87,12 +89,15 @@ class Race:
         if posterior.n_replicates < self._rule.n_replicates and self._goal.kind == "strict":
             k = standing.to_repeat(1.5 * self._margin)
             return [Proposal(self._layouts[k], self._best_window_s())]
-        k, rival = standing.to_measure(self._best_window_s())
-        return [Proposal(self._layouts[k], self._window_s(standing, k, rival))]
+        leader = self._layouts[standing.leader]
+        if standing.doubt <= self._allowed and self._state(leader) == "open":  # does it keep the limits?
+            return [Proposal(leader, self._best_window_s())]
+        k = standing.to_measure(self._best_window_s())
+        return [Proposal(self._layouts[k], self._window_s(k))]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block."""
-        self._first = False
+        self._first, self._stands = False, None
         self._failed.update(failed)
         by_launch: dict[int, list[Observed]] = {}
         for window in windows:
@@ -115,10 +120,13 @@ class Race:
         standing = self._standing()
         if standing is None:
             return Answer(None, False, self._goal.kind)
+        leader = self._layouts[standing.leader]
+        if self._bank().n_replicates == 0:  # nothing is known of the noise
+            ties = tuple(x for x, k in self._index.items() if self._bank().n_of[k] and x != leader)
+            return Answer(leader, self._reached(standing), self._goal.kind, ties)
+        ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
         doubt = min(1.0, standing.doubt / self._rule.threshold)
-        reached = self._reached(standing)
-        ties = tuple(self._layouts[k] for k in standing.ties(1 - self._goal.confidence))
-        return Answer(self._layouts[standing.leader], reached, self._goal.kind, ties, doubt)
+        return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt)
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Each measured layout's value with its interval, drift taken out."""
@@ -161,8 +169,11 @@ class Race:
 
         if self._posterior is None or not self._posterior.n_of.any():
             return None
+        if self._stands is not None:
+            return self._stands
         out = [layout in self._failed or self._state(layout) == "beyond" for layout in self._layouts]
-        return standing(self._posterior, self._margin, out, self._goal.kind, self._rule.n_of_leader)
+        self._stands = standing(self._posterior, self._margin, out, self._goal.kind, self._rule.n_of_leader)
+        return self._stands
 
     def _reached(self, standing: Standing) -> bool:
         leader = self._layouts[standing.leader]
@@ -171,9 +182,14 @@ class Race:
         posterior = self._bank()
         return (
             posterior.n_replicates >= self._rule.n_replicates
-            and standing.doubt <= self._rule.threshold * (1 - self._goal.confidence)
+            and standing.doubt <= self._allowed
             and self._state(leader) == "within"
         )
+
+    @property
+    def _allowed(self) -> float:
+        """The doubt with which an answer may be given."""
+        return self._rule.threshold * (1 - self._goal.confidence)
 
     def _state(self, layout: Layout) -> str:
         return self._verdicts[layout].state if layout in self._verdicts else "within"
@@ -189,22 +205,22 @@ class Race:
         return self._within_bounds(FIRST_WINDOW_S)
 
     def _best_window_s(self) -> float:
-        """The length that tells most per hour: launches are dear, but what differs between them stays."""
+        """The length that tells most per hour: launches are dear, but what differs between them stays.
+
+        Source: Kalibera & Jones, Rigorous benchmarking in reasonable time (2013), 9.1.
+        """
         from tuner.core.posterior import LENGTH_REF_S
 
         launch_s = fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S
         share = self._noise_share()
-        return self._within_bounds(sqrt(launch_s * LENGTH_REF_S * share / (1 - share)) if share else 1e9)
+        if not share:
+            return self._goal.max_window_s
+        return self._within_bounds(SOONER * sqrt(launch_s * LENGTH_REF_S * share / (1 - share)))
 
-    def _window_s(self, standing: Standing, k: int, rival: int) -> float:
-        """Shorter for a layout not seen before, and where less is enough to rule the rival out."""
+    def _window_s(self, k: int) -> float:
+        """Shorter for a layout not seen before: most of them are out after that."""
         best_s = self._best_window_s()
-        if self._goal.min_window_s >= self._goal.max_window_s:
-            return best_s
-        if not self._bank().n_of[k]:
-            return min(best_s, self._first_window_s())
-        enough_s = standing.enough_s(k, rival, self._noise_share(), LEAST_SHARE)
-        return min(best_s, self._within_bounds(max(enough_s, self._first_window_s())))
+        return best_s if self._bank().n_of[k] else min(best_s, self._first_window_s())
 
     def _within_bounds(self, length_s: float) -> float:
         return round(min(self._goal.max_window_s, max(self._goal.min_window_s, length_s)), 1)

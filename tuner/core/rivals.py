@@ -19,6 +19,7 @@ class Standing:
     """The leader against each rival. Arrays are over layouts; those out of the race have no share."""
 
     posterior: Posterior
+    kind: Kind
     margin: float
     leader: int
     n_left: int  #: layouts in the race
@@ -34,9 +35,12 @@ class Standing:
         means[self.in_race == 0] = -np.inf
         return int(np.argmax(means))
 
-    def to_measure(self, length_s: float) -> tuple[int, int]:
-        """Of the leader and its most urgent rival the one whose window would tell more; and that rival."""
+    def to_measure(self, length_s: float) -> int:
+        """Of the leader and its most urgent rival the one whose window would tell more."""
         rival = int(np.argmax(self.urgency))
+        if self.kind == "strict":
+            fewer = self.posterior.n_of[self.leader] < self.posterior.n_of[rival]
+            return self.leader if fewer else rival
         posterior, leader = self.posterior, self.leader
         cov, weight = posterior.covariance, posterior.weight
         noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
@@ -44,39 +48,20 @@ class Standing:
         for k, other in ((leader, rival), (rival, leader)):
             told = (cov[:, k, k] - cov[:, k, other]) ** 2 / (cov[:, k, k] + noise)
             gains.append(float((weight * told).sum()))
-        return (leader if gains[0] > gains[1] else rival), rival
-
-    def enough_s(self, k: int, rival: int, share: float, doubt: float) -> float:
-        """The shortest window of *k* that would rule *rival* out, were the gap what it seems; 0, inf too."""
-        posterior, weight = self.posterior, self.posterior.weight
-        sigma2 = float((weight * posterior.sigma2).sum())
-        df = max(float(posterior.df), 3.0)
-        gap = max(float((weight * self.gap[:, rival]).sum()), 0.0) + self.margin
-        wanted = gap**2 / (
-            df * (doubt ** (-2 / df) - 1)
-        )  # the variance at which its likelihood ratio is *doubt*
-        own = float((weight * posterior.covariance[:, k, k]).sum()) * sigma2
-        others = float((weight * self.variance[:, rival]).sum()) - own
-        if wanted <= others or own <= 0:
-            return float("inf")
-        precision = sigma2 * (1 / (wanted - others) - 1 / own)
-        if precision <= 0:
-            return 0.0
-        spare = 1 / precision - (1 - share)
-        return share * LENGTH_REF_S / spare if spare > 0 else float("inf")
+        return leader if gains[0] > gains[1] else rival
 
     def ties(self, doubt: float) -> list[int]:
-        """Rivals whose being as good as the leader, or better, is not ruled out; best first."""
+        """Rivals whose being as good as the leader, or better, is not ruled out; best first.
+
+        *doubt* is for all of them together: each rival has its equal share.
+        """
         df = max(float(self.posterior.df), 1.0)
         square = np.where(self.gap > 0, self.gap**2 / self.variance, 0.0)
         share = self.posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
         means = self.posterior.means()
-        tied = [
-            k
-            for k in np.flatnonzero((share > doubt) & (self.in_race > 0))
-            if k != self.leader and self.posterior.n_of[k]
-        ]
-        return [int(k) for k in sorted(tied, key=lambda k: -means[k])]
+        open_ = (share * max(self.n_left - 1, 1) > doubt) & (self.in_race > 0) & (self.posterior.n_of > 0)
+        open_[self.leader] = False
+        return sorted((int(k) for k in np.flatnonzero(open_)), key=lambda k: (-means[k], k))
 
 
 def standing(
@@ -120,7 +105,9 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     # One window of a layout seen n times is worth 1/n of what its first was
     urgency = likelihood * in_race / np.maximum(posterior.n_of, 0.5)
     urgency[leader] = -1.0
-    return Standing(posterior, margin, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+    return Standing(
+        posterior, kind, margin, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance
+    )
 
 
 def spread_out(posterior: Posterior, n: int, random: Random) -> list[int]:
