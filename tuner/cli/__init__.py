@@ -64,6 +64,7 @@ COMMANDS = (
         "Write the ranking as Markdown, CSV, JSON ... or into a runbook.",
         "tuner.cli.export",
     ),
+    Command("Answer", "check", "Is the answer of a study still right? 4 when stale.", "tuner.cli.check"),
     Command(
         "Answer", "replay", "Try a strategy on simulated studies: is it right, how soon?", "tuner.cli.replay"
     ),

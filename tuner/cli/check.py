@@ -1,0 +1,234 @@
+"""tuner check: whether the answer of a study still holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.core.errors import ConfigError, StaleReport
+
+if TYPE_CHECKING:
+    from tuner.cli.session import Session
+    from tuner.core.staleness import Checked
+    from tuner.core.strategy import Kind
+
+_BUDGET = "2h"
+_KINDS: tuple[Kind, ...] = ("calibrated", "strict")
+
+_WHAT, _TIME, _FILE = "What is compared", "How long", "Where it is kept"
+
+
+def check(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote; it is not changed.")
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG", readable=False, help="Where the study's holds secrets, which it did not keep."
+        ),
+    ] = None,
+    current: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PxT", rich_help_panel=_WHAT, help="The layout in use, compared beside the runner-up."
+        ),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            rich_help_panel=_WHAT,
+            help="calibrated: with what the study knew; strict: only what is measured now.",
+        ),
+    ] = "calibrated",
+    foreign_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="CORES", min=0.0, rich_help_panel=_WHAT, help="CPU of strangers that voids a window."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Stop within it; default 2h.")
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default: as long as the study's were."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", metavar="FILE", rich_help_panel=_FILE, help="Default STUDY.check-1.tuner.db, -2 ..."
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with a check that was cut off."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
+    ] = False,
+) -> int:
+    """Measure a study's winner again, beside its runner-up and the layout in use: is it still right?
+
+    Blocks of these few layouts are measured until it is known: exit code 0 when the winner is still within
+    the study's margin of the others, 4 when one is better by more than that, 5 when it cannot be told yet.
+
+    Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
+    """
+    from tuner import bootstrap
+    from tuner.cli.session import measured, say
+    from tuner.study.checking import asked_of, read_past, recheck_of
+
+    typed = {
+        "--current": current,
+        "--foreign-limit": foreign_limit,
+        "--budget": budget,
+        "--window": window,
+        "--to": to,
+    }
+    if kind not in _KINDS:
+        raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
+    if resume is not None:
+        named = [name for name, value in typed.items() if value is not None]
+        if named:
+            raise ConfigError(
+                f"--resume goes on with {resume} as it is; {', '.join(named)} cannot change that",
+                hint="Leave it out.",
+            )
+        session = _resumed(study, config, resume)
+    else:
+        session = _new(
+            study,
+            config,
+            current=current,
+            window_s=_seconds("--window", window),
+            budget_s=_seconds("--budget", budget or _BUDGET),
+            kind="strict" if kind == "strict" else "calibrated",
+            foreign_limit=foreign_limit,
+            to=to,
+        )
+    with bootstrap.open_store(study, read_only=True) as parent:
+        past = read_past(parent, asked_of(session.record))
+    code, _ = measured(session, recheck_of(session.record, past))
+    if not session.file.exists() or code == EXIT_NOTHING:
+        return code
+    checked = _shown(study, session.file, as_json=as_json)
+    say(f"Kept in {session.file}")
+    if code == EXIT_INTERRUPTED or checked.check.state == "open":
+        say(f"Go on with: tuner check {study} --resume {session.file}")
+    if code == EXIT_INTERRUPTED:
+        return code
+    return {"right": 0, "stale": StaleReport.exit_code, "open": EXIT_WEAKER}[checked.check.state]
+
+
+def _new(
+    study: Path,
+    config: Path | None,
+    *,
+    current: str | None,
+    window_s: float | None,
+    budget_s: float | None,
+    kind: Kind,
+    foreign_limit: float | None,
+    to: Path | None,
+) -> Session:
+    from dataclasses import replace
+
+    from tuner import bootstrap
+    from tuner.cli.session import new_session, say
+    from tuner.config.load import load_settings, settings_of_study
+    from tuner.core.layout import parse_layout
+    from tuner.core.strategy import Proposal
+    from tuner.study import check_budget
+    from tuner.study.checking import check_study
+
+    layout = None
+    if current is not None:
+        try:
+            layout = parse_layout(current)
+        except ConfigError as error:
+            raise ConfigError(f"--current: {error.problem}", hint=error.hint) from error
+    parent, ranking = bootstrap.ranked(study)
+    ranked = [row.layout for row in ranking.rows if row.rank is not None]
+    if not ranked:
+        raise ConfigError(f"{study} ranks no layout: there is no answer to check")
+    if ranking.claim is not None and not ranking.claim.answer.reached:
+        say(f"{study} has no answer yet; {ranked[0]}, which leads, is what is checked.")
+    bootstrap.check_same_box(parent, study, say)
+    settings = settings_of_study(parent.config, str(study)) if config is None else load_settings(config, {})
+    now = bootstrap.planned(settings)
+    with bootstrap.open_store(study, read_only=True) as store:
+        windows = store.windows()
+    record = check_study(
+        parent,
+        now if foreign_limit is None else replace(now, foreign_limit_cores=foreign_limit),
+        ranked=ranked,
+        current=layout,
+        window_s=window_s,
+        budget_s=budget_s,
+        kind=kind,
+        parent_name=study.name,
+        windows=windows,
+    )
+    check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
+    return new_session(settings, record, _free_name(study) if to is None else to)
+
+
+def _resumed(study: Path, config: Path | None, file: Path) -> Session:
+    from tuner import bootstrap
+    from tuner.cli.session import resumed_session
+
+    session = resumed_session(file, config, {}, made_by="tuner check")
+    with bootstrap.open_store(study, read_only=True) as store:
+        created = repr(store.study().created_wall_s)
+    provenance = session.record.provenance
+    if provenance.get("check_of_created") != created:
+        raise ConfigError(
+            f"{file} is a check of another study, {provenance.get('check_of')}, not of {study}",
+            hint="Name that one.",
+        )
+    return session
+
+
+def _shown(study: Path, file: Path, *, as_json: bool) -> Checked:
+    """Print what the check in *file* has found."""
+    import json
+
+    from tuner import bootstrap
+    from tuner.reports.check import check_facts, render_check
+    from tuner.study.checking import read_check
+
+    with (
+        bootstrap.open_store(study, read_only=True) as parent,
+        bootstrap.open_store(file, read_only=True) as store,
+    ):
+        checked = read_check(parent, store)
+    typer.echo(json.dumps(check_facts(checked)) if as_json else render_check(checked), nl=as_json)
+    return checked
+
+
+def _free_name(study: Path) -> Path:
+    """Beside the study, the first number that is free."""
+    stem = study.name.removesuffix(".db").removesuffix(".tuner")
+    number = 1
+    while (found := study.with_name(f"{stem}.check-{number}.tuner.db")).exists():
+        number += 1
+    return found
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    from tuner.core.durations import parse_duration
+
+    if text is None:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error.problem}", hint=error.hint) from error
+    if seconds <= 0:
+        raise ConfigError(f"{option} {text}: should be longer than 0")
+    return seconds

@@ -1,0 +1,145 @@
+"""Whether an answer still holds, in words and figures: for people and for programs."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Any
+
+from tuner.core.durations import render_rest
+from tuner.core.layout import Layout
+from tuner.core.staleness import LEAST_BLOCKS, Against, Checked
+from tuner.reports.answer import percent
+from tuner.reports.formats import Table, render_table
+
+_A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word
+
+
+def check_sentence(checked: Checked) -> str:
+    """What is claimed, with its kind and confidence, and what it took."""
+    check, asked = checked.check, checked.asked
+    names = ", ".join(str(one.other) for one in check.against)
+    blocks = f"{check.n_blocks} block{'' if check.n_blocks == 1 else 's'}"
+    cost = f"{blocks}, {render_rest(checked.spent_s)}"
+    claim = f"{percent(asked.confidence)}, {asked.kind}, {cost}"
+    if check.state == "right":
+        return f"{asked.winner} is still right: within {percent(asked.within)} of {names}, {claim}."
+    if check.state == "stale":
+        (better,) = (one for one in check.against if one.other == check.better)
+        return (
+            f"{asked.winner} is stale: {better.other} is better by more than {percent(asked.within)}"
+            f" ({_share(better.gap)}, {_share(better.low)} at least), {claim}."
+        )
+    if asked.winner in checked.failed:
+        return f"{asked.winner} cannot be run now, so it cannot be compared; {cost}."
+    return f"Cannot tell yet whether {asked.winner} is still right: {claim}."
+
+
+def check_notes(checked: Checked) -> list[str]:
+    """What else there is to know, a sentence each."""
+    check, asked, found = checked.check, checked.asked, []
+    if check.state == "open" and asked.winner not in checked.failed:
+        if checked.rest_s is not None and check.rest_blocks is not None:
+            more = f"{check.rest_blocks} more block{'' if check.rest_blocks == 1 else 's'}"
+            found.append(f"About {more}, {render_rest(checked.rest_s)}, can be expected to decide it.")
+        elif check.n_blocks < LEAST_BLOCKS:
+            found.append(f"It takes {LEAST_BLOCKS} blocks at least.")
+        else:
+            found.append("The difference lies on the margin: more time cannot be expected to decide it.")
+    if asked.kind != "strict" and any(one.past is not None and not one.has_changed for one in check.against):
+        found.append(
+            f"What the study knew, {_age(checked.age_s)} before, is counted in, as far as now agrees with it;"
+            " --kind strict does without."
+        )
+    for one in check.against:
+        if one.has_changed and one.past is not None:
+            beside = "" if asked.kind == "strict" else ", so what the study knew counts for little"
+            found.append(
+                f"{one.other} gave {_share(one.past)} beside {asked.winner} in the study and gives"
+                f" {_share(one.now)} now: the difference has changed{beside}."
+            )
+    if check.level_shift is not None and abs(check.level_shift) > _A_SHIFT:
+        found.append(
+            f"All of them together give {_share(check.level_shift)} than in the study: the box or its load is"
+            " another. Only differences between layouts are compared."
+        )
+    if check.is_noisier:
+        found.append("Launches differ more now than in the study; the noise of now is used.")
+    others = [layout for layout in checked.failed if layout != asked.winner]
+    if others:
+        found.append(f"{', '.join(map(str, others))} cannot be run now.")
+    return found
+
+
+def render_check(checked: Checked) -> str:
+    """The claim, what limits it, and each difference."""
+    rows = tuple(
+        (
+            str(one.other),
+            _role(one.other, checked.current),
+            _share(one.now),
+            "-" if one.past is None else _share(one.past),
+            _share(one.gap),
+            f"{_share(one.low)} to {_share(one.high)}",
+        )
+        for one in checked.check.against
+    )
+    text = check_sentence(checked) + "\n" + "".join(f"{note}\n" for note in check_notes(checked))
+    if not rows:
+        return text
+    header = (f"beside {checked.asked.winner}", "is", "now", "in the study", "as claimed", "bounds")
+    return text + "\n" + render_table(Table(header, rows, frozenset({2, 3, 4, 5})), "simple")
+
+
+def check_facts(checked: Checked) -> dict[str, Any]:
+    """The same for programs; docs/json.md has the fields."""
+    check, asked = checked.check, checked.asked
+    return {
+        "schema_version": 1,
+        "claim": check_sentence(checked),
+        "notes": check_notes(checked),
+        "state": check.state,
+        "winner": str(asked.winner),
+        "current": None if checked.current is None else str(checked.current),
+        "better": None if check.better is None else str(check.better),
+        "kind": asked.kind,
+        "within": asked.within,
+        "confidence": asked.confidence,
+        "blocks": check.n_blocks,
+        "windows": checked.n_windows,
+        "hours": checked.spent_s / 3600,
+        "rest": None
+        if checked.rest_s is None
+        else {"blocks": check.rest_blocks, "hours": checked.rest_s / 3600},
+        "age_s": checked.age_s,
+        "level_ratio": None if check.level_shift is None else exp(check.level_shift),
+        "not_measured": [str(layout) for layout in checked.failed],
+        "against": [_against_facts(one) for one in check.against],
+    }
+
+
+def _against_facts(one: Against) -> dict[str, Any]:
+    return {
+        "layout": str(one.other),
+        "ratio": {"mean": exp(one.gap), "low": exp(one.low), "high": exp(one.high)},
+        "now_ratio": exp(one.now),
+        "study_ratio": None if one.past is None else exp(one.past),
+        "has_changed": one.has_changed,
+    }
+
+
+def _role(layout: Layout, current: Layout | None) -> str:
+    return "in use" if layout == current else "runner-up"
+
+
+def _share(gap: float) -> str:
+    """``4 % more``, from a difference of logarithms."""
+    ratio = exp(gap) - 1
+    if abs(ratio) < 0.0005:
+        return "as much"
+    shown = f"{100 * abs(ratio):.2g}" if abs(ratio) < 0.1 else f"{100 * abs(ratio):.0f}"
+    return f"{shown} % {'more' if ratio > 0 else 'less'}"
+
+
+def _age(seconds: float) -> str:
+    days = seconds / 86400
+    return render_rest(seconds) if days < 2 else f"{days:.0f} days"
