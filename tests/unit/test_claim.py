@@ -45,7 +45,7 @@ ESTIMATES = {
     L4X6: Estimate(4.5, 4.4, 4.6),
     L6X4: Estimate(4.45, 4.2, 4.7),
     L8X3: Estimate(4.2, 4.0, 4.35),
-    L24X1: Estimate(4.15, 3.9, 4.3),
+    L24X1: Estimate(4.15, 3.9, 4.5),  # reaches into the answer's, and is told from it all the same
     L1X24: Estimate(1.8, 1.7, 1.9),
 }
 
@@ -101,7 +101,7 @@ def test_a_layout_that_measured_better_than_the_answer_stands_below_it_all_the_s
 def test_others_say_how_far_behind_they_are_at_least_where_their_intervals_say_so() -> None:
     behind = {str(row.layout): row.behind_ratio for row in ranking_of().rows}
 
-    assert behind["4x6"] is behind["6x4"] is behind["48x1"] is None
+    assert behind["4x6"] is behind["6x4"] is behind["24x1"] is behind["48x1"] is None
     assert behind["8x3"] == pytest.approx(1 - 4.35 / 4.4)
     assert behind["1x24"] == pytest.approx(1 - 1.9 / 4.4)
 

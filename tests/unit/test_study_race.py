@@ -187,23 +187,29 @@ def test_a_box_that_is_never_quiet_ends_the_session_and_condemns_no_layout() -> 
     assert [len(windows) for windows, _ in quiet.told] == [0] * 10 + [1, 1]
 
 
+def test_a_box_that_is_quiet_now_and_then_ends_no_session() -> None:
+    disturbed = [Trouble("foreign-cpu", block=block) for block in range(20) if block != 9]
+    ran = Ran(Script(*[each(A)] * 19), *disturbed)
+
+    assert "box-not-quiet" not in ran.slugs
+    assert ran.outcome.n_blocks_done == 19
+
+
 def test_time_never_goes_back_whatever_the_clocks_do() -> None:
     class Nervous(VirtualClock):
-        """Is set back an hour, again and again."""
-
-        n = 0
+        """Is set back an hour whenever something starts."""
 
         def sleep_until(self, at_s: float) -> None:
-            super().sleep_until(at_s)
-            self.n += 1
-            if self.n % 7 == 0:
+            if at_s - self.monotonic_s() == SERVICE.start_s:
                 self.jump_wall(-3600.0)
+            super().sleep_until(at_s)
 
     strategy = Script(*[each(A, B, C)] * 4)
     store = MemoryStore(virtual_study(SERVICE, **SHORT))
     Ran(strategy, store=store, clock=Nervous.resumed(store))
 
     seen = [window for windows, _ in strategy.told for window in windows]
+    assert len(seen) == 12
     assert any(later.started_wall_s < earlier.started_wall_s for earlier, later in pairwise(store.windows()))
     assert all(window.launch_began_s <= window.began_s for window in seen)
     assert all(

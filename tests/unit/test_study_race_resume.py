@@ -203,7 +203,7 @@ def test_a_file_of_another_version_loses_nothing_and_goes_on_from_what_was_measu
     assert store.windows()[: len(before)] == before
     (told,) = [text for slug, text in progress.warnings if slug == "chosen-otherwise"]
     assert told.startswith(f"{n_blocks - 1} of the blocks in the file, block 2 the first, are not what")
-    assert {window.block for window in store.windows()} == set(range(n_blocks + 2))
+    assert {window.block for window in store.windows()[len(before) :]} == {n_blocks, n_blocks + 1}
     known = recalled(store, Greedy(contrary=True, n_blocks=n_blocks + 2))
     assert known.otherwise == tuple(range(1, n_blocks))
     assert known.claim().n_otherwise == n_blocks - 1
@@ -236,6 +236,32 @@ def test_a_file_of_another_version_is_resumed_as_often_as_one_of_its_own() -> No
         assert kept(store, moments=False) == kept(whole, moments=False), f"cut at sleep {n_cuts}"
 
     assert n_cuts >= 20
+
+
+@pytest.mark.parametrize("n_cut", range(60, 76))
+def test_nothing_is_added_to_a_block_that_would_have_been_chosen_otherwise(n_cut: int) -> None:
+    store = new_study()
+    session(store, Greedy(), n_cut=n_cut)
+    before = store.launches()
+    n_blocks = 1 + max(launch.block for _, launch in before)
+    session(store, Greedy(contrary=True, n_blocks=n_blocks + 1))
+
+    assert n_blocks >= 3
+    assert {launch.block for _, launch in store.launches()[len(before) :]} == {n_blocks}
+
+
+def test_a_block_after_which_others_were_begun_is_left_as_it_is() -> None:
+    store = new_study()
+    session(store, Greedy(), n_cut=60)
+    session(store, Greedy(contrary=True, n_blocks=6))  # does not go on with the block in hand
+    before = store.launches()
+    outcome, _ = session(store, Greedy(n_blocks=9))  # had asked for that block, and finds it unfinished
+
+    assert outcome is not None
+    assert outcome.n_blocks_done == 9
+    blocks = [launch.block for _, launch in store.launches()[len(before) :]]
+    assert blocks
+    assert min(blocks) > max(launch.block for _, launch in before)
 
 
 def test_a_strategy_that_asks_for_less_than_the_file_holds_is_told_all_of_it() -> None:

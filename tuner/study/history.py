@@ -89,9 +89,8 @@ class History:
         for cell in cells:
             for launched in made.get(cell.position, []):
                 self._fill(cell, launched)
-        block = Block(
-            number, cells, is_closed=not as_asked or any(later > number for later in self._recorded)
-        )
+        has_later = any(later > number for later in self._recorded)
+        block = Block(number, cells, is_closed=not as_asked or has_later)
         self.blocks.append(block)
         return block, as_asked
 
