@@ -146,6 +146,7 @@ def _normalised(log_weight: Array) -> Array:
     return weight
 
 
+STEADY_ODDS = 10.0  #: before anything is seen: no drift at all, against each of the drifts below
 _RATIOS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
 _SHARES = (0.0, 0.3, 0.6, 0.85)
 
@@ -155,7 +156,7 @@ def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
     shares = _LONG_SHARES if lengths_vary else (0.0,)
     grid = [(s, r, t) for s, (r, t) in product(shares, _RATIOS)]
     share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
-    weight = np.where(ratio == 0, np.log(2.0), 0.0)
+    weight = np.where(ratio == 0, np.log(STEADY_ODDS), 0.0)
     prior = np.broadcast_to(_DIFFUSE * np.eye(n_layouts), (len(grid), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
 
@@ -177,7 +178,7 @@ def smooth_posterior(
         priors.append(40.0**2 * np.exp(-square / 2) + own**2 * np.eye(len(layouts)) + 1e4)
         grid.append((s, r, tau))
     share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
-    weight = np.where(ratio == 0, np.log(2.0), 0.0)
+    weight = np.where(ratio == 0, np.log(STEADY_ODDS), 0.0)
     return Posterior(
         np.array(priors),
         share,

@@ -1,0 +1,225 @@
+"""The race: what it costs on suites, how often it is wrong where that is easiest, what a proof costs.
+
+    python bench/race.py [SUITE ...] [--studies 1000] [--hard-studies 2000] [--proven-studies 100] [--seed 1]
+
+SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`).
+
+1. Each SUITE, strict and calibrated: the mean cost, and how often it is right.
+2. Strict where it is most often wrong: one layout is best, so many rivals lie just outside the margin (1.02
+   of it) and all others far below. Claimed: right in 95 % on each line.
+3. What a proof costs, on the first SUITE: leader and nearest rival in turn, and the end decided by a rule
+   that is proven for normal windows of unknown variance without drift, at any look and however layouts are
+   chosen (see `Proven`). Cost in windows; --proven-studies of each surface in order.
+4. The time to decide what comes next, with 1000 windows known.
+
+Intervals are Wilson's, 95 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from math import exp, log, pi
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from time import perf_counter
+
+from tuner.adapters.worker_processes import each_in_processes
+from tuner.config.suite import read_suite
+from tuner.core.layout import Layout
+from tuner.core.own_suites import own_suite
+from tuner.core.race import Race
+from tuner.core.replay import ReplayJob, Run, replay, run
+from tuner.core.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.wilson import wilson_interval
+
+MARGIN = -log(0.98)
+HARD = (  # rivals at the margin, layouts in all, sd of a window, sd of the drift
+    (1, 24, 0.0522, 0.0),
+    (2, 24, 0.0522, 0.0),
+    (4, 24, 0.0522, 0.0),
+    (2, 24, 0.0224, 0.0),
+    (4, 24, 0.0335, 0.0),
+    (1, 2, 0.0522, 0.0),
+    (3, 4, 0.0522, 0.0),
+    (1, 24, 0.0522, 0.06),
+    (2, 24, 0.0522, 0.06),
+    (1, 2, 0.0522, 0.06),
+)
+
+
+class Proven(Race):
+    """Ends when an e-process speaks against every rival.
+
+    Is layout j better than i by the margin? Over the windows of i and j, from the second of each on, the
+    product of what was foretold (a normal with the mean and the pooled variance of the windows before) is set
+    against the largest likelihood that any means with j above i by the margin, and any variance, give them.
+    Where j truly is, that ratio passes (K - 1) / doubt with a probability of doubt / (K - 1) at most, at any
+    look and whatever was measured when (Ville); K - 1 layouts may wrongly be named, so these add up.
+    Source: Wasserman, Ramdas & Balakrishnan, Universal inference (2020), section 8.
+    """
+
+    def __init__(self, goal: Goal, seed: int) -> None:
+        super().__init__(goal, seed)
+        self._seen: dict[Layout, list[float]] = {}
+        self._foretold: dict[Layout, float] = {}
+        self._squares, self._df = 0.0, 0
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        super().learn(windows, failed)
+        for window in windows:
+            seen, y = self._seen.setdefault(window.layout, []), log(window.value)
+            if seen:
+                n, mean = len(seen), fmean(seen)
+                variance = max(self._squares / self._df, 1e-8) * (1 + 1 / n) if self._df >= 3 else 0.1**2
+                told = -0.5 * (log(2 * pi * variance) + (y - mean) ** 2 / variance)
+                self._foretold[window.layout] = self._foretold.get(window.layout, 0.0) + told
+                self._squares += (y - mean) ** 2 * n / (n + 1)
+                self._df += 1
+            seen.append(y)
+
+    def propose(self) -> Sequence[Proposal]:
+        if self._ends():
+            return []
+        first = super().answer().layout
+        if first is None or len(self._seen) < len(self._goal.layouts):
+            return super().propose()
+        rivals = [layout for layout in self._goal.layouts if layout != first]
+        nearest = min(rivals, key=lambda rival: self._against(first, rival))
+        least = min((first, nearest), key=lambda layout: len(self._seen[layout]))
+        return [Proposal(least, self._goal.max_window_s)]
+
+    def answer(self) -> Answer:
+        known = super().answer()
+        return Answer(known.layout, self._ends(), known.kind, known.ties)
+
+    def _ends(self) -> bool:
+        first = super().answer().layout
+        if first is None or len(self._seen) < len(self._goal.layouts):
+            return False
+        bar = log((len(self._goal.layouts) - 1) / (1 - self._goal.confidence))
+        return all(self._against(first, rival) >= bar for rival in self._goal.layouts if rival != first)
+
+    def _against(self, first: Layout, rival: Layout) -> float:
+        ours, theirs = self._seen[first][1:], self._seen[rival][1:]
+        if not ours or not theirs:
+            return 0.0
+        n, mean, other = len(ours) + len(theirs), fmean(ours), fmean(theirs)
+        squares = sum((y - mean) ** 2 for y in ours) + sum((y - other) ** 2 for y in theirs)
+        short = max(0.0, mean - other + self._margin)
+        squares += short**2 / (1 / len(ours) + 1 / len(theirs))
+        if squares <= 0:
+            return 0.0
+        most = -0.5 * n * (log(2 * pi * squares / n) + 1)
+        return self._foretold[first] + self._foretold[rival] - most
+
+
+def hard_suite(rivals: int, n: int, sd: float, drift_sd: float) -> Suite:
+    row = [2600.0] + [2600.0 * exp(-1.02 * MARGIN)] * rivals + [1900.0] * (n - 1 - rivals)
+    return Suite(
+        name="hard",
+        layouts=tuple(Layout(1, threads) for threads in range(1, n + 1)),
+        surfaces=(tuple(row),),
+        noise=SuiteNoise(window_sd=sd, drift_sd=drift_sd, drift_ar1_per_600s=0.95),
+        within=0.02,
+        confidence=0.95,
+        launch_s=120.0,
+        window_s=600.0,
+        cores=24,
+    )
+
+
+def one_run(job: ReplayJob, number: int) -> Run:
+    n = len(job.suite.surfaces)
+    return replay(job, number % n, number // n)
+
+
+def one_proven(job: ReplayJob, number: int) -> Run:
+    suite = job.suite
+    n = len(suite.surfaces)
+    stream = f"{job.seed}/{number % n}/{number // n}"
+    goal = suite.goal("strict")
+    strategy = Proven(goal, Random(stream).getrandbits(32))
+    return run(strategy, goal, suite.box(number % n, stream), (number % n, number // n))
+
+
+def told(runs: Sequence[Run], free: bool) -> str:
+    right = sum(one.right for one in runs)
+    low, high = wilson_interval(right, len(runs))
+    cost = fmean([one.hours for one in runs]) if free else fmean([one.n_windows for one in runs])
+    unit = "h" if free else "windows"
+    return f"{cost:8.2f} {unit:<8} right {100 * right / len(runs):6.2f} % ({100 * low:.1f}-{100 * high:.1f})"
+
+
+def decide_ms(n_layouts: int, n_windows: int, kind: str) -> float:
+    layouts = tuple(Layout(1 + k // 6, 1 + k % 6) for k in range(n_layouts))
+    race, random = Race(Goal(layouts, kind=kind), 1), Random(1)
+    for n in range(n_windows):
+        window = Observed(
+            layouts[n % n_layouts], exp(random.gauss(0, 0.05)), n, 720.0 * n, 720.0 * n + 120, 600.0
+        )
+        race.learn([window])
+    began_s = perf_counter()
+    for n in range(20):
+        race.propose()
+        race.learn(
+            [
+                Observed(
+                    layouts[n % n_layouts],
+                    1.0,
+                    n_windows + n,
+                    720.0 * (n_windows + n),
+                    720.0 * (n_windows + n),
+                    600.0,
+                )
+            ]
+        )
+    return 1000 * (perf_counter() - began_s) / 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suites", nargs="*", default=["curve", "ties"])
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--hard-studies", type=int, default=2000)
+    parser.add_argument("--proven-studies", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    suites = [
+        read_suite(Path(name)) if name.endswith(".json") else own_suite(name) for name in options.suites
+    ]
+
+    def each(function: object, job: ReplayJob, n: int) -> list[Run]:
+        return list(each_in_processes(function, job, range(n), options.processes))  # type: ignore[arg-type]
+
+    for suite in suites:
+        for kind in ("strict", "calibrated"):
+            job = ReplayJob(suite, "race", kind, options.seed)
+            n = min(options.studies, len(suite.surfaces) if options.studies <= 1000 else options.studies)
+            print(
+                f"{suite.name:<10} {kind:<11} {told(each(one_run, job, n), suite.window_s is None)}",
+                flush=True,
+            )
+    for rivals, n, sd, drift in HARD if options.hard_studies else ():
+        job = ReplayJob(hard_suite(rivals, n, sd, drift), "race", "strict", options.seed)
+        name = f"{rivals} of {n} at the margin, window {100 * sd:.2f} %, drift {100 * drift:.0f} %"
+        print(f"{name:<55} {told(each(one_run, job, options.hard_studies), False)}", flush=True)
+    if options.proven_studies:
+        for strategy, function in (("race, strict", one_run), ("proven", one_proven)):
+            job = ReplayJob(suites[0], "race", "strict", options.seed)
+            runs = each(function, job, options.proven_studies)
+            print(f"{suites[0].name:<10} {strategy:<13} {told(runs, suites[0].window_s is None)}", flush=True)
+    for n_layouts, kind in ((24, "strict"), (24, "calibrated"), (174, "strict")):
+        print(
+            f"next of {n_layouts} layouts at 1000 windows, {kind}: {decide_ms(n_layouts, 1000, kind):.2f} ms"
+        )
+
+
+if __name__ == "__main__":
+    main()
