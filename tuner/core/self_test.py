@@ -8,7 +8,6 @@ launch can tell, and there are few of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -26,7 +25,8 @@ from tuner.core.strategy import Goal, Observed
 from tuner.core.variance import MeanSquare, estimate_sd
 from tuner.core.wilson import wilson_interval
 
-MOST_LABELLINGS = 1024  #: all of ten pairs; of more pairs so many are drawn
+MOST_LABELLINGS = 1024  #: all of ten pairs; of more pairs some are drawn
+_RACED_PAIRS = 5_000  #: so much is tried in some seconds; 200 labellings at least
 PAIRS_OF_A_STUDY = 3  #: of the studies that share no launch: as many launches of a layout as `grid` makes
 POWER = 0.9
 HOURS = (1.0, 4.0, 8.0)
@@ -83,26 +83,13 @@ class SelfTest:
     detectable: tuple[Detectable, ...]
 
 
-def pairs_of(windows: Sequence[tuple[int, Observed]]) -> list[Pair]:
-    """The whole pairs of a study; *windows* are those that count, in order, each with its block."""
-    blocks: dict[int, dict[int, list[Observed]]] = defaultdict(lambda: defaultdict(list))
-    for block, window in windows:
-        blocks[block][window.launch].append(window)
-    found: list[Pair] = []
-    for block in sorted(blocks):
-        launches = [tuple(own) for own in blocks[block].values()]
-        if len(launches) == 2:
-            found.append((launches[0], launches[1]))
-    return found
-
-
 def self_test(
     pairs: Sequence[Pair], *, launch_s: float, confidence: float = 0.95, within: float = 0.02, seed: int = 1
 ) -> SelfTest:
     """Try tuner's rules and Welch's test on labellings of *pairs*, two or more.
 
     Args:
-        pairs: as `pairs_of` gives them.
+        pairs: in the order they were made.
         launch_s: what a launch takes with its windows, for what can be seen per hour.
         confidence: of the rules; a rule is to give 1 - confidence false alarms at most.
         within: the race's margin.
@@ -200,7 +187,8 @@ def _labellings(n_pairs: int, seed: int) -> tuple[list[tuple[bool, ...]], bool]:
     if 2**n_pairs <= MOST_LABELLINGS:
         return list(product((False, True), repeat=n_pairs)), True
     random = Random(f"{seed}/labels")
-    drawn = [random.getrandbits(n_pairs) for _ in range(MOST_LABELLINGS)]
+    n = max(200, _RACED_PAIRS // n_pairs)
+    drawn = [random.getrandbits(n_pairs) for _ in range(n)]
     return [tuple(bool(bits >> place & 1) for place in range(n_pairs)) for bits in drawn], False
 
 

@@ -3,8 +3,8 @@
 The box may have moved as a whole since the study, so levels are never compared, only differences between
 layouts of the same block. A difference may have moved too, and nobody knows by how much: `calibrated` takes
 it to have moved at random by a quarter of the margin, the margin or four times the margin, each as likely
-before anything is seen, and weighs the three by how well they explain what is seen now. So what the study knew helps
-where it agrees, and counts for little where it does not. `strict` uses what was measured now, alone.
+before anything is seen, and weighs the three by how well they explain what is seen now. So what the study
+knew helps where it agrees, and counts for little where it does not. `strict` uses what was measured now.
 
 Each look is at a level of its own, alpha / (k (k + 1)) at the k-th, which sum to alpha: whoever looks after
 every block is wrong no more often than whoever looks once.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tuner.core.pilot import Pilot
 from tuner.core.records import StudyRecord
-from tuner.core.self_test import SelfTest, pairs_of, self_test
+from tuner.core.self_test import Pair, SelfTest, self_test
 from tuner.core.strategies.pairs import Pairs
-from tuner.core.strategy import Observed
 from tuner.ports import Store
 from tuner.study.history import History
 from tuner.study.piloting import read_pilot
@@ -23,13 +22,14 @@ def read_self_test(store: Store) -> tuple[SelfTest, Pilot | None] | None:
     study, launches, windows = store.study(), store.launches(), store.windows()
     history = History(study, launches, windows)
     strategy = pairs_strategy(study)
-    seen: list[tuple[int, Observed]] = []
+    pairs: list[Pair] = []
     while history.holds_more:
         block, _ = history.next_block(strategy.propose())
-        own = [one for cell in block.cells for one in cell.kept.values()]
-        seen += [(block.number, one) for one in own]
-        strategy.learn(own)
-    pairs = pairs_of(seen)
+        # One that was cut off and made again has windows of two launches: it counts as one.
+        kept = [tuple(one for _, one in sorted(cell.kept.items())) for cell in block.cells]
+        if len(kept) == 2 and all(kept):
+            pairs.append((kept[0], kept[1]))
+        strategy.learn([one for own in kept for one in own])
     if len(pairs) < 2:
         return None
     timetable = Timetable(study, launches, windows)

@@ -1,0 +1,194 @@
+"""The forecast of a study: noise read back from a pilot, surfaces through it, the race simulated on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log, sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.forecast import (
+    CAP_WINDOWS,
+    Basis,
+    Course,
+    Question,
+    Saving,
+    cost_of,
+    limiting,
+    questions,
+    savings,
+    simulate,
+)
+from tuner.core.layout import Layout, divisors_grid
+from tuner.core.pilot import Level
+from tuner.core.replay import ReplayJob, replay
+from tuner.core.strategies.of_study import strategy_of
+from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.surfaces import drawn_surfaces
+from tuner.study import run_study
+from tuner.study.piloting import pilot_study, read_pilot
+
+GRID = tuple(divisors_grid(4))
+SERVICE = VirtualService({layout: 100.0 + layout.processes for layout in GRID}, settle_s=1.0)
+
+
+def measured(noise: Noise, seed: int = 3, **asked: Any) -> MemoryStore:
+    store = MemoryStore(virtual_study(SERVICE, warmup_s=5.0, warms_cache=False, **asked))
+    box = VirtualBox(SERVICE, noise, seed=seed, cores=4, clock=VirtualClock.resumed(store)).box()
+    run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
+    return store
+
+
+def basis(noise: SuiteNoise, surface: tuple[float, ...], **changes: Any) -> Basis:
+    usual = Basis(GRID, (surface,) * 40, noise, 30.0, 60.0, 600.0, 0.95, 4, 1)
+    return replace(usual, **changes)
+
+
+def test_a_pilot_tells_launch_and_window_noise_apart() -> None:
+    store = measured(
+        Noise(window_sd=0.04, launch_sd=0.02, sample_sd=0.0), n_blocks=8, windows_per_launch=6, window_s=60.0
+    )
+    pilot = read_pilot(store)
+
+    assert pilot is not None
+    assert pilot.window is not None
+    n_launches = 8 * len(GRID)
+    # standard error of a standard deviation: sd / sqrt(2 df); the launch's holds a sixth of the windows'
+    assert pilot.window.mean == pytest.approx(0.04, abs=4 * 0.04 / sqrt(2 * 5 * n_launches))
+    residual = sqrt(0.02**2 + 0.04**2 / 6)
+    se = residual**2 / 0.02 / sqrt(2 * 7 * (len(GRID) - 1))
+    assert pilot.launch.mean == pytest.approx(0.02, abs=4 * se)
+    assert pilot.launch_s == pytest.approx(0.5 + 5.0 + 0.25, abs=0.01)
+    assert (pilot.n_launches, pilot.n_windows, pilot.n_blocks) == (n_launches, 6 * n_launches, 8)
+
+
+def test_one_window_per_launch_is_told_from_its_launch_by_what_is_within_it() -> None:
+    store = measured(Noise(window_sd=0.0, launch_sd=0.02, sample_sd=0.3), n_blocks=8, window_s=120.0)
+    pilot = read_pilot(store)
+
+    assert pilot is not None
+    assert pilot.window is not None
+    assert pilot.window.mean == pytest.approx(0.3 / sqrt(120), rel=0.25)
+    assert pilot.launch.mean is not None
+    assert pilot.launch.mean < 0.03  # with the windows' noise it would be 0.034
+
+
+def test_a_study_without_a_second_launch_is_no_pilot() -> None:
+    assert read_pilot(measured(Noise(), n_blocks=1)) is None
+
+
+def test_a_pilot_is_short_and_its_layouts_are_far_apart() -> None:
+    whole = virtual_study(VirtualService(dict.fromkeys(divisors_grid(24), 1.0)))
+    pilot = pilot_study(whole, 600.0)
+
+    assert (len(pilot.layouts), pilot.n_blocks, pilot.windows_per_launch) == (4, 2, 3)
+    assert Layout(24, 1) in pilot.layouts
+    assert Layout(1, 48) in pilot.layouts
+    assert 5.0 <= pilot.window_s <= 600.0 / (8 * 3)
+    assert pilot.budget_s is not None
+    assert pilot.budget_s <= 900.0
+
+
+def test_a_pilot_that_is_too_short_says_how_long_it_takes() -> None:
+    whole = virtual_study(SERVICE)
+
+    with pytest.raises(ConfigError, match="a pilot of two layouts takes 3m40s at least"):
+        pilot_study(whole, 30.0)
+    assert len(pilot_study(whole, 220.0).layouts) == 2
+
+
+def test_surfaces_go_through_what_was_measured() -> None:
+    known = {Layout(1, 4): Level(log(100.0), 0.001), Layout(4, 1): Level(log(150.0), 0.02)}
+    rows = drawn_surfaces(GRID, known, 400, seed=1)
+    at = GRID.index(Layout(1, 4)), GRID.index(Layout(4, 1)), GRID.index(Layout(2, 2))
+
+    sure, less_sure, unseen = ([log(row[place]) for row in rows] for place in at)
+    assert fmean(sure) == pytest.approx(log(100.0), abs=0.001)
+    assert stdev(sure) < 0.002
+    assert fmean(less_sure) == pytest.approx(log(150.0), abs=0.01)
+    assert 0.01 < stdev(less_sure) < 0.03
+    assert stdev(unseen) > 0.03
+    assert rows == drawn_surfaces(GRID, known, 400, seed=1)
+
+
+def test_hours_are_those_of_a_replay_with_the_same_noise() -> None:
+    noise = SuiteNoise(launch_sd=0.015, sample_sd_1s=0.25)
+    surface = tuple(100.0 + 3 * layout.processes for layout in GRID)
+    on = basis(noise, surface, min_window_s=600.0)
+    foretold = cost_of([simulate(on, Question("strict", 0.02), row) for row in range(30)], on.launch_s)
+
+    suite = Suite("direct", GRID, (surface,), noise, launch_s=30.0, window_s=600.0, cores=4)
+    direct = [replay(ReplayJob(suite, "race", "strict"), 0, repeat) for repeat in range(30)]
+    hours = [one.hours for one in direct]
+    se = sqrt(foretold.mean_hours_se**2 + stdev(hours) ** 2 / 30)
+    assert foretold.mean_hours == pytest.approx(fmean(hours), abs=4 * se)
+    assert foretold.n_cut_off == 0
+    assert foretold.mean_window_s == pytest.approx(600.0)
+
+
+@pytest.mark.parametrize(
+    ("noise", "launch_s", "limit"),
+    [
+        (SuiteNoise(launch_sd=0.03, sample_sd_1s=0.01), 10.0, "launch"),
+        (SuiteNoise(launch_sd=0.001, sample_sd_1s=0.4), 10.0, "window"),
+        (SuiteNoise(launch_sd=0.001, sample_sd_1s=0.02), 600.0, "restart"),
+    ],
+)
+def test_what_limits_a_study_is_the_noise_that_it_has(noise: SuiteNoise, launch_s: float, limit: str) -> None:
+    surface = tuple(100.0 * 0.99 ** abs(n - 3) for n in range(len(GRID)))
+    on = basis(noise, surface, launch_s=launch_s)
+    rows = range(8)
+    asked = {row: simulate(on, Question("strict", 0.02), row) for row in rows}
+    halved = {
+        question.halved: {row: simulate(on, question, row) for row in rows}
+        for question in questions("strict", 0.02)
+        if question.halved is not None
+    }
+
+    found = [saving for saving in savings(asked, halved) if saving.cause != "ties"]
+
+    assert limiting(found)[0].cause == limit
+
+
+def test_the_same_row_gives_the_same_course() -> None:
+    on = basis(
+        SuiteNoise(launch_sd=0.02, sample_sd_1s=0.3, drift_sd=0.03, drift_ar1_per_600s=0.85), (100.0,) * 8
+    )
+    on = replace(on, layouts=GRID[:8], surfaces=((100.0,) * len(GRID[:8]),))
+
+    assert simulate(on, Question("calibrated", 0.02), 0) == simulate(on, Question("calibrated", 0.02), 0)
+
+
+def test_studies_that_were_cut_off_make_figures_a_lower_bound() -> None:
+    done = [Course(10 * n, 10 * n, float(n), answered=True, right=True) for n in range(1, 10)]
+    cost = cost_of([*done, Course(CAP_WINDOWS, 1000, 100.0, answered=False, right=False)], 0.0)
+
+    assert (cost.p90_windows, cost.p90_hours, cost.n_cut_off) == (90, 9.0, 1)
+    assert not cost.is_mean_known
+    assert cost.is_p90_known
+
+
+def test_what_saves_nearly_as_much_is_named_beside_the_first_and_chance_is_not() -> None:
+    found = (
+        Saving("launch", 0.5, 0.05, 1.0),
+        Saving("ties", 0.45, 0.05, 1.0),
+        Saving("window", 0.1, 0.02, 1.0),
+        Saving("drift", 0.06, 0.04, 1.0),
+    )
+
+    assert [one.cause for one in limiting(found)] == ["launch", "ties"]
+    assert limiting(found[3:]) == ()
+
+
+def test_the_usual_margins_are_simulated_beside_the_one_asked_for() -> None:
+    asked = questions("calibrated", 0.03)
+
+    assert asked[0] == Question("calibrated", 0.03)
+    assert sum(one.halved is not None for one in asked) == 5
+    assert {one.within for one in asked} == {0.01, 0.02, 0.03, 0.05}
+    assert len(asked) == len(set(asked)) == 5 + 8

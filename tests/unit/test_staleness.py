@@ -1,0 +1,194 @@
+"""Whether an answer still holds: known worlds, and how often the claim is wrong in them."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from random import Random
+from typing import Any
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.staleness import Asked, Check, Checked, Launched, Past, check_answer
+from tuner.core.strategies.of_study import strategy_of
+from tuner.core.variance import MeanSquare
+from tuner.reports.check import check_sentence, render_check
+from tuner.study import run_study
+from tuner.study.checking import asked_of, check_study, read_check, read_past, recheck_of
+
+BEST, NEXT, OLD = Layout(4, 6), Layout(6, 4), Layout(24, 1)
+MARGIN = -log(0.98)
+ASKED = Asked(BEST, (NEXT, OLD), 0.02, 0.95, "calibrated")
+STRICT = Asked(BEST, (NEXT, OLD), 0.02, 0.95, "strict")
+
+
+def past(of_next: float, of_old: float, se: float = 0.01, launch_sd: float = 0.02) -> Past:
+    levels = {BEST: 5.0, NEXT: 5.0 + of_next, OLD: 5.0 + of_old}
+    gaps = {NEXT: (of_next, se**2), OLD: (of_old, se**2)}
+    return Past(gaps, levels, MeanSquare(launch_sd**2, 15))
+
+
+def looked(
+    random: Random, asked: Asked, then: Past | None, of_next: float, of_old: float, n_blocks: int = 8
+) -> Check:
+    launches: list[Launched] = []
+    check = None
+    for block in range(n_blocks):
+        drift = random.gauss(0.3, 0.06)
+        for layout, gap in ((BEST, 0.0), (NEXT, of_next), (OLD, of_old)):
+            launches.append(Launched(block, layout, 5.0 + drift + gap + random.gauss(0, 0.02)))
+        check = check_answer(asked, then, launches)
+        if check.state != "open":
+            break
+    assert check is not None
+    return check
+
+
+def test_what_is_as_it_was_is_right_after_two_or_three_blocks() -> None:
+    random = Random(1)
+    checks = [looked(random, ASKED, past(-0.04, -0.06), -0.04, -0.06) for _ in range(50)]
+
+    assert {check.state for check in checks} == {"right"}
+    assert sum(check.n_blocks for check in checks) / 50 < 3
+    assert checks[0].level_shift == pytest.approx(0.3, abs=0.2)  # the box moved as a whole: no matter
+
+
+def test_another_that_is_better_now_makes_it_stale() -> None:
+    random = Random(2)
+    checks = [looked(random, ASKED, past(-0.04, -0.06), -0.04, 0.12) for _ in range(50)]
+
+    assert {check.state for check in checks} == {"stale"}
+    assert {check.better for check in checks} == {OLD}
+    last = {one.other: one for one in checks[0].against}
+    assert last[OLD].low > MARGIN
+    assert last[OLD].has_changed
+
+
+@pytest.mark.parametrize("then", [None, past(-0.03, -0.05)], ids=["no study", "a study"])
+@pytest.mark.parametrize("beyond", [1.0001, 0.9999])
+def test_strict_is_wrong_in_one_of_twenty_at_most_however_often_one_looks(
+    then: Past | None, beyond: float
+) -> None:
+    random, n = Random(3), 250
+    checks = [looked(random, STRICT, then, beyond * MARGIN, beyond * MARGIN) for _ in range(n)]
+
+    wrong = sum(check.state == ("right" if beyond > 1 else "stale") for check in checks)
+    assert wrong / n <= 0.05 + 3 * sqrt(0.05 * 0.95 / n)
+
+
+@pytest.mark.parametrize("moved", [0.005, 0.02, 0.08])
+def test_calibrated_is_wrong_in_one_of_twenty_at_most_where_differences_moved(moved: float) -> None:
+    random, n, wrong = Random(4), 200, 0
+    for _ in range(n):
+        then = random.gauss(-0.02, 0.02), random.gauss(-0.03, 0.02)
+        seen = past(*(gap + random.gauss(0, 0.01) for gap in then))
+        now = [gap + random.gauss(0, moved) for gap in then]
+        state = looked(random, ASKED, seen, *now).state
+        is_stale = max(now) > MARGIN
+        wrong += (state == "right" and is_stale) or (state == "stale" and not is_stale)
+
+    assert wrong / n <= 0.05 + 3 * sqrt(0.05 * 0.95 / n)
+
+
+def test_one_block_says_nothing_and_how_much_longer_it_takes_is_told() -> None:
+    check = looked(Random(5), ASKED, past(-0.01, -0.06), -0.01, -0.06, n_blocks=1)
+
+    assert check.state == "open"
+    assert check.rest_blocks is not None
+    assert check.rest_blocks >= 1
+    assert check_answer(ASKED, None, []) == Check("open", 0, (), None, None, False, None)
+
+
+def test_noise_of_now_counts_alone_where_it_is_larger() -> None:
+    random = Random(6)
+    launches = [
+        Launched(block, layout, random.gauss(0, 0.2)) for block in range(6) for layout in (BEST, NEXT, OLD)
+    ]
+    check = check_answer(ASKED, past(-0.04, -0.06), launches)
+
+    assert check.is_noisier
+    assert check.state == "open"
+
+
+GRID = {BEST: 100.0, NEXT: 96.0, OLD: 90.0}
+NOISE = Noise(window_sd=0.005, launch_sd=0.01, sample_sd=0.0)
+
+
+def measured(store: MemoryStore, items_per_s: dict[Layout, float], strategy: Any, *troubles: Trouble) -> int:
+    service = VirtualService(items_per_s, settle_s=1.0)
+    box = VirtualBox(service, NOISE, seed=9, clock=VirtualClock.resumed(store), troubles=troubles).box()
+    return run_study(box, store, MemoryProgress(), PlannedStop(), strategy).exit_code
+
+
+def checked(now: dict[Layout, float], *troubles: Trouble, **asked: Any) -> Checked:
+    """A study of GRID, and a check of it on a box that gives *now*."""
+    usual: dict[str, Any] = {"warmup_s": 5.0, "warms_cache": False, "window_s": 60.0, "n_blocks": 4}
+    parent = MemoryStore(virtual_study(VirtualService(GRID), **usual))
+    measured(parent, GRID, strategy_of(parent.study()))
+    options: dict[str, Any] = {"current": OLD, "window_s": None, "budget_s": None, "kind": "calibrated"}
+    record = check_study(
+        parent.study(),
+        virtual_study(VirtualService(GRID), **usual, created_wall_s=1_010_000_000.0),
+        ranked=[BEST, NEXT, OLD],
+        parent_name="s.tuner.db",
+        windows=parent.windows(),
+        **{**options, **asked},
+    )
+    store = MemoryStore(record)
+    measured(store, now, recheck_of(record, read_past(parent, asked_of(record))), *troubles)
+    return read_check(parent, store)
+
+
+def test_a_check_of_a_box_that_is_slower_as_a_whole_is_still_right() -> None:
+    found = checked({layout: 0.7 * value for layout, value in GRID.items()})
+
+    assert found.check.state == "right"
+    assert found.check.level_shift == pytest.approx(log(0.7), abs=0.05)
+    assert check_sentence(found).startswith("4x6 is still right: within 2 % of 24x1, 6x4, 95 %, calibrated, ")
+    assert "30 % less than in the study" in render_check(found)
+    assert found.age_s > 86400 * 100
+
+
+def test_a_check_of_a_changed_box_is_stale() -> None:
+    found = checked({**GRID, OLD: 120.0})
+
+    assert (found.check.state, found.check.better) == ("stale", OLD)
+    assert "4x6 is stale: 24x1 is better by more than 2 %" in check_sentence(found)
+    assert "the difference has changed" in render_check(found)
+
+
+def test_a_budget_that_is_too_short_leaves_it_open_and_says_how_much_longer() -> None:
+    found = checked({**GRID, NEXT: 100.0}, budget_s=250.0)
+
+    assert found.check.state == "open"
+    assert found.rest_s is not None
+    assert found.rest_s > 100.0
+    assert "can be expected to decide it" in render_check(found)
+
+
+def test_a_winner_that_cannot_be_run_any_more_is_said() -> None:
+    found = checked(GRID, Trouble("dies-at-start", BEST))
+
+    assert (found.check.state, found.failed) == ("open", (BEST,))
+    assert check_sentence(found).startswith("4x6 cannot be run now")
+
+
+def test_a_layout_in_use_that_the_study_did_not_have_is_compared_all_the_same() -> None:
+    new = Layout(3, 8)
+    found = checked({**GRID, new: 80.0}, current=new)
+
+    assert found.check.state == "right"
+    assert {one.other: one.past is None for one in found.check.against} == {new: True, NEXT: False}
+    assert exp(found.check.against[0].gap) < 1
+
+
+def test_a_winner_with_nothing_beside_it_cannot_be_checked() -> None:
+    study = virtual_study(VirtualService(GRID))
+    with pytest.raises(ConfigError, match="ranks 4x6 alone"):
+        check_study(
+            study, study, ranked=[BEST], current=BEST, window_s=60.0, budget_s=None, kind="strict",
+            parent_name="s.tuner.db", windows=[],
+        )  # fmt: skip
