@@ -75,6 +75,8 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         warms_cache=asked.warm_cache,
         within_ratio=WITHIN if asked.within is None else asked.within,
         confidence=asked.confidence,
+        objective=asked.objective,
+        limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
         provenance={**provenance(_spawn_path_command(settings)), **({"quick": "true"} if quick else {})},

@@ -118,6 +118,26 @@ def grid(
             help="strict (default): holds for every service; calibrated: on average, and sooner.",
         ),
     ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", rich_help_panel=_ORDER, help="throughput (default), or throughput-per-cpu."
+        ),
+    ] = None,
+    max_load: Annotated[
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Load average that a winner may cause."),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", rich_help_panel=_ORDER, help="Memory that a winner may use, as 8G."),
+    ] = None,
+    max_p95: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", rich_help_panel=_ORDER, help="Latency, where the service reports it: 2s."
+        ),
+    ] = None,
     seed: Annotated[
         str | None,
         typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the order of launches; default 1."),
@@ -174,6 +194,10 @@ def grid(
         ("study", "within"): ("--within", within),
         ("study", "confidence"): ("--confidence", confidence),
         ("study", "kind"): ("--kind", kind),
+        ("study", "objective"): ("--objective", objective),
+        ("study", "max_load"): ("--max-load", max_load),
+        ("study", "max_memory"): ("--max-memory", max_memory),
+        ("study", "max_p95"): ("--max-p95", max_p95),
         ("study", "seed"): ("--seed", seed),
         ("study", "max_attempts"): ("--max-attempts", max_attempts),
         ("study", "foreign_limit"): ("--foreign-limit", foreign_limit),

@@ -25,6 +25,9 @@ from pydantic import (
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout, parse_layouts
+from tuner.core.limit_text import parse_limit
+from tuner.core.limits import Quantity
+from tuner.core.objective import Objective, parse_objective
 
 FILLED_IN = (
     "processes",
@@ -94,6 +97,35 @@ def _ratio(value: Any) -> Any:
 
 
 Ratio = Annotated[float, BeforeValidator(_ratio)]
+
+
+def _limit_of(name: Quantity) -> BeforeValidator:
+    """``20`` for load, ``8G`` for memory, ``2s`` for p95; as a study keeps it, a number."""
+
+    def limit(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_limit(name, value).at_most
+        except ConfigError as error:
+            raise said(error) from error
+
+    return BeforeValidator(limit)
+
+
+MaxLoad = Annotated[float, Field(gt=0), _limit_of("load")]
+MaxMemory = Annotated[float, Field(gt=0), _limit_of("memory_bytes")]
+MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]
+
+
+def _objective(value: Any) -> Any:
+    try:
+        return parse_objective(value) if isinstance(value, str) else value
+    except ConfigError as error:
+        raise said(error) from error
+
+
+ObjectiveName = Annotated[Objective, BeforeValidator(_objective)]
 
 
 def _number(value: Any) -> Any:

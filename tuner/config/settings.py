@@ -19,7 +19,11 @@ from tuner.config.fields import (
     Layouts,
     LimitName,
     LongerThanZero,
+    MaxLoad,
+    MaxMemory,
+    MaxP95,
     Name,
+    ObjectiveName,
     Ratio,
     Section,
     SignalName,
@@ -53,6 +57,10 @@ class StudySettings(Section):
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: the answer's margin; None: 2 %
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
     kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
+    objective: ObjectiveName = "throughput"  #: what is to be large
+    max_load: MaxLoad | None = None  #: a layout with a larger load average cannot win
+    max_memory: MaxMemory | None = None  #: bytes (PSS) of workers and their children
+    max_p95: MaxP95 | None = None  #: seconds; for services that report latency
     window: LongerThanZero = 600.0  #: race: the longest
     min_window: LongerThanZero | None = None  #: race: the shortest; None: 1 m, or the longest if that is less
     repeats: Count | None = None  #: all: launches of each layout; None: 3
@@ -106,6 +114,19 @@ class StudySettings(Section):
         if value is not None and info.data.get("grid") is not None:
             raise ValueError("name a grid or layouts, not both")
         return value
+
+    @field_validator("max_p95")
+    @classmethod
+    def _nobody_tells_latency(cls, value: Any) -> Any:
+        if value is not None:
+            raise ValueError("this service does not report latency; leave that limit out")
+        return value
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The most that a layout may use and still win, by quantity."""
+        asked = {"load": self.max_load, "memory_bytes": self.max_memory, "p95_s": self.max_p95}
+        return {name: at_most for name, at_most in asked.items() if at_most is not None}
 
     @property
     def shortest_window(self) -> float:

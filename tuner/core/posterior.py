@@ -94,6 +94,20 @@ class Posterior:
             self._squares += surprise**2 / spread
             self._weigh()
 
+    def imagine(self, layout: int, at_s: float, length_s: float) -> None:
+        """Take note of a window as it is to be expected now: on its mean, and as noisy as the others."""
+        usual = self.sigma2.copy()
+        foretold = float((self.weight * (self.mean[:, layout] + self.mean[:, self.n_layouts])).sum())
+        n = len(self.weight)
+        self.observe(layout, (self._centre or 0.0) + foretold, at_s, length_s)
+        if len(self.weight) == n:
+            self._squares += usual
+
+    @property
+    def at_s(self) -> float:
+        """The time of the last window."""
+        return self._at_s
+
     @property
     def sigma2(self) -> Array:
         """The scale's square, per filter."""

@@ -15,6 +15,7 @@ They end when it is small enough. How it is worked out is the difference, and wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from random import Random
@@ -35,6 +36,7 @@ LAUNCH_GUESS_S = 60.0  #: start, warm-up and stop, until some were seen
 FIRST_WINDOW_S = 15.0  #: of a layout nothing is known about, where lengths may be chosen
 #: Windows are so much shorter than what tells most per hour: what to do next is then known sooner.
 SOONER = 0.65
+MOST_FORESEEN = 300  #: launches; more than that is told as not known
 N_SPREAD = 6  #: layouts of the first block of a calibrated race
 
 
@@ -73,11 +75,17 @@ class Race:
         self._posterior: Posterior | None = None
         self._stands: Standing | None = None  #: since the last block
         self._first = True
+        self._n_proposed = 0  #: since the last block was learnt
 
     # ------------------------------------------------------------------ the strategy
 
     def propose(self) -> Sequence[Proposal]:
         """The launches of the next block."""
+        proposals = self._next_block()
+        self._n_proposed = len(proposals)
+        return proposals
+
+    def _next_block(self) -> Sequence[Proposal]:
         if self._first:
             layouts = self._first_block()
             self._random.shuffle(layouts)
@@ -97,7 +105,7 @@ class Race:
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block."""
-        self._first, self._stands = False, None
+        self._first, self._stands, self._n_proposed = False, None, 0
         self._failed.update(failed)
         by_launch: dict[int, list[Observed]] = {}
         for window in windows:
@@ -125,8 +133,31 @@ class Race:
             ties = tuple(x for x, k in self._index.items() if self._bank().n_of[k] and x != leader)
             return Answer(leader, self._reached(standing), self._goal.kind, ties)
         ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
-        doubt = min(1.0, standing.doubt / self._rule.threshold)
+        doubt = None
+        if self._bank().n_replicates >= self._rule.n_replicates:
+            doubt = min(1.0, standing.doubt / self._rule.threshold)
         return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt)
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """The launches to be expected beyond those proposed, were all as it looks; None: nobody can tell."""
+        if self._first or self._posterior is None or self._goal.limits:
+            return None
+        if self._posterior.n_replicates < self._rule.n_replicates:
+            return None
+        ahead = copy(self)
+        ahead._posterior = deepcopy(self._posterior)
+        rest: list[Proposal] = []
+        while len(rest) < MOST_FORESEEN:
+            proposals = ahead.propose()
+            if not proposals:
+                return rest[self._n_proposed :]
+            for proposal in proposals:
+                lasts_s = proposal.window_s + (fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S)
+                at_s = ahead._posterior.at_s + lasts_s
+                ahead._posterior.imagine(self._index[proposal.layout], at_s, proposal.window_s)
+            ahead._stands = None
+            rest.extend(proposals)
+        return None
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Each measured layout's value with its interval, drift taken out."""

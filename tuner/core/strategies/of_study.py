@@ -19,6 +19,7 @@ def goal_of(study: StudyRecord) -> Goal:
         min_window_s=study.shortest_window_s,
         max_window_s=study.window_s,
         cores=study.cores,
+        limits=study.limits,
     )
 
 
