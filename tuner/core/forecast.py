@@ -101,11 +101,12 @@ class Saving:
 
 
 def questions(kind: Kind, within: float) -> list[Question]:
-    """All that is to be simulated, the asked study (*kind*, *within*) and its halved causes first."""
-    asked = [Question(kind, within), *(Question(kind, within, cause) for cause in CAUSES)]
+    """All that is to be simulated, the asked study (*kind*, *within*) first, its halved causes last."""
+    asked = Question(kind, within)
     margins = sorted({*MARGINS, within})
     others = [Question(one, margin) for margin in margins for one in KINDS]
-    return [*asked, *(question for question in others if question != asked[0])]
+    halved = [Question(kind, within, cause) for cause in CAUSES]
+    return [asked, *(question for question in others if question != asked), *halved]
 
 
 def simulate(basis: Basis, question: Question, row: int) -> Course:
