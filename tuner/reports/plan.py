@@ -98,6 +98,10 @@ def limit_sentence(plan: Plan) -> str:
     asked = f"within {percent(plan.within)}, {plan.kind}"
     limits = limiting(plan.savings)
     hours = plan.costs[Question(plan.kind, plan.within)].mean_hours
+    if not plan.savings:
+        return (
+            f"What limits it ({asked}) is not known: simulating so many layouts takes longer than there was."
+        )
     if not limits:
         return (
             f"What limits it ({asked}): no single noise. None of them, halved, would save"
