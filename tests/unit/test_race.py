@@ -335,6 +335,24 @@ def test_first_windows_are_short_and_later_ones_longer_when_a_launch_costs_45_s(
     assert fmean(one for block in later[-10:] for one in block) > 45.0
 
 
+def test_a_layout_not_seen_before_gets_a_short_window_also_later() -> None:
+    noise = SuiteNoise(launch_sd=0.02, sample_sd_1s=0.6)
+    source = Suite("test", LAYOUTS, (TRUTH,), noise, 0.02, 0.95, 45.0, None)
+    n_new, known = 0, set[Layout]()
+    for seed in range(20):
+        known.clear()
+        for number, (proposals, _, _) in enumerate(
+            led(Race(source.goal("calibrated"), seed), source.box(0, str(seed)), n_blocks=30)
+        ):
+            for one in proposals:
+                if number and one.layout not in known:
+                    n_new += 1
+                    assert one.window_s <= 15.0
+                known.add(one.layout)
+
+    assert n_new > 0
+
+
 def test_the_dearer_a_launch_the_longer_its_window() -> None:
     cheap, dear = (chosen_lengths("strict", launch_s, 1.0, 6000.0)[9:] for launch_s in (5.0, 500.0))
 

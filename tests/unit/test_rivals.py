@@ -240,6 +240,15 @@ def test_the_urgent_rival_is_the_one_not_ruled_out_that_was_seen_least() -> None
     assert found.to_measure(600.0) == 2
 
 
+def test_of_rivals_equally_likely_better_the_one_seen_less_is_more_urgent() -> None:
+    values = [(0, 7.0 + s) for s in (0.02, -0.02) * 8]
+    values += [(k, 7.0 - MARGIN + s) for k, n in ((1, 6), (2, 1)) for s in (0.02, -0.02) * n]
+    found = stands(plain(3, values), margin=-MARGIN)  # just as far below as is asked for: the best fit itself
+
+    assert found.urgency[1] == pytest.approx(1 / 12, rel=1e-3)
+    assert found.urgency[2] == pytest.approx(1 / 2, rel=1e-3)
+
+
 def told(posterior: Posterior, layout: int, other: int, length_s: float) -> float:
     """By how much a window of *layout* would lessen the variance of its gap to *other*, by trying it."""
     lessened = 0.0
@@ -287,6 +296,14 @@ def test_layouts_spread_out_are_distinct_and_as_many_as_asked_or_all(n: int) -> 
 
     assert len(chosen) == len(set(chosen)) == min(n, len(GRID))
     assert set(chosen) <= set(range(len(GRID)))
+
+
+def test_what_was_chosen_is_not_chosen_again_though_more_is_left_to_know_of_it() -> None:
+    one = np.zeros(1)
+    prior = np.diag([100.0, 0.01, 0.02])[None]
+    posterior = Posterior(prior, one, one.copy(), one + 1000.0, one.copy(), skips_first=False)
+
+    assert spread_out(posterior, 3, Random(1)) == [0, 2, 1]
 
 
 def test_layouts_spread_out_depend_on_the_seed_only() -> None:
