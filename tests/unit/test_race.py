@@ -389,6 +389,22 @@ def test_windows_of_one_launch_count_as_one_value_weighted_by_length(kind: Kind)
     )
 
 
+@both_kinds
+def test_a_window_feels_the_drift_of_its_middle(kind: Kind) -> None:
+    """Where lengths tell nothing of noise, windows of any length around the same times say the same."""
+    goal, random = suite(TRUTH[:3]).goal(kind), Random(3)
+    short, long = Race(goal, 1), Race(goal, 1)
+    for number in range(12):
+        middle_s, value = 2000.0 * number + 1000, 500.0 * exp(0.05 * random.gauss())
+        for race, length_s in ((short, 10.0), (long, random.choice([20.0, 1800.0]))):
+            began_s = middle_s - length_s / 2
+            race.learn([Observed(LAYOUTS[number % 3], value, number, began_s, began_s, length_s)])
+
+    assert short.answer().doubt == pytest.approx(long.answer().doubt, rel=1e-9)
+    for layout, one in short.estimates().items():
+        assert one.high == pytest.approx(long.estimates()[layout].high, rel=1e-9)
+
+
 # ------------------------------------------------------------------ how often it is right
 
 
