@@ -10,8 +10,9 @@ from tuner.core.records import WindowRecord
 
 WINDOW = WindowRecord(
     launch_id=1, block=0, layout=Layout(4, 6), box="box", index=0, attempt=1, started_wall_s=0.0,
-    length_s=60.0, n_done=600, n_failed=7, load1_mean=9.0, load1_max=12.0, n_active_mean=4.0, service_cpu_s=100.0,
-    tuner_cpu_s=5.0, backend_cpu_s=20.0, foreign_cpu_s=3.0, steal_s=0.0, pss_bytes=1e9, void=(),
+    length_s=60.0, n_done=600, n_failed=7, load1_mean=9.0, load1_max=12.0, n_active_mean=4.0,
+    service_cpu_s=100.0, tuner_cpu_s=5.0, backend_cpu_s=20.0, foreign_cpu_s=3.0, steal_s=0.0,
+    pss_bytes=1e9, void=(),
 )  # fmt: skip
 
 

@@ -36,13 +36,13 @@ class Ran:
         self,
         troubles: tuple[Trouble, ...] = (),
         stop_after: int | None = None,
-        noise: Noise = Noise(),
+        noise: Noise | None = None,
         **asked: Any,
     ) -> None:
         self.store = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
         self.progress = MemoryProgress()
         self.clock = VirtualClock.resumed(self.store)
-        virtual = VirtualBox(SERVICE, noise, seed=5, cores=4, clock=self.clock, troubles=troubles)
+        virtual = VirtualBox(SERVICE, noise or Noise(), seed=5, cores=4, clock=self.clock, troubles=troubles)
         stop = PlannedStop(lambda: stop_after is not None and len(self.progress.windows) >= stop_after)
         self.outcome: StudyOutcome = run_study(
             virtual.box(), self.store, self.progress, stop, strategy_of(self.store.study())

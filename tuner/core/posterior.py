@@ -139,16 +139,7 @@ class Posterior:
         evidence = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)
         kept = evidence > evidence.max() + np.log(_KEPT)
         if self.df >= 8 and kept.sum() < 0.8 * len(kept):
-            for name in (
-                "covariance",
-                "mean",
-                "share",
-                "ratio",
-                "tau_s",
-                "log_prior",
-                "_log_det",
-                "_squares",
-            ):
+            for name in _PER_FILTER:
                 setattr(self, name, getattr(self, name)[kept])
             evidence = evidence[kept]
         self.weight = _normalised(evidence)
@@ -162,7 +153,6 @@ def _normalised(log_weight: Array) -> Array:
 
 STEADY_ODDS = 10.0  #: before anything is seen: no drift at all, against each of the drifts below
 _RATIOS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
-_SHARES = (0.0, 0.3, 0.6, 0.85)
 
 
 def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:

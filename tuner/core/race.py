@@ -130,7 +130,7 @@ class Race:
             return Answer(None, False, self._goal.kind)
         leader = self._layouts[standing.leader]
         if self._bank().n_replicates == 0:  # nothing is known of the noise
-            ties = tuple(x for x, k in self._index.items() if self._bank().n_of[k] and x != leader)
+            ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(leader, self._reached(standing), self._goal.kind, ties)
         ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
         doubt = None

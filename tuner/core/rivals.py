@@ -58,10 +58,14 @@ class Standing:
         df = max(float(self.posterior.df), 1.0)
         square = np.where(self.gap > 0, self.gap**2 / self.variance, 0.0)
         share = self.posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
+        return [k for k in self.seen_rivals() if share[k] * max(self.n_left - 1, 1) > doubt]
+
+    def seen_rivals(self) -> list[int]:
+        """The rivals that have a window, best first."""
         means = self.posterior.means()
-        open_ = (share * max(self.n_left - 1, 1) > doubt) & (self.in_race > 0) & (self.posterior.n_of > 0)
-        open_[self.leader] = False
-        return sorted((int(k) for k in np.flatnonzero(open_)), key=lambda k: (-means[k], k))
+        seen = (self.in_race > 0) & (self.posterior.n_of > 0)
+        seen[self.leader] = False
+        return sorted((int(k) for k in np.flatnonzero(seen)), key=lambda k: (-means[k], k))
 
 
 def standing(
