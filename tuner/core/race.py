@@ -129,13 +129,11 @@ class Race:
         if standing is None:
             return Answer(None, False, self._goal.kind)
         leader = self._layouts[standing.leader]
-        if self._bank().n_replicates == 0:  # nothing is known of the noise
+        if self._bank().n_replicates < self._rule.n_replicates:  # the noise is not known yet
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(leader, self._reached(standing), self._goal.kind, ties)
         ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
-        doubt = None
-        if self._bank().n_replicates >= self._rule.n_replicates:
-            doubt = min(1.0, standing.doubt / self._rule.threshold)
+        doubt = min(1.0, standing.doubt / self._rule.threshold)
         return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt)
 
     def expected_rest(self) -> Sequence[Proposal] | None:

@@ -53,12 +53,12 @@ class Standing:
     def ties(self, doubt: float) -> list[int]:
         """Rivals whose being as good as the leader, or better, is not ruled out; best first.
 
-        *doubt* is for all of them together: each rival has its equal share.
+        *doubt* is for all of them together: each has its equal share, halved as it might as well lead.
         """
         df = max(float(self.posterior.df), 1.0)
         square = np.where(self.gap > 0, self.gap**2 / self.variance, 0.0)
         share = self.posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
-        return [k for k in self.seen_rivals() if share[k] * max(self.n_left - 1, 1) > doubt]
+        return [k for k in self.seen_rivals() if 2 * share[k] * max(self.n_left - 1, 1) > doubt]
 
     def seen_rivals(self) -> list[int]:
         """The rivals that have a window, best first."""
