@@ -572,3 +572,12 @@ def test_what_is_foreseen_is_about_what_it_takes() -> None:
 
     assert len(taken) > 10
     assert 1 / 3 < median(foreseen) / median(taken) < 3
+
+
+def test_a_window_is_never_a_little_longer_or_shorter_than_allowed() -> None:
+    layouts = (Layout(1, 1), Layout(1, 2))
+    fixed = Race(Goal(layouts, min_window_s=20.000162, max_window_s=20.000162), 1)
+    between = Race(Goal(layouts, min_window_s=17.34, max_window_s=17.36), 1)
+
+    assert {proposal.window_s for proposal in fixed.propose()} == {20.000162}
+    assert all(17.34 <= proposal.window_s <= 17.36 for proposal in between.propose())

@@ -191,8 +191,8 @@ def test_a_rival_is_a_tie_up_to_its_equal_share_of_the_doubt() -> None:
     df, variance = 9, 12 * 0.02**2 / 9 * 2 / 4
     share = (1 + 0.05**2 / variance / df) ** (-df / 2)  # the margin apart: it is about being as good
 
-    assert found.ties(2 * 2 * share * 0.999) == [1]
-    assert found.ties(2 * 2 * share * 1.001) == []
+    assert found.ties(3 * 2 * share * 0.999) == [1]
+    assert found.ties(3 * 2 * share * 1.001) == []
 
 
 def test_layouts_exactly_alike_are_ties_at_any_doubt() -> None:

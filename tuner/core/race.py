@@ -252,4 +252,4 @@ class Race:
         return best_s if self._bank().n_of[k] else min(best_s, self._first_window_s())
 
     def _within_bounds(self, length_s: float) -> float:
-        return round(min(self._goal.max_window_s, max(self._goal.min_window_s, length_s)), 1)
+        return min(self._goal.max_window_s, max(self._goal.min_window_s, round(length_s, 1)))

@@ -53,12 +53,13 @@ class Standing:
     def ties(self, doubt: float) -> list[int]:
         """Rivals whose being as good as the leader, or better, is not ruled out; best first.
 
-        *doubt* is for all of them together: each has its equal share, halved as it might as well lead.
+        *doubt* is for all ordered pairs of layouts together: each has its equal share.
         """
         df = max(float(self.posterior.df), 1.0)
         square = np.where(self.gap > 0, self.gap**2 / self.variance, 0.0)
         share = self.posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
-        return [k for k in self.seen_rivals() if 2 * share[k] * max(self.n_left - 1, 1) > doubt]
+        n_pairs = max(self.n_left * (self.n_left - 1), 1)  # whoever leads by luck, and whoever trails
+        return [k for k in self.seen_rivals() if share[k] * n_pairs > doubt]
 
     def seen_rivals(self) -> list[int]:
         """The rivals that have a window, best first."""
