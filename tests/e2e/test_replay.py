@@ -62,9 +62,7 @@ def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(tun
 
     assert (strict["strategy"], strict["kind"], strict["n"]) == ("race", "strict", 15)
     assert (calibrated["kind"], calibrated["n"]) == ("calibrated", 3)
-    assert table.stdout.startswith(
-        "race, strict on s: 3 layouts, within 0.02 of the best, 0.95 confidence, 2 s"
-    )
+    assert table.stdout.startswith("race, strict on s: 3 layouts, within 2 % of the best, 95 %, 2 s")
     assert "Wilson 95 %" in table.stdout
     assert table.returncode == 0
 

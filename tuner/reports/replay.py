@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.core.recorded import RecordedStudy
 from tuner.core.replay import ReplaySummary
 from tuner.core.suite import Suite
+from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 
 
@@ -14,7 +15,7 @@ def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
     kind = "" if result.kind == "none" else f", {result.kind}"
     headline = (
         f"{result.strategy}{kind} on {suite.name}: {len(suite.layouts)} layouts,"
-        f" within {suite.within:.3g} of the best, {suite.confidence:.4g} confidence, {result.n} studies"
+        f" within {percent(suite.within)} of the best, {percent(suite.confidence)}, {result.n} studies"
         f"{f'; {known}' if known else ''}.\n\n"
     )
     rows = (

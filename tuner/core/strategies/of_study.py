@@ -37,6 +37,11 @@ def strategy_of(study: StudyRecord) -> Strategy:
         from tuner.core.strategies.full_grid import FullGrid
 
         return FullGrid(goal_of(study), study.seed, study.n_blocks, study.windows_per_launch)
+    if study.strategy in ("aa", "check"):
+        raise ConfigError(
+            f"this file was begun by tuner {study.strategy}, and is no study of layouts",
+            hint=f"Go on with it by tuner {study.strategy} --resume.",
+        )
     raise ConfigError(
         f"the study asks for the strategy {study.strategy}, which this tuner does not have",
         hint="Go on with the tuner that began it.",
