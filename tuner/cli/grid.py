@@ -54,7 +54,7 @@ def grid(
             "--grid",
             metavar="NAME",
             rich_help_panel=_LAYOUTS,
-            help="small: totals of N threads; divisors (default): N/2, N, 2N; full: all, P to N, threads to 2N.",
+            help="small: totals of N threads; divisors (default): N/2, N, 2N; full: all to 2N, P to N.",
         ),
     ] = None,
     quick: Annotated[
