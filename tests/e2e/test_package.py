@@ -84,7 +84,8 @@ def test_the_main_job_runs_from_the_wheel_in_an_empty_environment(built: Path, t
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment["PATH"] = "/usr/bin:/bin"
 
-    asked = "--layouts 1x1,2x1 --window 2s --warmup 1s --repeats 1 --foreign-limit 64 --max-attempts 9"
+    asked = "--layouts 1x1,2x1 --strategy all --repeats 1 --window 2s --warmup 1s"
+    asked += " --foreign-limit 64 --max-attempts 9"
     measured = run([str(bin_ / "tuner"), "grid", *asked.split()], cwd=outside, env=environment)
 
     assert "2x1" in measured.stdout

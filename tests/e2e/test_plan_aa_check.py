@@ -45,6 +45,7 @@ def config(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_an_answer_is_stale_once_the_service_has_changed(tuner) -> None:
     done = tuner("grid", config(tuner.folder), "--strategy", "all", "--repeats", "2")
