@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +69,13 @@ CASES = {
 def test_what_was_asked_looks_as_it_should(case: str, fmt: str) -> None:
     rendered = render_ranking(STUDY, asked(**CASES[case]), fmt)
 
-    assert rendered == (GOLDEN / f"ranking_{case}.{fmt}").read_text(encoding="utf-8")
+    golden = (GOLDEN / f"ranking_{case}.{fmt}").read_text(encoding="utf-8")
+    assert to_ten_digits(rendered) == to_ten_digits(golden)
+
+
+def to_ten_digits(text: str) -> str:
+    """The last digits are those of a Python (3.12 adds floats more exactly) and of a C library."""
+    return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.10g}", text)
 
 
 @pytest.mark.parametrize("case", CASES)
