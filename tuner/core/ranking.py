@@ -25,6 +25,7 @@ from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.standings import blocks_of, launch_value, standings
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
+from tuner.core.warmup.told import settling_told
 
 if TYPE_CHECKING:
     from tuner.core.claim import Claim
@@ -78,6 +79,7 @@ class Ranking:
     objective: str = "throughput"
     limits: tuple[Limit, ...] = ()
     fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
+    settling: tuple[str, ...] = ()  #: of launches that never settled, a sentence each
     claim: Claim | None = None  #: of an adaptive study; then ranks follow from it, see `tuner.core.claim`
 
 
@@ -100,7 +102,7 @@ def rank(
         windows: in any order; void ones are counted, never used.
         current: the layout that ratios refer to.
         confidence: of all comparisons together, and of each interval by itself.
-        launches: told as the reason when none of a layout's launches gave a window.
+        launches: told as the reason when none of a layout's launches gave a window; whether they settled.
         objective: what is to be large; ranks and ratios follow it.
         limits: what may win: only layouts that are shown to keep them have a rank.
         costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
@@ -112,6 +114,7 @@ def rank(
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
     tallies, void = tally(windows)
+    launches = list(launches)
     errors = {record.layout: record.error for record in launches if record.error is not None}
     of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}
     for one in tallies:
@@ -158,6 +161,7 @@ def rank(
         objective,
         tuple(limits),
         _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within),
+        settling_told(launches),
     )
 
 

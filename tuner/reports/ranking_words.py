@@ -66,6 +66,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.claim is not None:
         found += answer_notes(ranking.claim)
     found += ranking.notes
+    found += ranking.settling
     found += [
         f"{row.layout} is not ranked: {row.reason}."
         for row in ranking.rows

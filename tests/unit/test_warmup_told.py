@@ -1,0 +1,60 @@
+"""What a ranking says of launches that did not settle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.core.layout import Layout
+from tuner.core.ranking import rank
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.warmup.told import settling_told
+from tuner.reports.ranking_words import notes
+
+A, B = Layout(1, 4), Layout(4, 1)
+
+
+def launch(layout: Layout, settled: bool | None = True, **known: Any) -> LaunchRecord:
+    usual: dict[str, Any] = {
+        "block": 0, "position": 0, "attempt": 1, "box": "box", "started_wall_s": 0.0, "running_after_s": 1.0,
+        "warmup_s": 10.0,
+    }  # fmt: skip
+    return LaunchRecord(layout=layout, settled=settled, **{**usual, **known})
+
+
+def test_launches_that_settled_or_were_not_judged_are_not_worth_a_word() -> None:
+    assert settling_told([launch(A), launch(B, None), launch(A, trend_ratio_per_h=0.01)]) == ()
+
+
+def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
+    told = settling_told(
+        [
+            launch(B, False, unsettled="trend: loses 3 % an hour"),
+            launch(A),
+            launch(A, False, unsettled="levels: two"),
+            launch(A, False, block=WARMING_BLOCK),
+        ]
+    )
+
+    assert told == (
+        "1x4: 1 of 2 launches never settled (levels: two); the windows count all the same.",
+        "4x1: its only launch never settled (trend: loses 3 % an hour); the windows count all the same.",
+    )
+
+
+def test_a_leak_that_no_launch_shows_alone_is_told_of_all_together() -> None:
+    leaking = [launch(A, trend_ratio_per_h=-0.05 + 0.01 * (-1) ** n) for n in range(12)]
+    wandering = [launch(A, trend_ratio_per_h=0.05 * (-1) ** n) for n in range(12)]
+
+    (told,) = settling_told(leaking)
+    assert told.startswith("Launches lose 5 % of their throughput an hour, all 12 together")
+    assert settling_told(wandering) == ()
+
+
+def test_the_ranking_carries_it_into_every_report() -> None:
+    study = StudyRecord(
+        service="s", strategy="all", layouts=(A, B), cores=4, box_cores=4.0, window_s=60.0, warmup_s=None,
+        n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0, config="{}",
+    )  # fmt: skip
+    found = notes(study, rank(study, [], launches=iter([launch(A, False, unsettled="idle: no item")])))
+
+    assert "1x4: its only launch never settled (idle: no item); the windows count all the same." in found
