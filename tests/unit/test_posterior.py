@@ -279,30 +279,30 @@ def test_the_first_window_of_a_layout_says_nothing_of_the_noise_when_nothing_was
 
 def test_where_layouts_are_expected_to_be_alike_only_the_very_first_window_says_nothing() -> None:
     layouts = [Layout(4, 2), Layout(2, 4), Layout(8, 1)]
-    posterior = smooth_posterior(layouts, lengths_vary=False, prior_df=2.0, prior_sigma=0.05)
+    posterior = smooth_posterior(layouts, lengths_vary=False)
     posterior.observe(0, 6.0, 0.0, 600.0)
 
-    assert posterior.df == 2.0
-    assert posterior.sigma2 == pytest.approx(np.full(len(posterior.weight), 0.05**2))
+    assert posterior.df == 1.5
+    assert posterior.sigma2 == pytest.approx(np.full(len(posterior.weight), 0.03**2))
 
     posterior.observe(1, 6.1, 700.0, 600.0)
 
-    assert posterior.df == 3.0
+    assert posterior.df == 2.5
     assert posterior.n_replicates == 0
 
 
 def test_a_prior_of_sigma_counts_as_so_many_windows() -> None:
     layouts = [Layout(4, 2), Layout(2, 4), Layout(8, 1), Layout(1, 8)]
-    windows = some_windows(6, 4, seed=4)  # 7 that count with the prior's 2: no filter is dropped yet
-    fresh = smooth_posterior(layouts, lengths_vary=True, prior_df=2.0, prior_sigma=0.05)
+    windows = some_windows(6, 4, seed=4)  # 7 that count with the prior's 1.5: no filter is dropped yet
+    fresh = smooth_posterior(layouts, lengths_vary=True)
     found = [
         Oracle(
             prior[:4, :4].copy(),
             *of_filter,
             windows,
             skips_first=False,
-            prior_df=2.0,
-            prior_sigma=0.05,
+            prior_df=1.5,
+            prior_sigma=0.03,
         )
         for prior, *of_filter in zip(fresh.covariance, fresh.share, fresh.ratio, fresh.tau_s, strict=True)
     ]

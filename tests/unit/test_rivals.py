@@ -30,7 +30,7 @@ def plain(n_layouts: int, values: list[tuple[int, float]]) -> Posterior:
 def stands(
     posterior: Posterior, kind: Kind = "strict", out: tuple[int, ...] = (), margin: float = MARGIN
 ) -> Standing:
-    found = standing(posterior, margin, [k in out for k in range(posterior.n_layouts)], kind, 2)
+    found = standing(posterior, margin, [k in out for k in range(posterior.n_layouts)], kind)
     assert found is not None
     return found
 
@@ -134,8 +134,8 @@ def test_a_layout_out_of_the_race_neither_leads_nor_has_a_share(kind: Kind) -> N
 def test_nobody_leads_when_all_that_was_seen_is_out(kind: Kind) -> None:
     posterior = plain(3, TWO)
 
-    assert standing(posterior, MARGIN, [True, True, False], kind, 2) is None
-    assert standing(plain(3, []), MARGIN, [False] * 3, kind, 2) is None
+    assert standing(posterior, MARGIN, [True, True, False], kind) is None
+    assert standing(plain(3, []), MARGIN, [False] * 3, kind) is None
 
 
 def test_a_layout_never_seen_does_not_lead_and_is_in_doubt() -> None:

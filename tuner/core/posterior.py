@@ -31,6 +31,18 @@ _DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of si
 _PER_FILTER = ("covariance", "mean", "share", "ratio", "tau_s", "log_prior", "_log_det", "_squares")
 _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
+# The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
+_DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
+_STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
+_SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
+
+# What a calibrated race expects, in units of sigma. Broad: surfaces of queueing models fit a height of some 3
+# in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
+_HEIGHT, _LEVEL = 40.0, 1e4  #: of the smooth surface; variance of its level
+_REACHES = (2.0, 4.0)  #: distance in log P and log T over which it changes
+_OWN = (0.5, 1.0, 2.0, 4.0, 12.0)  #: of a layout's deviation; the last one: neighbours say nothing
+_USUAL_DF, _USUAL_SIGMA = 1.5, 0.03  #: the noise of a ten-minute window beforehand, worth so many windows
+
 
 class Posterior:
     """A bank of filters over one set of layouts; see the module."""
@@ -96,12 +108,10 @@ class Posterior:
 
     def imagine(self, layout: int, at_s: float, length_s: float) -> None:
         """Take note of a window as it is to be expected now: on its mean, and as noisy as the others."""
-        usual = self.sigma2.copy()
         foretold = float((self.weight * (self.mean[:, layout] + self.mean[:, self.n_layouts])).sum())
-        n = len(self.weight)
         self.observe(layout, (self._centre or 0.0) + foretold, at_s, length_s)
-        if len(self.weight) == n:
-            self._squares += usual
+        if self.df > 1:
+            self._squares *= self.df / (self.df - 1)  # a window on its mean says nothing of the noise
 
     @property
     def at_s(self) -> float:
@@ -151,45 +161,31 @@ def _normalised(log_weight: Array) -> Array:
     return weight
 
 
-STEADY_ODDS = 10.0  #: before anything is seen: no drift at all, against each of the drifts below
-_RATIOS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
-
-
 def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
     """Nothing is known of any layout."""
-    shares = _LONG_SHARES if lengths_vary else (0.0,)
-    grid = [(s, r, t) for s, (r, t) in product(shares, _RATIOS)]
-    share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
-    weight = np.where(ratio == 0, np.log(STEADY_ODDS), 0.0)
-    prior = np.broadcast_to(_DIFFUSE * np.eye(n_layouts), (len(grid), n_layouts, n_layouts))
+    share, ratio, tau_s, weight = _noises(lengths_vary)
+    prior = np.broadcast_to(_DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
 
 
-_LONG_SHARES = (0.05, 0.2, 0.5, 0.8)
-
-
-def smooth_posterior(
-    layouts: Sequence[Layout], *, lengths_vary: bool, prior_df: float = 1.5, prior_sigma: float = 0.03
-) -> Posterior:
+def smooth_posterior(layouts: Sequence[Layout], *, lengths_vary: bool) -> Posterior:
     """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
     p = np.log([layout.processes for layout in layouts])
     t = np.log([layout.threads for layout in layouts])
     gap_p, gap_t = p[:, None] - p, t[:, None] - t
-    shares = _LONG_SHARES if lengths_vary else (0.0,)
-    grid, priors = [], []
-    for s, (r, tau), own, reach in product(shares, _RATIOS, (0.5, 1.0, 2.0, 4.0, 12.0), (2.0, 4.0)):
-        square = (gap_p / reach) ** 2 + (gap_t / reach) ** 2 + ((gap_p + gap_t) / (1.3 * reach)) ** 2
-        priors.append(40.0**2 * np.exp(-square / 2) + own**2 * np.eye(len(layouts)) + 1e4)
-        grid.append((s, r, tau))
-    share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
-    weight = np.where(ratio == 0, np.log(STEADY_ODDS), 0.0)
+    kernels = []
+    for reach, own in product(_REACHES, _OWN):
+        square = (gap_p**2 + gap_t**2 + ((gap_p + gap_t) / 1.3) ** 2) / reach**2
+        kernels.append(_HEIGHT**2 * np.exp(-square / 2) + own**2 * np.eye(len(layouts)) + _LEVEL)
+    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in _noises(lengths_vary))
+    prior = np.tile(np.array(kernels), (len(share) // len(kernels), 1, 1))
     return Posterior(
-        np.array(priors),
-        share,
-        ratio,
-        tau_s,
-        weight,
-        skips_first=False,
-        prior_df=prior_df,
-        prior_sigma=prior_sigma,
+        prior, share, ratio, tau_s, weight, skips_first=False, prior_df=_USUAL_DF, prior_sigma=_USUAL_SIGMA
     )
+
+
+def _noises(lengths_vary: bool) -> tuple[Array, Array, Array, Array]:
+    """Share, ratio, tau_s and logarithm of the weight of each noise that is thought of."""
+    grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in _DRIFTS]
+    share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
+    return share, ratio, tau_s, np.where(ratio == 0, np.log(_STEADY_ODDS), 0.0)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass
 from math import exp, log, sqrt
 from random import Random
 from statistics import fmean
@@ -38,31 +37,20 @@ FIRST_WINDOW_S = 15.0  #: of a layout nothing is known about, where lengths may 
 SOONER = 0.65
 MOST_FORESEEN = 300  #: launches; more than that is told as not known
 N_SPREAD = 6  #: layouts of the first block of a calibrated race
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """What differs between the kinds."""
-
-    n_replicates: int  #: windows of layouts already seen, before anything is claimed
-    n_of_leader: int  #: windows of the layout that is claimed
-    threshold: float  #: of the doubt, as a share of 1 - confidence
-
-
-#: Thresholds are such that the error is as asked where it is largest: bench/race.py, docs/race.md.
-_RULES = {
-    "strict": _Rule(n_replicates=8, n_of_leader=2, threshold=0.55),
-    "calibrated": _Rule(n_replicates=8, n_of_leader=2, threshold=0.75),
-}
+N_REPLICATES = 8  #: windows of layouts already seen, before the noise counts as known and anything is claimed
+#: The doubt with which an answer may be given, as a share of 1 - confidence: such that the error is as asked
+#: for. strict: on the surfaces where it is largest; calibrated: on average over suites (bench/race.py).
+THRESHOLDS = {"strict": 0.55, "calibrated": 0.75}
 
 
 class Race:
     """First a block of layouts in random order; then, one launch a block, whatever decides most."""
 
     def __init__(self, goal: Goal, seed: int) -> None:
-        if goal.kind not in _RULES:
+        if goal.kind not in THRESHOLDS:
             raise ValueError(f"no such kind of race: {goal.kind}")
-        self._goal, self._rule = goal, _RULES[goal.kind]
+        self._goal = goal
+        self._allowed = THRESHOLDS[goal.kind] * (1 - goal.confidence)  #: the doubt an answer may have
         self._random = Random(seed)
         self._margin = -log(1 - goal.within)
         self._layouts = list(goal.layouts)
@@ -94,7 +82,7 @@ class Race:
         if standing is None or self._reached(standing):
             return []
         posterior = self._bank()
-        if posterior.n_replicates < self._rule.n_replicates and self._goal.kind == "strict":
+        if posterior.n_replicates < N_REPLICATES and self._goal.kind == "strict":
             k = standing.to_repeat(1.5 * self._margin)
             return [Proposal(self._layouts[k], self._best_window_s())]
         leader = self._layouts[standing.leader]
@@ -129,18 +117,18 @@ class Race:
         if standing is None:
             return Answer(None, False, self._goal.kind)
         leader = self._layouts[standing.leader]
-        if self._bank().n_replicates < self._rule.n_replicates:  # the noise is not known yet
+        if self._bank().n_replicates < N_REPLICATES:  # the noise is not known yet
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(leader, self._reached(standing), self._goal.kind, ties)
         ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
-        doubt = min(1.0, standing.doubt / self._rule.threshold)
+        doubt = min(1.0, standing.doubt / THRESHOLDS[self._goal.kind])
         return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """The launches to be expected beyond those proposed, were all as it looks; None: nobody can tell."""
-        if self._first or self._posterior is None or self._goal.limits:
+        if self._first or self._posterior is None or self._limits:
             return None
-        if self._posterior.n_replicates < self._rule.n_replicates:
+        if self._posterior.n_replicates < N_REPLICATES:
             return None
         ahead = copy(self)
         ahead._posterior = deepcopy(self._posterior)
@@ -201,24 +189,17 @@ class Race:
         if self._stands is not None:
             return self._stands
         out = [layout in self._failed or self._state(layout) == "beyond" for layout in self._layouts]
-        self._stands = standing(self._posterior, self._margin, out, self._goal.kind, self._rule.n_of_leader)
+        self._stands = standing(self._posterior, self._margin, out, self._goal.kind)
         return self._stands
 
     def _reached(self, standing: Standing) -> bool:
-        leader = self._layouts[standing.leader]
-        if standing.n_left == 1 and self._goal.limits == {}:
+        if standing.n_left == 1 and not self._limits:
             return True
-        posterior = self._bank()
         return (
-            posterior.n_replicates >= self._rule.n_replicates
+            self._bank().n_replicates >= N_REPLICATES
             and standing.doubt <= self._allowed
-            and self._state(leader) == "within"
+            and self._state(self._layouts[standing.leader]) == "within"
         )
-
-    @property
-    def _allowed(self) -> float:
-        """The doubt with which an answer may be given."""
-        return self._rule.threshold * (1 - self._goal.confidence)
 
     def _state(self, layout: Layout) -> str:
         return self._verdicts[layout].state if layout in self._verdicts else "within"

@@ -12,6 +12,7 @@ from tuner.core.posterior import LENGTH_REF_S, Array, Posterior
 from tuner.core.strategy import Kind
 
 N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
+N_OF_LEADER = 2  #: windows that one of them needs to be claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,11 @@ class Standing:
 
     posterior: Posterior
     kind: Kind
-    margin: float
     leader: int
     n_left: int  #: layouts in the race
     doubt: float  #: that the leader is worse than the best by more than the margin
     in_race: Array  #: 1 or 0
-    urgency: Array  #: how much a rival's being better is still open; 0 for the leader
+    urgency: Array  #: how open it is that a rival is better; -1 for the leader and for who is out
     gap: Array  #: (filters, layouts): leader above rival, log
     variance: Array  #: of *gap*
 
@@ -38,6 +38,8 @@ class Standing:
     def to_measure(self, length_s: float) -> int:
         """Of the leader and its most urgent rival the one whose window would tell more."""
         rival = int(np.argmax(self.urgency))
+        if self.urgency[rival] < 0:
+            return self.leader
         if self.kind == "strict":
             fewer = self.posterior.n_of[self.leader] < self.posterior.n_of[rival]
             return self.leader if fewer else rival
@@ -55,9 +57,7 @@ class Standing:
 
         *doubt* is for all ordered pairs of layouts together: each has its equal share.
         """
-        df = max(float(self.posterior.df), 1.0)
-        square = np.where(self.gap > 0, self.gap**2 / self.variance, 0.0)
-        share = self.posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
+        share = _likelihood(self.posterior, self.gap, self.variance)
         n_pairs = max(self.n_left * (self.n_left - 1), 1)  # whoever leads by luck, and whoever trails
         return [k for k in self.seen_rivals() if share[k] * n_pairs > doubt]
 
@@ -69,10 +69,11 @@ class Standing:
         return sorted((int(k) for k in np.flatnonzero(seen)), key=lambda k: (-means[k], k))
 
 
-def standing(
-    posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind, n_of_leader: int
-) -> Standing | None:
-    """Find the leader: of the layouts seen often enough the one with the least doubt; None: all are out."""
+def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind) -> Standing | None:
+    """Find the leader; None: no layout in the race was seen.
+
+    strict: the highest mean. calibrated: of the highest means that were seen often enough, the least doubt.
+    """
     in_race = np.array([not x for x in out], dtype=float)
     seen = (posterior.n_of > 0) & (in_race > 0)
     if not seen.any():
@@ -81,7 +82,7 @@ def standing(
     if kind == "strict":
         return _against(posterior, margin, int(np.argmax(means)), in_race, kind)
     order = [int(k) for k in np.argsort(-means, kind="stable")[:N_CANDIDATES] if seen[k]]
-    known = [k for k in order if posterior.n_of[k] >= n_of_leader]
+    known = [k for k in order if posterior.n_of[k] >= N_OF_LEADER]
     found = [_against(posterior, margin, k, in_race, kind) for k in known]
     if not found:
         return replace(_against(posterior, margin, order[0], in_race, kind), doubt=1.0)
@@ -92,9 +93,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     gap, variance = posterior.gaps(leader)
     df = max(float(posterior.df), 1.0)
     above = gap + margin
-    square = np.where(above > 0, above**2 / variance, 0.0)
-    fit = np.log1p(square / df)
-    likelihood = posterior.weight @ np.exp(-df / 2 * fit)
+    likelihood = _likelihood(posterior, above, variance)
     if kind == "strict":
         share = likelihood
     else:
@@ -108,11 +107,17 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     else:
         doubt = float(-np.expm1(np.log1p(-np.minimum(share, 1 - 1e-12)).sum()))
     # One window of a layout seen n times is worth 1/n of what its first was
-    urgency = likelihood * in_race / np.maximum(posterior.n_of, 0.5)
+    urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
     urgency[leader] = -1.0
-    return Standing(
-        posterior, kind, margin, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance
-    )
+    return Standing(posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+
+
+def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:
+    """Of "not above at all" against the best fit, per layout: Student's t, over all filters."""
+    df = max(float(posterior.df), 1.0)
+    square = np.where(above > 0, above**2 / variance, 0.0)
+    ratio: Array = posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
+    return ratio
 
 
 def spread_out(posterior: Posterior, n: int, random: Random) -> list[int]:
