@@ -8,7 +8,8 @@ from random import Random
 import pytest
 from scipy import stats
 
-from tuner.core.strategies.rank_tests import FriedmanTest, RankSums, chi_square_tail, ranks, signed_rank_p
+from tuner.core.strategies.rank_tests import FriedmanTest, RankSums, ranks, signed_rank_p
+from tuner.core.variance_quantiles import chi_square_tail
 
 
 def friedman_test(rows: Sequence[Sequence[float]]) -> FriedmanTest:

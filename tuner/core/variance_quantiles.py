@@ -43,6 +43,12 @@ def _about(p: float, df: float) -> float:
     return 2 * exp((log(p) + lgamma(df / 2 + 1)) * 2 / df)
 
 
+def chi_square_tail(x: float, df: float) -> float:
+    """The probability that chi-square with *df* degrees of freedom exceeds *x*."""
+    _check(df)
+    return _gamma(x / 2, df / 2)[1] if x > 0 else 1.0
+
+
 @lru_cache(maxsize=4096)
 def f_quantile(p: float, df: float, other_df: float) -> float:
     """The value that the F distribution stays below with probability *p*, 0 < p < 1.

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import erfc, exp, inf, lgamma, log, sqrt
+from math import erfc, inf, sqrt
+
+from tuner.core.variance_quantiles import chi_square_tail
 
 _EXACT_UP_TO = 50  #: pairs; from there on the normal approximation of the signed-rank sum is good enough
 
@@ -91,35 +93,6 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     ties = sum(count**3 - count for count in Counter(sizes).values()) if is_tied else 0
     sd = sqrt(n * (n + 1) * (2 * n + 1) / 24 - ties / 48)
     return min(1.0, erfc((total / 2 - smaller - 0.5) / sd / sqrt(2))) if sd else 1.0
-
-
-def chi_square_tail(x: float, df: float) -> float:
-    """The probability that chi-square with *df* degrees of freedom exceeds *x*."""
-    a, half = df / 2, x / 2
-    if half <= 0:
-        return 1.0
-    front = exp(a * log(half) - half - lgamma(a))
-    if half < a + 1:  # the series of the lower tail
-        term = total = 1 / a
-        n = a
-        while term > total * 1e-16:
-            n += 1
-            term *= half / n
-            total += term
-        return max(0.0, 1 - front * total)
-    tiny = 1e-300  # Lentz's continued fraction of the upper tail
-    b = half + 1 - a
-    c, d = 1 / tiny, 1 / b
-    fraction = d
-    for i in range(1, 1000):
-        step = -i * (i - a)
-        b += 2
-        d = 1 / ((step * d + b) or tiny)
-        c = (b + step / c) or tiny
-        fraction *= c * d
-        if abs(c * d - 1) < 1e-15:
-            break
-    return front * fraction
 
 
 def _signed_rank_cdf(at: int, n: int) -> float:
