@@ -1,0 +1,111 @@
+"""What one item asks of the box, and what changes that as processes and threads are added.
+
+An item's path: Python with the GIL, a wait asleep, Python that starts a child, the child's start (the parent
+waits uninterruptibly, without the GIL), the child itself, Python with the GIL, an uninterruptible wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """Seconds per item, means over items. Each is 0 or more, and together they are above 0."""
+
+    gil_s: float  #: CPU of the worker's own threads that holds the GIL
+    python_s: float = 0.0  #: CPU of the worker's own threads without it: C code that lets go of it
+    child_s: float = 0.0  #: CPU of the children that items start
+    asleep_s: float = 0.0  #: waiting, interruptible: sockets, locks, sleeps; and a child that waits itself
+    blocked_s: float = 0.0  #: waiting, uninterruptible (state D, in the load average): disks, NFS
+    spawn_s: float = 0.0  #: from fork until the child runs its program, CPU apart; the parent is in state D
+    n_gil_visits: int = 2  #: how often an item takes the GIL anew, at least 1
+    cv_ratio: float = 0.5  #: standard deviation of each of these over its mean, 0 to 1
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not 0 <= value < float("inf"):
+                raise ValueError(f"{one.name} should be 0 or more, got {value!r}")
+        if self.total_s <= 0:
+            raise ValueError("an item asks for nothing at all")
+        if self.n_gil_visits < 1 or self.cv_ratio > 1:
+            raise ValueError("n_gil_visits should be 1 or more, and cv_ratio at most 1")
+
+    @property
+    def cpu_s(self) -> float:
+        """What an item asks of the cores."""
+        return self.gil_s + self.python_s + self.child_s
+
+    @property
+    def waiting_s(self) -> float:
+        """What an item waits for that is neither a core nor the GIL."""
+        return self.asleep_s + self.blocked_s + self.spawn_s
+
+    @property
+    def total_s(self) -> float:
+        """The residence time of an item that meets nobody: of 1x1 on an idle box."""
+        return self.cpu_s + self.waiting_s
+
+    def scaled(self, **factors: float) -> Demands:
+        """The same with some fields (``gil_s=1.2``) multiplied."""
+        return replace(self, **{name: getattr(self, name) * by for name, by in factors.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What items ask for more as the layout grows. All 0: nothing; they are for data that need them."""
+
+    process_cores: float = 0.0  #: "a": cores that each process uses whether or not it has items
+    cpu_per_process_ratio: float = 0.0  #: "mP": every CPU demand grows by this share per process beyond one
+    blocked_per_process_ratio: float = 0.0  #: "mD": blocked_s grows by this share per process beyond one
+    threaded_asleep_s: float = 0.0  #: "q": asleep_s is so much longer where a process has several threads
+    convoy_ratio: float = 0.0  #: "omega": gil_s grows by this share times 1 - 1/T: hand-overs, cold caches
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutDemands:
+    """Demands layout by layout, terms applied: arrays over layouts, seconds per item."""
+
+    processes: Array
+    threads: Array
+    gil_s: Array
+    python_s: Array
+    child_s: Array
+    asleep_s: Array
+    blocked_s: Array
+    spawn_s: Array
+    process_cores: Array  #: cores that the processes of a layout use beside their items
+
+    @property
+    def cpu_s(self) -> Array:
+        """What an item asks of the cores."""
+        return self.gil_s + self.python_s + self.child_s
+
+    @property
+    def waiting_s(self) -> Array:
+        """What an item waits for that is neither a core nor the GIL."""
+        return self.asleep_s + self.blocked_s + self.spawn_s
+
+
+def layout_demands(demands: Demands, terms: Terms, processes: Any, threads: Any) -> LayoutDemands:
+    """Apply *terms* to *demands* for layouts of so many *processes* and *threads* (sequences of equal length)."""
+    p, t = np.asarray(processes, dtype=float), np.asarray(threads, dtype=float)
+    more_cpu = 1 + terms.cpu_per_process_ratio * (p - 1)
+    return LayoutDemands(
+        processes=p,
+        threads=t,
+        gil_s=demands.gil_s * more_cpu * (1 + terms.convoy_ratio * (1 - 1 / t)),
+        python_s=demands.python_s * more_cpu,
+        child_s=demands.child_s * more_cpu,
+        asleep_s=demands.asleep_s + np.where(t > 1, terms.threaded_asleep_s, 0.0),
+        blocked_s=demands.blocked_s * (1 + terms.blocked_per_process_ratio * (p - 1)),
+        spawn_s=demands.spawn_s + 0 * p,
+        process_cores=terms.process_cores * p,
+    )

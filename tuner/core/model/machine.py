@@ -1,0 +1,47 @@
+"""What the box offers to a worker service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Cores and interpreter. The service gets what strangers (*foreign_cores*) leave."""
+
+    cores: float  #: logical cores the service may use, as the kernel counts them; above 0
+    physical_cores: float | None = None  #: None: every logical core is one of its own (no SMT seen)
+    smt_gain_ratio: float = 0.3  #: what a second thread on a physical core adds; not measured unless told
+    foreign_cores: float = 0.0  #: CPU that others use
+    has_gil: bool = True  #: False: a free-threaded interpreter, or workers that are no Python
+    switch_interval_s: float = 0.005  #: sys.getswitchinterval(): a waiter asks for the GIL after so long
+    handover_s: float = 5e-6  #: CPU of handing the GIL to a thread that waits; microseconds
+    wake_s: float = 0.001  #: how long a task that wakes up waits for a core when all are busy
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cores < float("inf"):
+            raise ValueError(f"cores should be above 0, got {self.cores!r}")
+        if self.physical_cores is not None and not 0 < self.physical_cores <= self.cores:
+            raise ValueError(
+                f"physical_cores should be above 0 and at most cores, got {self.physical_cores!r}"
+            )
+
+    @property
+    def free_cores(self) -> float:
+        """What strangers leave, at least a tenth of a core."""
+        return max(0.1, self.cores - self.foreign_cores)
+
+    def total_speed(self, n_runnable: Array, used_cores: Array | float = 0.0) -> Array:
+        """Work done per second, in cores, while *n_runnable* tasks want to run and *used_cores* are taken."""
+        n = np.asarray(n_runnable, dtype=float)
+        cores = np.maximum(0.1, self.free_cores - used_cores)
+        share = 1.0 if self.physical_cores is None else self.physical_cores / self.cores
+        physical = cores * share
+        beyond = np.minimum(n, cores) - physical
+        speed: Array = np.minimum(n, physical) + self.smt_gain_ratio * np.maximum(0.0, beyond)
+        return speed
