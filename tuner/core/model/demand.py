@@ -69,6 +69,9 @@ class Terms:
     convoy_ratio: float = 0.0  #: "omega": gil_s grows by this share times 1 - 1/T: hand-overs, cold caches
 
 
+NO_TERMS = Terms()
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutDemands:
     """Demands layout by layout, terms applied: arrays over layouts, seconds per item."""
@@ -95,7 +98,7 @@ class LayoutDemands:
 
 
 def layout_demands(demands: Demands, terms: Terms, processes: Any, threads: Any) -> LayoutDemands:
-    """Apply *terms* to *demands* for layouts of so many *processes* and *threads* (sequences of equal length)."""
+    """Apply *terms* to *demands* for layouts of so many *processes* and *threads*, equally long."""
     p, t = np.asarray(processes, dtype=float), np.asarray(threads, dtype=float)
     more_cpu = 1 + terms.cpu_per_process_ratio * (p - 1)
     return LayoutDemands(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.core.layout import Layout
-from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
+from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 
 _ROUNDS = 60
@@ -44,7 +44,7 @@ class Prediction:
 
 
 def predict(
-    demands: Demands, machine: Machine, layouts: Sequence[Layout], terms: Terms = Terms()
+    demands: Demands, machine: Machine, layouts: Sequence[Layout], terms: Terms = NO_TERMS
 ) -> Prediction:
     """What *layouts* give in steady state, always with items to do."""
     of = layout_demands(demands, terms, [one.processes for one in layouts], [one.threads for one in layouts])

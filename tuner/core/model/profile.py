@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.interval import Estimate
-from tuner.core.model.demand import Demands, Terms
+from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
 
 
@@ -36,7 +36,7 @@ class Profile:
     name: str
     demands: Demands
     machine: Machine  #: where the demands were measured
-    terms: Terms = Terms()
+    terms: Terms = NO_TERMS
     noise: ProfileNoise = ProfileNoise()
     memory: ProfileMemory = ProfileMemory()
     source: str = ""  #: where the figures come from, in a sentence
