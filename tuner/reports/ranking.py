@@ -8,6 +8,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
+from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
@@ -34,6 +35,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     if fmt in _DATA_FORMATS:
         return render_table(data_table(study, ranking), fmt)
     parts = [
+        *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
         *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
         render_paragraph(headline(study), fmt),
         render_table(_reading_table(ranking), fmt),

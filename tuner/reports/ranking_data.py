@@ -10,6 +10,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
+from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.formats import Table
 from tuner.reports.limits import limits_columns, limits_facts
@@ -23,6 +24,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
     """The ranking as JSON, its fields are in docs/json.md; ends in a newline."""
     content = {
         "schema_version": SCHEMA_VERSION,
+        "simulated": is_simulated(study),
         "study": _study_facts(study, ranking),
         "answer": None if ranking.claim is None else answer_facts(ranking.claim),
         "layouts": [_row_facts(row) for row in ranking.rows],
@@ -42,7 +44,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         *asked, "note",
     )  # fmt: skip
     claimed = [] if ranking.claim is None else [answer_sentence(ranking.claim)]
-    note = " ".join([*claimed, *notes(study, ranking)])
+    note = " ".join([*simulated_told(study), *claimed, *notes(study, ranking)])
     rows = tuple(
         (
             study.service, str(study.cores), f"{study.box_cores:g}",

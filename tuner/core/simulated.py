@@ -1,0 +1,22 @@
+"""Whether a study was simulated, and the words that say so wherever its figures go."""
+
+from __future__ import annotations
+
+from tuner.core.records import StudyRecord
+
+SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
+
+
+def is_simulated(study: StudyRecord) -> bool:
+    """Whether a model gave the windows of *study*, and no service ran."""
+    return SIMULATED in study.provenance
+
+
+def simulated_told(study: StudyRecord) -> list[str]:
+    """The sentence that stands before everything said of a simulated study; none for a real one."""
+    if not is_simulated(study):
+        return []
+    profile = study.provenance[SIMULATED]
+    return [
+        f"Simulated: no service ran, a model of {profile} on {study.box_cores:g} cores gave these figures."
+    ]
