@@ -1,20 +1,24 @@
 """The analytic network: what every layout of a grid gives, in milliseconds.
 
-Two networks that are each solved exactly, tied by what each needs of the other until both agree:
+Aggregation in two levels (Norton's theorem for queueing networks). For every number k of items that are
+with a child or in Python without the GIL, the rest is spread over the processes, and each process is solved
+exactly as a machine repairman: its threads line up for one GIL, all else is thinking. Computing is stretched
+by those who compute at the same time: k and the GIL holders of the other processes. What the processes
+together hand on at each k, and how fast k tasks are done there, makes a birth-death chain over k; its
+stationary distribution weighs all figures. Exact for one process with exponential times but for the
+interplay of a changing k with a filled line; bench/model/analytic.py has the errors of all else.
 
-- **cores**: all P x T threads share the cores (processor sharing at `Machine.total_speed`), and else think:
-  their waits and the time they stand in line for a GIL. Gives the stretch of CPU time by rivals for cores.
-- **GIL**: the T threads of one process line up for it (machine repairman), stretched CPU, all else is
-  thinking. Gives the time in line.
-
-Source: Lazowska et al., Quantitative system performance (1984), chapters 6 and 15 for the decomposition;
-Reiser & Lavenberg, Mean-value analysis (1980), for the recursion.
+Source: Chandy, Herzog & Woo, Parametric analysis of queuing networks (1975), for the aggregation; Reiser &
+Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quantitative system performance
+(1984), chapters 8 and 15.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import lgamma
 
 import numpy as np
 
@@ -22,9 +26,9 @@ from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 
-_ROUNDS = 60
-_CLOSE_ENOUGH = 1e-5  #: relative change of throughput
-_LEAST_S = 1e-9  #: a think time that can be divided by
+_NODES = 25  #: values of k at which processes are solved; between them by interpolation
+_ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
+_LEAST_S = 1e-9  #: a time that can be divided by
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,62 +57,158 @@ def predict(
 
 def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     """The same for demands that are known layout by layout."""
-    n = of.processes * of.threads
-    gil_s = of.gil_s if machine.has_gil else np.zeros_like(of.gil_s)
-    cpu_s = np.maximum(of.cpu_s, _LEAST_S)
-    in_line_s = np.zeros_like(n)
-    throughput = np.zeros_like(n)
+    order = np.argsort(
+        -of.threads, kind="stable"
+    )  # most threads first: the recursion drops those that are done
+    p, t = of.processes[order], of.threads[order]
+    gil_s = of.gil_s[order] if machine.has_gil else np.zeros(len(order))
+    free_s = (of.cpu_s[order] - gil_s) + _LEAST_S
+    away_s = of.waiting_s[order] + _LEAST_S
+    used = of.process_cores[order][:, None]
+    n = p * t
+    k = _nodes(n)
+    m = n[:, None] - k  # items that are not with a child
+    spread = _spread(p, t, k)
+
+    held = np.zeros_like(k)  # probability that the GIL of one process is held
+    rivals = (p - 1)[:, None]
     for _ in range(_ROUNDS):
-        n_runnable, throughput_now = _cores(n, cpu_s, of.waiting_s + in_line_s, machine, of.process_cores)
-        stretch = n_runnable / (throughput_now * cpu_s)
-        elsewhere_s = of.waiting_s + (cpu_s - gil_s) * stretch
-        now_s = _gil(of.threads, gil_s * stretch, elsewhere_s)
-        in_line_s = 0.5 * (in_line_s + now_s)
-        close = np.abs(throughput_now - throughput) <= _CLOSE_ENOUGH * throughput_now
-        throughput = throughput_now
-        if close.all():
-            break
-    n_gil_waiting = throughput * in_line_s
-    n_busy = throughput * cpu_s
-    n_blocked = throughput * (of.blocked_s + of.spawn_s)
-    n_core_waiting = n_runnable - n_busy
-    full = machine.total_speed(n_runnable * 0 + np.inf, of.process_cores)
+        most = np.minimum(rivals, np.maximum(m - 1, 0.0))
+        speed = _mean_speed(machine, k + 1, rivals * held, rivals * held * (1 - held), most, used)
+        throughput, held, present = _process(t, gil_s[:, None] / speed, away_s, spread)
+    holders, variance = p[:, None] * held, p[:, None] * held * (1 - held)
+    free_speed = _mean_speed(machine, k, holders, variance, np.minimum(p[:, None], m), used)
+
+    every = np.arange(n.max() + 1)[None, :]
+    births, free_speed, holders, in_line = (
+        _between(one, n, k.shape[1], every)
+        for one in (p[:, None] * throughput, free_speed, holders, p[:, None] * present - holders)
+    )
+    deaths = every[:, 1:] * free_speed[:, 1:] / free_s[:, None]
+    weight = _chain(births, deaths, n)
+    done_per_s = (weight[:, 1:] * deaths).sum(axis=1)
+    n_runnable = (weight * (every + holders)).sum(axis=1)
+    n_gil_waiting = np.maximum(0.0, (weight * in_line).sum(axis=1))
+    n_holders = (weight * holders).sum(axis=1)
+    cores = machine.free_cores - used
+    all_busy = (weight * np.clip(every + holders - cores + 1, 0, 1)).sum(axis=1)
+
+    back = np.argsort(order, kind="stable")
+    per_s, runnable = done_per_s[back], n_runnable[back]
+    waking = _waking(machine, n_gil_waiting[back], per_s, all_busy[back])
+    n_blocked = per_s * (of.blocked_s + of.spawn_s)
+    busy = per_s * of.cpu_s
+    full = machine.total_speed(np.full(len(back), np.inf), of.process_cores)
     return Prediction(
-        throughput_per_s=throughput,
-        load=n_runnable + n_blocked + of.process_cores,
-        cpu_cores=n_busy + of.process_cores,
-        core_utilization_ratio=np.minimum(1.0, n_busy / full),
-        gil_utilization_ratio=np.minimum(1.0, throughput / of.processes * gil_s * stretch),
-        n_gil_waiting=n_gil_waiting,
-        n_core_waiting=n_core_waiting,
-        n_asleep=throughput * of.asleep_s,
+        throughput_per_s=per_s,
+        load=runnable + waking + n_blocked + of.process_cores,
+        cpu_cores=busy + of.process_cores,
+        core_utilization_ratio=np.minimum(1.0, busy / full),
+        gil_utilization_ratio=n_holders[back] / of.processes,
+        n_gil_waiting=n_gil_waiting[back],
+        n_core_waiting=np.maximum(0.0, runnable - busy),
+        n_asleep=per_s * of.asleep_s,
         n_blocked=n_blocked,
-        residence_s=n / throughput,
+        residence_s=of.processes * of.threads / per_s,
     )
 
 
-def _cores(
-    n: Array, cpu_s: Array, elsewhere_s: Array, machine: Machine, used_cores: Array
-) -> tuple[Array, Array]:
-    """Mean runnable tasks and throughput of *n* threads that think for *elsewhere_s* and compute *cpu_s*."""
-    k = np.arange(1, int(n.max()) + 1, dtype=float)
-    speed = machine.total_speed(k[None, :], used_cores[:, None])
-    left = np.maximum(n[:, None] - k + 1, 0.0)
+def _nodes(n: Array) -> Array:
+    """Values of k, (layouts, nodes): every one up to *n* where there are few, else spread evenly."""
+    count = int(min(_NODES, n.max() + 1))
+    index = np.arange(count)[None, :]
+    return np.where(
+        n[:, None] < count, np.minimum(index, n[:, None]), np.round(index * n[:, None] / (count - 1 or 1))
+    )
+
+
+def _between(values: Array, n: Array, count: int, every: Array) -> Array:
+    """*values* at the nodes, taken to every k: linear between nodes; beyond *n* they stand still."""
+    at = np.minimum(every, n[:, None])
+    nodes = _nodes(n)
+    low = np.where(n[:, None] < count, at, np.floor(at * (count - 1) / n[:, None]))
+    low = np.clip(low, 0, max(count - 2, 0)).astype(int)
+    high = np.minimum(low + 1, count - 1)
+    left, right = np.take_along_axis(nodes, low, 1), np.take_along_axis(nodes, high, 1)
+    share = (at - left) / np.maximum(right - left, 1.0)
+    found: Array = (1 - share) * np.take_along_axis(values, low, 1) + share * np.take_along_axis(
+        values, high, 1
+    )
+    return np.maximum(found, 0.0)
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(n: int) -> Array:
+    return np.array([lgamma(k + 1) for k in range(n + 1)])
+
+
+def _spread(p: Array, t: Array, k: Array) -> list[Array]:
+    """Probability that a process has 0, 1, ... T of its items not with a child; the layouts with so many."""
+    n = p * t
+    logs = _log_factorials(int(n.max()))
+
+    def choose(of: Array, r: Array) -> Array:
+        fits = (r >= 0) & (r <= of)
+        a, b = of.astype(int), np.clip(r, 0, of).astype(int)
+        return np.where(fits, logs[a] - logs[b] - logs[a - b], -np.inf)
+
+    m = n[:, None] - k
+    ways = choose(n[:, None] + 0 * m, m)
+    found = []
+    for j in range(1, int(t.max()) + 1):
+        rows = int((t >= j).sum())
+        one = choose(t[:rows, None] + 0 * m[:rows], 0 * m[:rows] + j)
+        others = choose((n - t)[:rows, None] + 0 * m[:rows], m[:rows] - j)
+        found.append(np.exp(one + others - ways[:rows]))
+    return found
+
+
+def _process(t: Array, held_s: Array, away_s: Array, spread: list[Array]) -> tuple[Array, Array, Array]:
+    """One process, averaged over how many items it has: throughput, share of time held, items at the GIL."""
+    queue = np.zeros_like(held_s)
+    throughput, held, present = np.zeros_like(held_s), np.zeros_like(held_s), np.zeros_like(held_s)
+    for j, share in enumerate(spread, start=1):
+        rows = len(share)
+        there_s = held_s[:rows] * (1 + queue[:rows])
+        per_s = j / (away_s[:rows, None] + there_s)
+        queue[:rows] = per_s * there_s
+        throughput[:rows] += share * per_s
+        held[:rows] += share * per_s * held_s[:rows]
+        present[:rows] += share * queue[:rows]
+    return throughput, np.minimum(held, 1.0), present
+
+
+def _mean_speed(machine: Machine, n: Array, mean: Array, variance: Array, most: Array, used: Array) -> Array:
+    """Speed of one task among *n* and a random number of others, 0 to *most*; two points stand for that."""
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    speeds = []
+    for side in (-1, 1):
+        tasks = np.maximum(n + np.clip(mean + side * sd, 0.0, most), 1.0)
+        speeds.append(machine.total_speed(tasks, used) / tasks)
+    return (speeds[0] + speeds[1]) / 2
+
+
+def _chain(births: Array, deaths: Array, n: Array) -> Array:
+    """Stationary distribution of a birth-death chain from 0 to *n*."""
     with np.errstate(divide="ignore"):
-        steps = np.log(left) + np.log((cpu_s / np.maximum(elsewhere_s, _LEAST_S))[:, None]) - np.log(speed)
+        steps = np.log(births[:, :-1]) - np.log(deaths)
+    steps[np.arange(1, births.shape[1])[None, :] > n[:, None]] = -np.inf
     logs = np.concatenate([np.zeros((len(n), 1)), np.cumsum(steps, axis=1)], axis=1)
-    weight = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weight: Array = np.exp(logs - logs.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
-    throughput = (weight[:, 1:] * speed).sum(axis=1) / cpu_s
-    return weight[:, 1:] @ k, throughput
+    return weight
 
 
-def _gil(threads: Array, held_s: Array, elsewhere_s: Array) -> Array:
-    """The time in line per item where *threads* share a lock each holds for *held_s*."""
-    queue = np.zeros_like(threads)
-    residence_s = held_s.copy()
-    for n in range(1, int(threads.max()) + 1):
-        more = n <= threads
-        residence_s = np.where(more, held_s * (1 + queue), residence_s)
-        queue = np.where(more, n * residence_s / (elsewhere_s + residence_s), queue)
-    return residence_s - held_s
+def _waking(machine: Machine, n_gil_waiting: Array, per_s: Array, all_busy: Array) -> Array:
+    """Tasks that are runnable though they wait for the GIL.
+
+    A thread in line waits with a time limit, the switch interval. Each time that has passed it wakes up to ask
+    for the GIL; where all cores are busy it first waits for one, and counts in the load meanwhile.
+    """
+    if not machine.has_gil:
+        return np.zeros_like(per_s)
+    wait_s = n_gil_waiting / per_s
+    with np.errstate(over="ignore", divide="ignore"):
+        per_waiter_s = 1 / np.expm1(machine.switch_interval_s / wait_s) / np.maximum(wait_s, _LEAST_S)
+    lasts = per_waiter_s * all_busy * machine.wake_s
+    return n_gil_waiting * lasts / (1 + lasts)
