@@ -75,7 +75,7 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     for _ in range(_ROUNDS):
         most = np.minimum(rivals, np.maximum(m - 1, 0.0))
         speed = _mean_speed(machine, k + 1, rivals * held, rivals * held * (1 - held), most, used)
-        throughput, held, present = _process(t, gil_s[:, None] / speed, away_s, spread)
+        throughput, held, present = _process(gil_s[:, None] / speed, away_s, spread)
     holders, variance = p[:, None] * held, p[:, None] * held * (1 - held)
     free_speed = _mean_speed(machine, k, holders, variance, np.minimum(p[:, None], m), used)
 
@@ -163,7 +163,7 @@ def _spread(p: Array, t: Array, k: Array) -> list[Array]:
     return found
 
 
-def _process(t: Array, held_s: Array, away_s: Array, spread: list[Array]) -> tuple[Array, Array, Array]:
+def _process(held_s: Array, away_s: Array, spread: list[Array]) -> tuple[Array, Array, Array]:
     """One process, averaged over how many items it has: throughput, share of time held, items at the GIL."""
     queue = np.zeros_like(held_s)
     throughput, held, present = np.zeros_like(held_s), np.zeros_like(held_s), np.zeros_like(held_s)
@@ -185,7 +185,8 @@ def _mean_speed(machine: Machine, n: Array, mean: Array, variance: Array, most: 
     for side in (-1, 1):
         tasks = np.maximum(n + np.clip(mean + side * sd, 0.0, most), 1.0)
         speeds.append(machine.total_speed(tasks, used) / tasks)
-    return (speeds[0] + speeds[1]) / 2
+    mean_speed: Array = (speeds[0] + speeds[1]) / 2
+    return mean_speed
 
 
 def _chain(births: Array, deaths: Array, n: Array) -> Array:
@@ -202,8 +203,8 @@ def _chain(births: Array, deaths: Array, n: Array) -> Array:
 def _waking(machine: Machine, n_gil_waiting: Array, per_s: Array, all_busy: Array) -> Array:
     """Tasks that are runnable though they wait for the GIL.
 
-    A thread in line waits with a time limit, the switch interval. Each time that has passed it wakes up to ask
-    for the GIL; where all cores are busy it first waits for one, and counts in the load meanwhile.
+    A thread in line waits with a time limit, the switch interval. Each time that has passed it wakes up to
+    ask for the GIL; where all cores are busy it first waits for one, and counts in the load meanwhile.
     """
     if not machine.has_gil:
         return np.zeros_like(per_s)
