@@ -1,0 +1,105 @@
+"""What of a prediction lies beyond what was measured, and how far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot, log2
+
+from tuner.core.layout import Layout
+from tuner.core.model.machine import Machine
+
+Point = tuple[float, float]
+_NEAR = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the model was calibrated on."""
+
+    machine: Machine
+    layouts: tuple[Layout, ...]  #: at least one
+
+    @property
+    def has_filled_smt(self) -> bool:
+        """Whether second threads of physical cores were in use in some of the windows."""
+        physical = self.machine.physical_cores
+        return physical is not None and any(one.total_threads > physical for one in self.layouts)
+
+
+def box_reasons(seen: Seen, machine: Machine) -> list[str]:
+    """What of *machine* was not seen: it holds for every layout predicted on it."""
+    found = []
+    if machine.cores > seen.machine.cores * (1 + _NEAR):
+        found.append(f"{machine.cores:g} cores, measured on {seen.machine.cores:g}")
+    if machine.physical_cores is not None and not seen.has_filled_smt:
+        found.append("SMT was not seen at work")
+    if machine.has_gil != seen.machine.has_gil:
+        found.append(
+            "no interpreter without GIL was measured" if not machine.has_gil else "a GIL was not seen"
+        )
+    return found
+
+
+def layout_reason(seen: Seen, layout: Layout) -> str:
+    """Why *layout* lies outside what was measured; empty when it does not.
+
+    Inside means: in the convex hull of the measured layouts, on logarithmic scales.
+    """
+    if doublings_outside(seen.layouts, layout) <= _NEAR:
+        return ""
+    most_processes = max(one.processes for one in seen.layouts)
+    most_threads = max(one.threads for one in seen.layouts)
+    found = []
+    if layout.processes > most_processes:
+        found.append(f"more than {most_processes} process{'' if most_processes == 1 else 'es'}")
+    if layout.threads > most_threads:
+        found.append(f"more than {most_threads} thread{'' if most_threads == 1 else 's'}")
+    return " and ".join(found) or "not between measured layouts"
+
+
+def doublings_outside(measured: Sequence[Layout], layout: Layout) -> float:
+    """How many doublings of processes and threads *layout* is from the hull of *measured*; 0 inside."""
+    at = _point(layout)
+    corners = _hull([_point(one) for one in measured])
+    if len(corners) > 2 and all(
+        _turn(a, b, at) >= -_NEAR for a, b in zip(corners, [*corners[1:], corners[0]], strict=True)
+    ):
+        return 0.0
+    return min(_distance(a, b, at) for a, b in zip(corners, [*corners[1:], corners[0]], strict=True))
+
+
+def _point(layout: Layout) -> Point:
+    return log2(layout.processes), log2(layout.threads)
+
+
+def _hull(points: Sequence[Point]) -> list[Point]:
+    """The corners, counter-clockwise (Andrew's monotone chain, 1979); one or two where that is all."""
+    ordered = sorted(set(points))
+    if len(ordered) < 3:
+        return ordered
+    corners: list[Point] = []
+    for way in (ordered, ordered[::-1]):
+        chain: list[Point] = []
+        for point in way:
+            while len(chain) > 1 and _turn(chain[-2], chain[-1], point) <= _NEAR:
+                chain.pop()
+            chain.append(point)
+        corners += chain[:-1]
+    return corners
+
+
+def _turn(a: Point, b: Point, c: Point) -> float:
+    """Above 0 when a, b, c turn left."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _distance(a: Point, b: Point, at: Point) -> float:
+    """From *at* to the line from *a* to *b*."""
+    along = b[0] - a[0], b[1] - a[1]
+    length = along[0] ** 2 + along[1] ** 2
+    share = 0.0
+    if length > 0:
+        share = ((at[0] - a[0]) * along[0] + (at[1] - a[1]) * along[1]) / length
+        share = min(1.0, max(0.0, share))
+    return hypot(at[0] - a[0] - share * along[0], at[1] - a[1] - share * along[1])

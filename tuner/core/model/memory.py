@@ -1,0 +1,139 @@
+"""Memory of a layout, from what others were seen to use: per process, further thread, running child."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.model.profile import ProfileMemory
+from tuner.core.quantiles import student_t_quantile
+
+Array = NDArray[np.float64]
+
+_PARTS = ("process", "thread", "child")
+#: the share of a column that the ones before it must leave unexplained, to tell its part from theirs
+_APART = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySeen:
+    """Proportional set size of one layout, on average over a window."""
+
+    layout: Layout
+    n_children: float  #: that ran at a time, mean
+    pss_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFit:
+    """What a process, a further thread and a running child take, as far as the layouts seen can tell."""
+
+    memory: ProfileMemory
+    told: frozenset[str]  #: of process, thread, child: what the layouts could tell apart
+    error_ratio: float | None  #: standard deviation of a layout around the fit; None: too few layouts to say
+    df: int  #: layouts beyond what was fitted
+    covariance: Array = field(default_factory=lambda: np.zeros((3, 3)))  #: of the three, bytes squared
+
+    def of(self, layout: Layout, n_children: float, confidence: float) -> Estimate:
+        """What *layout* takes while *n_children* run, bytes.
+
+        No mean, and a lower end alone, where it has more threads per process than were told apart: those of
+        its threads are not in it.
+        """
+        row = _row(layout, n_children)
+        parts = (self.memory.process_bytes, self.memory.thread_bytes, self.memory.child_bytes)
+        mean = float(row @ np.asarray(parts))
+        if layout.threads > 1 and "thread" not in self.told:
+            return Estimate(None, mean, None)
+        if self.error_ratio is None:
+            return Estimate(mean)
+        sd = sqrt(max(0.0, float(row @ self.covariance @ row)) + (self.error_ratio * mean) ** 2)
+        margin = student_t_quantile((1 + confidence) / 2, self.df) * sd
+        return Estimate(mean, max(0.0, mean - margin), mean + margin)
+
+    @property
+    def untold(self) -> str:
+        """What cannot be told apart, in a sentence; empty when everything can."""
+        if "thread" not in self.told:
+            return "What a further thread takes cannot be told: no layout with several was measured."
+        if "child" not in self.told:
+            return "What a running child takes cannot be told from what its thread or process takes."
+        return ""
+
+
+def fit_memory(seen: Sequence[MemorySeen]) -> MemoryFit | None:
+    """Fit the three parts to *seen*, none below 0; None: nobody saw any memory.
+
+    Least squares of relative errors over layouts (the windows of one are averaged). A part that the layouts
+    cannot tell from the others (no layout with two threads; children in step with threads) is left to them.
+    """
+    of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
+    for one in seen:
+        if one.pss_bytes > 0:
+            of_layout[one.layout].append(one)
+    if not of_layout:
+        return None
+    rows, n_layouts = [], len(of_layout)
+    for layout, windows in of_layout.items():
+        pss = sum(one.pss_bytes for one in windows) / len(windows)
+        children = sum(one.n_children for one in windows) / len(windows)
+        rows.append(_row(layout, children) / pss)
+    design = np.asarray(rows)
+    told = _told(design)
+    values, used = _non_negative(design, told)
+    error_ratio, covariance, df = None, np.zeros((3, 3)), n_layouts - len(told)
+    if df > 0:
+        residual = 1 - design @ values
+        error_ratio = sqrt(float(residual @ residual) / df)
+        inverse = np.linalg.pinv(design[:, used].T @ design[:, used])
+        covariance[np.ix_(used, used)] = error_ratio**2 * inverse
+    process, thread, child = (float(value) for value in values)
+    return MemoryFit(
+        memory=ProfileMemory(process_bytes=process, thread_bytes=thread, child_bytes=child),
+        told=frozenset(_PARTS[column] for column in told),
+        error_ratio=error_ratio,
+        df=df,
+        covariance=covariance,
+    )
+
+
+def _row(layout: Layout, n_children: float) -> Array:
+    return np.asarray([layout.processes, layout.processes * (layout.threads - 1), n_children], dtype=float)
+
+
+def _told(design: Array) -> list[int]:
+    """The columns, in the order of `_PARTS`, that those before them do not explain nearly all of."""
+    kept: list[int] = [0]
+    for column in (1, 2):
+        target = design[:, column]
+        size = float(np.linalg.norm(target))
+        if size <= 0 or len(design) <= len(kept):
+            continue
+        explained, *_ = np.linalg.lstsq(design[:, kept], target, rcond=None)
+        if float(np.linalg.norm(target - design[:, kept] @ explained)) > _APART * size:
+            kept.append(column)
+    return kept
+
+
+def _non_negative(design: Array, told: list[int]) -> tuple[Array, list[int]]:
+    """The parts, and the columns of those above 0: the best of all choices of columns that give none below.
+
+    The least squares with no part below 0 are the plain ones of some choice of columns; of three there are 7.
+    """
+    found: list[tuple[float, Array, list[int]]] = []
+    for n_used in range(1, len(told) + 1):
+        for used in map(list, combinations(told, n_used)):
+            values = np.zeros(3)
+            values[used], *_ = np.linalg.lstsq(design[:, used], np.ones(len(design)), rcond=None)
+            if (values >= 0).all():
+                found.append((float(np.linalg.norm(1 - design @ values)), values, used))
+    _, values, used = min(found, key=lambda one: one[0])
+    return values, used

@@ -1,0 +1,123 @@
+"""What if an item asked for less, or more: changes of the demands, as people type them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tuner.core.durations import parse_duration, render_duration
+from tuner.core.errors import ConfigError
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+
+#: what is typed -> the field of `Demands` it changes, and what people call it
+CHANGES = {
+    "gil": ("gil_s", "Python with the GIL"),
+    "python": ("python_s", "Python without the GIL"),
+    "child-cpu": ("child_s", "CPU of children"),
+    "wait": ("asleep_s", "waiting asleep"),
+    "blocked": ("blocked_s", "waiting uninterruptibly"),
+    "spawn": ("spawn_s", "starting children"),
+}
+_FACTOR = re.compile(r"x(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+_LARGEST_FACTOR = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One demand, multiplied, then so much longer."""
+
+    name: str  #: one of `CHANGES`
+    factor: float = 1.0
+    plus_s: float = 0.0
+
+    def __str__(self) -> str:
+        said = [f"x{self.factor:g}"] if self.factor != 1 or not self.plus_s else []
+        if self.plus_s:
+            said.append(f"{'+' if self.plus_s > 0 else '-'}{render_duration(abs(self.plus_s))}")
+        return f"{CHANGES[self.name][1]} {' '.join(said)}"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Everything that is to be other than it was measured; nothing at all by default."""
+
+    changes: tuple[Change, ...] = ()  #: made one after the other
+    no_gil: bool = False  #: an interpreter whose threads do not wait for each other
+
+    def __bool__(self) -> bool:
+        return bool(self.changes) or self.no_gil
+
+    def __str__(self) -> str:
+        return ", ".join([*map(str, self.changes), *(["no GIL"] if self.no_gil else [])])
+
+    def of_demands(self, demands: Demands) -> Demands:
+        """*demands* with the changes made; what would fall below nothing is nothing."""
+        for change in self.changes:
+            field = CHANGES[change.name][0]
+            value = getattr(demands, field) * change.factor + change.plus_s
+            demands = replace(demands, **{field: max(0.0, value)})
+        return demands
+
+    def of_machine(self, machine: Machine) -> Machine:
+        """*machine* with the interpreter that is supposed."""
+        return replace(machine, has_gil=False) if self.no_gil else machine
+
+    def check(self, demands: Demands) -> None:
+        """See that the changes can be made to the measured *demands*.
+
+        Raises:
+            ConfigError: more is taken away than there is, or nothing is left.
+        """
+        for change in self.changes:
+            field, called = CHANGES[change.name]
+            before_s = getattr(demands, field)
+            after_s = before_s * change.factor + change.plus_s
+            if after_s < 0:
+                raise ConfigError(
+                    f"--{change.name} {change.plus_s:g}s: {called} takes {before_s * change.factor:.3g} s"
+                    " of an item, and cannot take less than nothing",
+                    hint=f"Take less away, or write --{change.name} x0.",
+                )
+            try:
+                demands = replace(demands, **{field: after_s})
+            except ValueError as error:
+                raise ConfigError(
+                    f"--{change.name} leaves nothing that an item asks for", hint="Leave some of it."
+                ) from error
+
+
+def parse_what_if(texts: Mapping[str, Sequence[str]], *, no_gil: bool) -> WhatIf:
+    """Read changes by the name of what they change: ``{"wait": ["x0.5", "+200ms"]}``.
+
+    Raises:
+        ConfigError: one of them is no change.
+    """
+    changes = [parse_change(name, text) for name in CHANGES for text in texts.get(name, ())]
+    return WhatIf(tuple(changes), no_gil)
+
+
+def parse_change(name: str, text: str) -> Change:
+    """Read ``x0.5`` (half of it), ``+200ms`` (so much longer) or ``-50ms`` (so much shorter).
+
+    Raises:
+        ConfigError: *text* is none of these.
+    """
+    compact = text.strip().lower()
+    match = _FACTOR.fullmatch(compact)
+    if match is not None:
+        factor = float(match[1])
+        if factor > _LARGEST_FACTOR:
+            raise ConfigError(f"--{name} {text}: more than x{_LARGEST_FACTOR:g} is no what-if")
+        return Change(name, factor=factor)
+    if compact[:1] in ("+", "-"):
+        try:
+            seconds = parse_duration(compact[1:])
+        except ConfigError as error:
+            raise ConfigError(f"--{name} {text}: {error.problem}", hint=error.hint) from error
+        return Change(name, plus_s=seconds if compact[0] == "+" else -seconds)
+    raise ConfigError(
+        f"--{name}: {text!r} is no change",
+        hint=f"Write --{name} x0.5 for half of it, +200ms or -50ms for so much longer or shorter.",
+    )
