@@ -1,0 +1,136 @@
+"""Rules of thumb for sizing a service, worked out for its own demands.
+
+A rule is a number and the reason for it; where it lies beyond what was measured it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+
+from tuner.core.layout import Layout
+from tuner.core.model.demand import NO_TERMS, Demands, Terms
+from tuner.core.model.extrapolation import Seen, box_reasons, layout_reason
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+
+Kind = Literal["threads", "processes", "single-threads", "utilization"]
+
+ENOUGH = 0.95  #: of the most that more of the same could bring
+MOST = 1024  #: threads of a process, processes of a box, threads in all: beyond it nothing is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One number to size by."""
+
+    kind: Kind
+    what: str  #: what is counted
+    count: int | None  #: None: more than `MOST`
+    reason: str  #: why so many, with the figures
+    extrapolated: tuple[str, ...]  #: in what it lies beyond what was measured; empty: it does not
+
+
+def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = NO_TERMS) -> list[Rule]:
+    """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
+
+    Args:
+        demands: of an item.
+        machine: the box to size for.
+        seen: what the demands were found with.
+        terms: of the same calibration.
+    """
+    box_per_s = _box_per_s(demands, machine)
+    gil_per_s = 1 / demands.gil_s if machine.has_gil and demands.gil_s else np.inf
+
+    def gives(layout: Layout) -> float:
+        return float(predict(demands, machine, [layout], terms).throughput_per_s[0])
+
+    def beyond(processes: int, threads: int) -> tuple[str, ...]:
+        outside = layout_reason(seen, Layout(processes, threads))
+        return (*box_reasons(seen, machine), *([outside] if outside else []))
+
+    threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
+    reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
+    rules = [
+        Rule("threads", "threads that fill one process", threads, reason, beyond(1, threads or MOST)),
+    ]
+    kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
+    if threads is not None and threads > 1:
+        kinds.insert(0, ("processes", threads))
+    for kind, each in kinds:
+        processes = _fewest(
+            lambda n, each=each: gives(Layout(n, each)) >= ENOUGH * box_per_s,  # type: ignore[misc]
+            MOST // each,
+        )
+        of = "1 thread" if each == 1 else f"{each} threads"
+        outside = beyond(processes or MOST // each, each)
+        what = f"processes of {of} that fill the box"
+        rules.append(Rule(kind, what, processes, _cores_reason(demands, machine), outside))
+    if demands.cpu_s:
+        rules.append(_by_utilization(demands, machine, tuple(box_reasons(seen, machine))))
+    return rules
+
+
+def _by_utilization(demands: Demands, machine: Machine, outside: tuple[str, ...]) -> Rule:
+    busy_ratio = demands.cpu_s / demands.total_s
+    return Rule(
+        "utilization",
+        "threads in all: cores / utilization",
+        ceil(machine.free_cores / busy_ratio - 1e-9),
+        f"alone, a thread computes {100 * busy_ratio:.3g} % of the time ({_time(demands.cpu_s)} of"
+        f" {_time(demands.total_s)}): {machine.free_cores:.3g} / {busy_ratio:.3g}",
+        outside,
+    )
+
+
+def _box_per_s(demands: Demands, machine: Machine) -> float:
+    """What the cores could do at most."""
+    if not demands.cpu_s:
+        return float("inf")
+    return float(machine.total_speed(np.array([np.inf]))[0]) / demands.cpu_s
+
+
+def _gil_reason(demands: Demands) -> str:
+    elsewhere_s = demands.total_s - demands.gil_s
+    knee = 1 + elsewhere_s / demands.gil_s
+    return (
+        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)}: were they"
+        f" never to meet, 1 + {_short(knee - 1)} = {_short(knee)} would keep it busy"
+    )
+
+
+def _cores_reason(demands: Demands, machine: Machine) -> str:
+    speed = float(machine.total_speed(np.array([np.inf]))[0])
+    return (
+        f"{_short(speed)} cores' worth of speed, and {_time(demands.cpu_s)} of CPU per item: at most"
+        f" {_short(speed / demands.cpu_s)} items/s"
+    )
+
+
+def _fewest(is_enough: Callable[[int], bool], most: int) -> int | None:
+    """The smallest number from 1 to *most* that is enough, where more always is as well; None: there is none."""
+    high = 1
+    while not is_enough(high):
+        if high >= most:
+            return None
+        high = min(2 * high, most)
+    low = high // 2  # not enough, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 0.9995:
+        return f"{_short(seconds)} s"
+    return f"{_short(1000 * seconds)} ms" if seconds >= 1e-3 or not seconds else f"{_short(1e6 * seconds)} us"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
