@@ -11,6 +11,7 @@ from tuner.core.model.machine import Machine
 
 Point = tuple[float, float]
 _NEAR = 1e-9
+_OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little more work than they can do
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +29,63 @@ class Seen:
 
 
 def box_reasons(seen: Seen, machine: Machine) -> list[str]:
-    """What of *machine* was not seen: it holds for every layout predicted on it."""
+    """What *machine* has that was not seen, whether or not a layout makes use of it."""
     found = []
     if machine.cores > seen.machine.cores * (1 + _NEAR):
         found.append(f"{machine.cores:g} cores, measured on {seen.machine.cores:g}")
     if machine.physical_cores is not None and not seen.has_filled_smt:
         found.append("SMT was not seen at work")
     if machine.has_gil != seen.machine.has_gil:
-        found.append(
-            "no interpreter without GIL was measured" if not machine.has_gil else "a GIL was not seen"
-        )
+        found.append("a GIL was not seen" if machine.has_gil else "no interpreter without GIL was measured")
     return found
 
 
 def layout_reason(seen: Seen, layout: Layout) -> str:
-    """Why *layout* lies outside what was measured; empty when it does not.
+    """Why *layout* lies outside the measured ones; empty when it does not.
 
     Inside means: in the convex hull of the measured layouts, on logarithmic scales.
     """
+    return " and ".join(_layout_reasons(seen, layout))
+
+
+def reasons(
+    seen: Seen, machine: Machine, layout: Layout, *, cpu_cores: float, n_runnable: float
+) -> list[str]:
+    """What of *layout* on *machine* lies beyond what was measured, each in a few words; none: nothing does.
+
+    Args:
+        seen: what the model was calibrated on.
+        machine: the box it is predicted for.
+        layout: the layout.
+        cpu_cores: cores it is predicted to keep busy: more cores matter only to who uses them.
+        n_runnable: tasks that it is predicted to have running or waiting for a core.
+    """
+    found = _layout_reasons(seen, layout)
+    if core_doublings(seen, cpu_cores) > 0:
+        found.append(f"more than {seen.machine.cores:g} cores busy")
+    if machine.physical_cores is not None and not seen.has_filled_smt and n_runnable > machine.physical_cores:
+        found.append("two threads on a physical core (SMT)")
+    if machine.has_gil != seen.machine.has_gil:
+        found.append("with a GIL" if machine.has_gil else "no GIL")
+    return found
+
+
+def core_doublings(seen: Seen, cpu_cores: float) -> float:
+    """How many doublings lie between the cores it was measured on and those a layout keeps busy."""
+    return max(0.0, log2(max(cpu_cores, _NEAR) / seen.machine.cores) - _OVERSHOOT)
+
+
+def _layout_reasons(seen: Seen, layout: Layout) -> list[str]:
     if doublings_outside(seen.layouts, layout) <= _NEAR:
-        return ""
+        return []
     most_processes = max(one.processes for one in seen.layouts)
     most_threads = max(one.threads for one in seen.layouts)
     found = []
     if layout.processes > most_processes:
         found.append(f"more than {most_processes} process{'' if most_processes == 1 else 'es'}")
     if layout.threads > most_threads:
-        found.append(f"more than {most_threads} thread{'' if most_threads == 1 else 's'}")
-    return " and ".join(found) or "not between measured layouts"
+        found.append(f"more than {most_threads} thread{'' if most_threads == 1 else 's'} in a process")
+    return found or ["not between measured layouts"]
 
 
 def doublings_outside(measured: Sequence[Layout], layout: Layout) -> float:

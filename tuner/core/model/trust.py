@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log2
 from random import Random
 from statistics import NormalDist
 
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands, LayoutDemands, Terms, layout_demands
-from tuner.core.model.extrapolation import Seen, box_reasons, doublings_outside, layout_reason
+from tuner.core.model.extrapolation import Seen, core_doublings, doublings_outside, reasons
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
 from tuner.core.model.profile import Profile
@@ -36,7 +35,7 @@ CONFIDENCE = 0.9
 #: The network against real windows of layouts it had not seen, up to 8 workers on 2 cores, was off by 2.1 %
 #: to 3.1 % on average; a standard deviation is 1.25 times that.
 UNSEEN_SD = 0.035
-MEASURED_SD = 0.01  #: of a layout that the fit saw: 1.9 % is what the network differs from the simulation by
+MEASURED_SD = 0.01  #: of a layout that the fit saw: about what the network differs from the simulation by
 #: Leaving one layout of the published 24-core table out, the network is off by 8.7 % on average: 0.11, over
 #: the log2(24 / 2) doublings from the cores it is known on.
 PER_DOUBLING_OF_CORES_SD = 0.03
@@ -60,7 +59,7 @@ class TrustedLayout:
     throughput_per_s: Estimate
     load: Estimate  #: tasks
     cpu_cores: Estimate
-    beyond: str  #: why it lies outside what was measured; empty when it does not
+    beyond: tuple[str, ...]  #: why it lies outside what was measured; empty when it does not
     n_children: float  #: running or waiting for a core, mean
 
 
@@ -71,7 +70,6 @@ class Trusted:
     rows: tuple[TrustedLayout, ...]  #: as the layouts were asked for
     best: Layout  #: largest predicted throughput
     as_good: tuple[Layout, ...]  #: cannot be told from *best*, the largest first
-    beyond: tuple[str, ...]  #: what of the box was not seen: for every layout
     middle: Prediction  #: without intervals
     confidence: float
 
@@ -91,7 +89,7 @@ def trusted(
 
     Args:
         profile: demands, terms and noise.
-        draws: of the demands, from their uncertainty; two or more, or none: then they count as known.
+        draws: of the demands, from their uncertainty; one alone counts as known.
         misfit_sd: standard deviation of log throughput around the model, as the fit saw it.
         seen: what the model was calibrated on.
         machine: the box to predict for.
@@ -101,9 +99,12 @@ def trusted(
     """
     change = what_if or WhatIf()
     machine = change.of_machine(machine)
-    middle = solve(_of([change.of_demands(profile.demands)], profile.terms, layouts), machine)
-    drawn = _solved_draws([change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts)
-    model_sd = _model_sd(misfit_sd, seen, machine, layouts)
+    middle = solve(_of(change.of_demands(profile.demands), profile.terms, layouts), machine)
+    doublings = np.asarray([core_doublings(seen, float(busy)) for busy in middle.cpu_cores])
+    drawn = _solved_draws(
+        [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings
+    )
+    model_sd = _model_sd(misfit_sd, seen, machine, layouts, doublings)
     quantile = NormalDist().inv_cdf((1 + confidence) / 2)
     noise_sd = np.hypot(profile.noise.window_sd, profile.noise.launch_sd)
 
@@ -111,14 +112,29 @@ def trusted(
     load_sd = np.sqrt(_variance(drawn.load) + _load_sd(middle, layouts) ** 2 + model_sd**2)
     idle_ratio = 1 - middle.core_utilization_ratio  # busy cores cannot be busier
     cpu_sd = np.sqrt(_variance(drawn.cpu_cores) + (idle_ratio * np.hypot(model_sd, noise_sd)) ** 2)
-    children = _children(middle, change.of_demands(profile.demands))
+    demands = change.of_demands(profile.demands)
+    runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
+    children = runnable * (demands.child_s / demands.cpu_s if demands.cpu_s else 0.0)
     rows = tuple(
         TrustedLayout(
             layout=layout,
             throughput_per_s=_around(middle.throughput_per_s[at], quantile * throughput_sd[at]),
-            load=_around(middle.load[at], quantile * load_sd[at]),
+            # one task a thread, at most: it or its child
+            load=_around(
+                middle.load[at],
+                quantile * load_sd[at],
+                most=layout.total_threads + profile.terms.process_cores * layout.processes,
+            ),
             cpu_cores=_around(middle.cpu_cores[at], quantile * cpu_sd[at], most=machine.cores),
-            beyond=layout_reason(seen, layout),
+            beyond=tuple(
+                reasons(
+                    seen,
+                    machine,
+                    layout,
+                    cpu_cores=float(middle.cpu_cores[at]),
+                    n_runnable=float(runnable[at]),
+                )
+            ),
             n_children=float(children[at]),
         )
         for at, layout in enumerate(layouts)
@@ -128,7 +144,6 @@ def trusted(
         rows=rows,
         best=layouts[best],
         as_good=tuple(layouts[at] for at in _as_good(best, middle, drawn, model_sd, confidence)),
-        beyond=tuple(box_reasons(seen, machine)),
         middle=middle,
         confidence=confidence,
     )
@@ -144,25 +159,31 @@ class _Drawn:
 
 
 def _solved_draws(
-    draws: Sequence[Demands], terms: Terms, seen: Seen, machine: Machine, layouts: Sequence[Layout]
+    draws: Sequence[Demands],
+    terms: Terms,
+    seen: Seen,
+    machine: Machine,
+    layouts: Sequence[Layout],
+    doublings: Array,
 ) -> _Drawn:
     """Solve the network for draws of the demands and of what nobody measured of *machine*."""
     widest = max(one.total_threads for one in layouts)
     n_most = max(_LEAST_DRAWS, min(_N_DRAWS, _MOST_STATES // (len(layouts) * widest)))
-    used = _thinned(draws, n_most)
-    doublings = max(0.0, log2(machine.cores / seen.machine.cores))
-    stretches = np.exp(PER_DOUBLING_OF_CORES_SD * doublings * _normal_scores(len(used)))
-    used = [one.scaled(gil_s=by, python_s=by, child_s=by) for one, by in zip(used, stretches, strict=True)]
+    used = _thinned(draws, n_most) if len(draws) > 1 else list(draws) * n_most
+    each = [_of(one, terms, layouts) for one in used]
+    stretched = [
+        _stretched(one, np.exp(PER_DOUBLING_OF_CORES_SD * doublings * score))
+        for one, score in zip(each, _normal_scores(len(used)), strict=True)
+    ]
     unseen_smt = machine.physical_cores is not None and not seen.has_filled_smt
     gains = SMT_GAINS if unseen_smt else (machine.smt_gain_ratio,)
     per_call = max(1, _AT_ONCE // (len(layouts) * widest))
     found: list[Prediction] = []
     for number, gain in enumerate(gains):
-        mine = used[number :: len(gains)]
+        mine = stretched[number :: len(gains)]
         box = replace(machine, smt_gain_ratio=gain)
         found += [
-            solve(_of(mine[first : first + per_call], terms, layouts), box)
-            for first in range(0, len(mine), per_call)
+            solve(_together(mine[first : first + per_call]), box) for first in range(0, len(mine), per_call)
         ]
     shape = (-1, len(layouts))
     return _Drawn(
@@ -186,26 +207,35 @@ def _normal_scores(n: int) -> Array:
     return np.asarray(scores)
 
 
-def _of(draws: Sequence[Demands], terms: Terms, layouts: Sequence[Layout]) -> LayoutDemands:
-    """One batch: all layouts for the first draw, then for the second ..."""
-    processes = [one.processes for one in layouts]
-    threads = [one.threads for one in layouts]
-    each = [layout_demands(draw, terms, processes, threads) for draw in draws]
+def _of(demands: Demands, terms: Terms, layouts: Sequence[Layout]) -> LayoutDemands:
+    processes, threads = [one.processes for one in layouts], [one.threads for one in layouts]
+    return layout_demands(demands, terms, processes, threads)
+
+
+def _stretched(of: LayoutDemands, by: Array) -> LayoutDemands:
+    """The same where computing takes *by* times as long."""
+    return replace(of, gil_s=of.gil_s * by, python_s=of.python_s * by, child_s=of.child_s * by)
+
+
+def _together(each: Sequence[LayoutDemands]) -> LayoutDemands:
+    """One batch: all layouts of the first draw, then of the second ..."""
     names = LayoutDemands.__dataclass_fields__
     return LayoutDemands(**{name: np.concatenate([getattr(one, name) for one in each]) for name in names})
 
 
-def _model_sd(misfit_sd: float, seen: Seen, machine: Machine, layouts: Sequence[Layout]) -> Array:
+def _model_sd(
+    misfit_sd: float, seen: Seen, machine: Machine, layouts: Sequence[Layout], doublings: Array
+) -> Array:
     """How far each layout may lie from the model, by itself: standard deviation of log throughput."""
     measured = frozenset(seen.layouts)
-    of_cores = PER_DOUBLING_OF_CORES_SD * max(0.0, log2(machine.cores / seen.machine.cores))
     found = []
-    for layout in layouts:
+    for layout, of_busy in zip(layouts, doublings, strict=True):
         is_known = layout in measured and machine == seen.machine
         least = MEASURED_SD if is_known else UNSEEN_SD
         of_layout = PER_DOUBLING_OF_LAYOUT_SD * doublings_outside(seen.layouts, layout)
-        found.append((max(misfit_sd, least), of_layout, of_cores))
-    return np.sqrt((np.asarray(found) ** 2).sum(axis=1))
+        found.append((max(misfit_sd, least), of_layout, PER_DOUBLING_OF_CORES_SD * of_busy))
+    squares: Array = (np.asarray(found) ** 2).sum(axis=1)
+    return np.sqrt(squares)
 
 
 def _load_sd(middle: Prediction, layouts: Sequence[Layout]) -> Array:
@@ -215,14 +245,9 @@ def _load_sd(middle: Prediction, layouts: Sequence[Layout]) -> Array:
 
 
 def _variance(logs: Array) -> Array:
-    """Over draws; none of it when there is one draw or none."""
-    return logs.var(axis=0, ddof=1) if len(logs) > 1 else np.zeros(logs.shape[1])
-
-
-def _children(middle: Prediction, demands: Demands) -> Array:
-    """Children that run or wait for a core: what they have of all CPU, of all tasks that want some."""
-    n_runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
-    return n_runnable * (demands.child_s / demands.cpu_s if demands.cpu_s else 0.0)
+    """Over draws."""
+    found: Array = logs.var(axis=0, ddof=1)
+    return found
 
 
 def _as_good(best: int, middle: Prediction, drawn: _Drawn, model_sd: Array, confidence: float) -> list[int]:
@@ -239,5 +264,5 @@ def _as_good(best: int, middle: Prediction, drawn: _Drawn, model_sd: Array, conf
 def _around(middle: float, margin: float, most: float = float("inf")) -> Estimate:
     """An interval of logarithms, back in plain figures."""
     factor = float(np.exp(margin))
-    middle = float(middle)
-    return Estimate(middle, middle / factor, max(middle, min(most, middle * factor)))
+    middle = min(float(middle), most)
+    return Estimate(middle, middle / factor, min(most, middle * factor))
