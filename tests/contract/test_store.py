@@ -87,6 +87,19 @@ def usage(at_s: float, **changes: Any) -> Usage:
     return replace(usual, **changes)
 
 
+def clocks(at_s: float) -> dict[str, float | None]:
+    """Of workers and children, as a kernel without schedstat tells them."""
+    return {
+        "worker_cpu_s_total": 0.75 * at_s,
+        "child_cpu_s_total": 1.25 * at_s,
+        "run_delay_s_total": None,
+        "running_s_total": 0.5 * at_s,
+        "blocked_s_total": 0.375 * at_s,
+        "child_running_s_total": 1.5 * at_s,
+        "child_blocked_s_total": 0.0,
+    }
+
+
 def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) -> Window:
     samples = tuple(
         Sample(
@@ -109,8 +122,8 @@ def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) 
         n_done=28,
         n_failed=4,
         samples=samples,
-        usage=(usage(50.0), usage(54.0, pss_bytes=2**40)),
-        readings=(Reading(50.0, 100, 0), Reading(54.0, 128, 4, 2**60, 0, 5, 4)),
+        usage=(usage(50.0, **clocks(50.0)), usage(54.0, pss_bytes=2**40, **clocks(54.0))),
+        readings=(Reading(50.0, 100, 0, None, 10**9), Reading(54.0, 128, 4, 2**60, 3 * 10**9, 5, 4)),
         void=void,
     )
 
@@ -194,6 +207,18 @@ def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> No
     assert record.pss_bytes == 2**40
     assert (record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s) == pytest.approx((8.0, 0.5, 1.0))
     assert (record.foreign_cpu_s, record.steal_s) == pytest.approx((2.5, 2.0))
+    assert (record.worker_cpu_s, record.child_cpu_s, record.run_delay_s) == (3.0, 5.0, None)
+    assert (record.running_s, record.blocked_s) == (2.0, 1.5)
+    assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.0)
+    assert (record.probe_python_cpu_s, record.probe_child_cpu_s) == (None, 2.0)
+
+
+def test_a_window_whose_kernel_tells_no_clocks_has_none(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    store.add_window(launch_id, replace(window(), usage=(usage(50.0), usage(54.0))))
+
+    (record,) = store.windows()
+    assert (record.worker_cpu_s, record.child_cpu_s, record.blocked_s) == (None, None, None)
 
 
 def test_void_windows_are_listed_among_the_others_in_the_order_taken(store: Store) -> None:

@@ -266,6 +266,90 @@ def test_a_worker_that_waits_to_be_reaped_still_counts_but_is_not_alive(
     assert reaped.service_cpu_s_total == pytest.approx(before + 1)
 
 
+def test_the_workers_own_cpu_and_all_else_of_the_service_stand_apart(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    """Workers: 50 used 10 s then 13, 51 20 then 21; the rest were their children, and what was reaped."""
+    before = watch.usage()
+    box.ten_seconds_later()
+    after = watch.usage()
+
+    assert (before.worker_cpu_s_total, after.worker_cpu_s_total) == pytest.approx((10 + 20, 13 + 21))
+    assert before.child_cpu_s_total == pytest.approx(5 + 0.04 + 0.1 + 0.05 + 1)
+    assert after.child_cpu_s_total == pytest.approx(8 + 0.02 + 0.12 + 0.06 + 1.3)
+
+
+def test_a_worker_that_ended_keeps_its_own_cpu_apart(box: RecordedBox, watch: ProcWatch) -> None:
+    before = watch.usage()
+    box.kill(51)
+    box.launch.workers = frozenset({50})
+    after = watch.usage()
+
+    assert after.worker_cpu_s_total == before.worker_cpu_s_total
+    assert after.child_cpu_s_total == before.child_cpu_s_total
+
+
+def test_waiting_for_a_core_is_added_up_over_the_workers_threads(box: RecordedBox, watch: ProcWatch) -> None:
+    before = watch.usage()
+    box.ten_seconds_later()
+    after = watch.usage()
+
+    assert before.run_delay_s_total == pytest.approx(1.0 + 0.25 + 0.25 + 4.0 + 0.5)
+    assert after.run_delay_s_total == pytest.approx(1.2 + 0.35 + 0.25 + 4.5 + 0.6)
+
+
+def test_a_thread_that_ended_keeps_what_it_waited_for_a_core(box: RecordedBox, watch: ProcWatch) -> None:
+    before = watch.usage()
+    shutil.rmtree(box.proc / "51" / "task" / "511")
+
+    assert watch.usage().run_delay_s_total == before.run_delay_s_total
+    assert watch.usage().run_delay_s_total == before.run_delay_s_total
+
+
+def test_a_new_thread_with_the_number_of_an_ended_one_is_another(box: RecordedBox, watch: ProcWatch) -> None:
+    before = watch.usage().run_delay_s_total
+    (box.proc / "51" / "task" / "511" / "schedstat").write_text("1000000 100000000 3\n")
+
+    assert before is not None
+    assert watch.usage().run_delay_s_total == pytest.approx(before + 0.1)
+
+
+@pytest.mark.parametrize("told", [None, "0 0 0\n"])
+def test_a_kernel_that_keeps_no_account_of_waiting_for_a_core_is_none(
+    box: RecordedBox, told: str | None
+) -> None:
+    for file in box.proc.glob("*/task/*/schedstat"):
+        file.unlink() if told is None else file.write_text(told)
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        assert watch.usage().run_delay_s_total is None
+
+
+def test_time_in_a_state_is_what_each_look_saw_until_the_next(box: RecordedBox, watch: ProcWatch) -> None:
+    """2 worker threads in D and 1 in R, then 1 and 1; of the children 1 in D and 2 in R all the time."""
+    begin = watch.usage()
+    watch.sample(reading(1000.0))
+    box.clock.sleep_until(box.clock.monotonic_s() + 10)
+    (box.proc / "50" / "task" / "502" / "stat").write_text("502 (python) S 40 502")
+    watch.sample(reading(1010.0))
+    box.clock.sleep_until(box.clock.monotonic_s() + 2)
+    end = watch.usage()
+
+    assert (begin.blocked_s_total, begin.running_s_total) == (0, 0)
+    assert (end.blocked_s_total, end.running_s_total) == pytest.approx((10 * 2 + 2 * 1, 12 * 1))
+    assert (end.child_blocked_s_total, end.child_running_s_total) == pytest.approx((12 * 1, 12 * 2))
+
+
+def test_clocks_of_workers_nobody_can_see_are_none(box: RecordedBox) -> None:
+    box.launch.workers = frozenset()
+    box.launch.overhead = frozenset()
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        usage = watch.usage()
+
+    assert (usage.worker_cpu_s_total, usage.child_cpu_s_total, usage.run_delay_s_total) == (None, None, None)
+    assert (usage.running_s_total, usage.blocked_s_total) == (None, None)
+    assert (usage.child_running_s_total, usage.child_blocked_s_total) == (None, None)
+
+
 def test_pressure_is_none_where_the_kernel_does_not_tell(watch: ProcWatch) -> None:
     usage = watch.usage()
 

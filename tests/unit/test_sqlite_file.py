@@ -27,7 +27,9 @@ from tuner.study import run_study
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
 STUDY: StudyRecord = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1)
 NOBODY = 65534
-VERSION_1 = Path(__file__).parents[1] / "golden" / "study_version_1.db"  #: kept: cut off after 3 windows of 4
+GOLDEN = Path(__file__).parents[1] / "golden"
+VERSION_1 = GOLDEN / "study_version_1.db"  #: kept: cut off after 3 windows of 4
+VERSION_2 = GOLDEN / "study_version_2.db"  #: likewise, while the launch of the fourth window warmed up
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> No
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 7")
 
-    assert refused(file) == f"{file} has schema version 7, this tuner knows 2"
+    assert refused(file) == f"{file} has schema version 7, this tuner knows 3"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -170,10 +172,41 @@ def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> No
     assert path.read_bytes() == VERSION_1.read_bytes()
 
 
-def test_a_study_of_version_1_goes_on_as_one_of_version_2_with_its_windows_unchanged(tmp_path: Path) -> None:
+def test_a_file_of_version_2_is_read_without_being_touched(tmp_path: Path) -> None:
     path = tmp_path / "old.tuner.db"
-    shutil.copyfile(VERSION_1, path)
-    with SqliteStore.open(VERSION_1, read_only=True) as store:
+    shutil.copyfile(VERSION_2, path)
+    with SqliteStore.open(path, read_only=True) as store:
+        asked, launches, windows = store.study(), store.launches(), store.windows()
+        seen, warmup = store.window(2, 0, 1), store.warmup_samples(2)
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=2)
+    assert [launch.warmup_s for _, launch in launches] == [20.0, 40.0, 30.0, 20.0, None]
+    assert [window.n_done for window in windows] == [95, 45, 100]
+    assert len(warmup) == 41
+    assert {window.worker_cpu_s for window in windows} == {moment.run_delay_s_total for moment in seen.usage}
+    assert windows[0].worker_cpu_s is None
+    assert path.read_bytes() == VERSION_2.read_bytes()
+
+
+@pytest.mark.parametrize("version", [VERSION_1, VERSION_2])
+def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_of_any_version(version: Path) -> None:
+    """The virtual box tells its probe all the CPU it uses: 0.1 s an item."""
+    with SqliteStore.open(version, read_only=True) as store:
+        windows = store.windows()
+
+    assert [window.probe_python_cpu_s for window in windows] == pytest.approx(
+        [0.1 * window.n_done for window in windows], abs=0.1
+    )
+    assert [window.probe_child_cpu_s for window in windows] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2])
+def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_unchanged(
+    tmp_path: Path, old: Path
+) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(old, path)
+    with SqliteStore.open(old, read_only=True) as store:
         before = store.windows()
     with SqliteStore.open(path) as store:
         run_study(
@@ -186,9 +219,10 @@ def test_a_study_of_version_1_goes_on_as_one_of_version_2_with_its_windows_uncha
     assert len(windows) == 4
 
 
-def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2])
+def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path, old: Path) -> None:
     path = tmp_path / "old.tuner.db"
-    shutil.copyfile(VERSION_1, path)
+    shutil.copyfile(old, path)
     SqliteStore.open(path).close()
     told = []
     for each in (path, file):
@@ -391,7 +425,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 2,
+        "user_version": 3,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

@@ -17,9 +17,21 @@ class ServiceUse:
     """The service at one moment."""
 
     cpu_s_total: float
+    worker_cpu_s_total: float  #: of the workers' own threads, ended workers included
+    child_cpu_s_total: float  #: of all else
     members: tuple[ProcessStat, ...]  #: workers and their descendants
-    n_processes: int  #: workers alive
-    n_threads: int  #: threads of these
+    workers: tuple[ProcessStat, ...]  #: workers alive
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of the workers."""
+        return sum(worker.n_threads for worker in self.workers)
+
+    def n_children_in(self, state: str) -> int:
+        """How many of the others are in *state*, by their main threads."""
+        return sum(member.state == state for member in self.members) - sum(
+            worker.state == state for worker in self.workers
+        )
 
 
 class ServiceAccount:
@@ -36,6 +48,8 @@ class ServiceAccount:
         self._strays: dict[int, ProcessStat] = {}
         self._lost_ticks = 0
         self._highest_ticks = 0
+        self._highest_child_ticks = 0
+        self._worker_ticks: dict[tuple[int, int], int] = {}  # (pid, start) -> its own, ended workers included
 
     def use(self) -> ServiceUse:
         """Add it up."""
@@ -50,11 +64,16 @@ class ServiceAccount:
         alive = [
             tree.members[pid] for pid in workers if pid in tree.members and tree.members[pid].state != "Z"
         ]
+        for worker in alive:
+            self._worker_ticks[worker.pid, worker.started_ticks] = worker.own_ticks
+        worker_ticks = sum(self._worker_ticks.values())
+        self._highest_child_ticks = max(self._highest_child_ticks, self._highest_ticks - worker_ticks)
         return ServiceUse(
             cpu_s_total=self._highest_ticks / TICKS_PER_S,
+            worker_cpu_s_total=worker_ticks / TICKS_PER_S,
+            child_cpu_s_total=self._highest_child_ticks / TICKS_PER_S,
             members=(*tree.members.values(), *strays.members.values()),
-            n_processes=len(alive),
-            n_threads=sum(stat.n_threads for stat in alive),
+            workers=tuple(alive),
         )
 
     def _left(self, members: Container[int]) -> list[int]:

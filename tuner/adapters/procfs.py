@@ -12,7 +12,8 @@ from pathlib import Path
 from tuner.adapters.box_times import BoxTimes, read_box_times, read_pressure_s
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.pss import read_pss_bytes
-from tuner.adapters.task_states import ActiveTasks
+from tuner.adapters.run_delays import RunDelays
+from tuner.adapters.task_states import ActiveTasks, StateTimes
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, Sample, Usage
 from tuner.ports import Clock, Launch
@@ -95,6 +96,8 @@ class ProcWatch:
         except OSError as error:
             hint = "tuner measures on Linux, with /proc mounted."
             raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
+        self._delays = RunDelays(proc)
+        self._worker_states, self._child_states = StateTimes(), StateTimes()
         self._followed_s = float("-inf")
         self._before: tuple[float, BoxTimes] | None = None
         self._box_cpu_s = 0.0
@@ -111,6 +114,10 @@ class ProcWatch:
             self._followed_s = reading.at_s
             self._tasks.follow(self._launch.worker_pids())
         load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
+        n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
+        self._worker_states.look(
+            self._clock.monotonic_s(), self._tasks.n_followed_running, self._tasks.n_followed_blocked
+        )
         return Sample(
             at_s=reading.at_s,
             n_done_total=reading.n_done_total,
@@ -118,7 +125,7 @@ class ProcWatch:
             load1=float(load1),
             load5=float(load5),
             load15=float(load15),
-            n_active=self._tasks.n_active(int(tasks.partition(b"/")[0])),
+            n_active=n_active,
         )
 
     def usage(self, *, closing: bool = False) -> Usage:
@@ -126,6 +133,11 @@ class ProcWatch:
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
         box = self._look_at_box(at_s)
         service = self._service.use()
+        is_seen = service.worker_cpu_s_total > 0 or bool(service.workers)
+        workers, children = self._worker_states, self._child_states
+        workers.advance(at_s)
+        children.look(at_s, service.n_children_in("R"), service.n_children_in("D"))
+        # None: no worker was ever seen, because there is none, or it is hidden from us
         return Usage(
             at_s=at_s,
             wall_s=wall_s,
@@ -135,11 +147,18 @@ class ProcWatch:
             box_cpu_s_total=self._box_cpu_s,
             steal_s_total=box.steal_s,
             n_context_switches_total=box.n_context_switches,
-            n_processes=service.n_processes,
+            n_processes=len(service.workers),
             n_threads=service.n_threads,
             cpu_pressure_s_total=read_pressure_s(self._proc, "cpu"),
             memory_pressure_s_total=read_pressure_s(self._proc, "memory"),
             io_pressure_s_total=read_pressure_s(self._proc, "io"),
+            worker_cpu_s_total=service.worker_cpu_s_total if is_seen else None,
+            child_cpu_s_total=service.child_cpu_s_total if is_seen else None,
+            run_delay_s_total=self._delays.total_s(service.workers),
+            running_s_total=workers.running_s if is_seen else None,
+            blocked_s_total=workers.blocked_s if is_seen else None,
+            child_running_s_total=children.running_s if is_seen else None,
+            child_blocked_s_total=children.blocked_s if is_seen else None,
             pss_bytes=self._pss_bytes(service) if closing or at_s >= self._next_pss_s else None,
         )
 

@@ -5,8 +5,10 @@
 --   1  studies, launches, windows with their samples
 --   2  what is to be found out (within, confidence, kind, objective, limits), and window lengths that a strategy
 --      chooses per launch; the samples of the warm-up; why a launch never settled, where its steady state begins and
---      what trend is left in it. A file of version 1 is read as it is, and brought to 2 when its study goes on
---      (upgrade_to_2.sql).
+--      what trend is left in it
+--   3  the kernel's clocks of workers and children (CPU apart, waiting for a core, states R and D), and what the items
+--      counted of their CPU beside them in each window: the model is calibrated from these
+-- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
 -- _bytes, _total grows from when the launch (items) or the box (CPU) began. Times named wall are seconds since 1970,
@@ -101,6 +103,15 @@ CREATE TABLE window (
   foreign_cpu_s  REAL NOT NULL,     -- CPU seconds of everybody else
   steal_s        REAL NOT NULL,     -- CPU seconds the hypervisor gave to others
   pss_bytes      REAL,              -- mean proportional set size of workers and descendants, bytes
+  worker_cpu_s   REAL,              -- CPU seconds of the workers' own threads
+  child_cpu_s    REAL,              -- CPU seconds of the rest of the service: children and below
+  run_delay_s    REAL,              -- thread-seconds that workers waited for a core
+  running_s      REAL,              -- thread-seconds of workers in state R (running, or waiting for a core)
+  blocked_s      REAL,              -- thread-seconds of workers in state D (uninterruptible)
+  child_running_s    REAL,          -- seconds x children in state R
+  child_blocked_s    REAL,          -- seconds x children in state D
+  probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
+  probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
   UNIQUE (launch_id, window_index, attempt)
 ) STRICT;
 
@@ -200,5 +211,12 @@ CREATE TABLE usage (
   cpu_pressure_s_total     REAL,              -- PSI "some": seconds a task waited for a core
   memory_pressure_s_total  REAL,              -- ... for memory
   io_pressure_s_total      REAL,              -- ... for I/O
+  worker_cpu_s_total       REAL,              -- CPU seconds of the workers' own threads, ended ones included
+  child_cpu_s_total        REAL,              -- the rest of service_cpu_s_total: children and below, reaped or not
+  run_delay_s_total        REAL,              -- thread-seconds that the workers' threads waited for a core
+  running_s_total          REAL,              -- seconds x workers' threads in state R, from looks a second apart
+  blocked_s_total          REAL,              -- seconds x workers' threads in state D, from looks a second apart
+  child_running_s_total    REAL,              -- seconds x children and below in state R, from these rows
+  child_blocked_s_total    REAL,              -- seconds x children and below in state D, from these rows
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;

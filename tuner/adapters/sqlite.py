@@ -17,15 +17,6 @@ from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
-# In the order of WindowRecord's fields, with the layout in three and, for what made it void, the window's id.
-_WINDOWS = (
-    "SELECT launch_id, block, processes, threads, variant, box, window_index, window.attempt,"
-    " window.started_wall_s, length_s, n_done, n_failed, load1_mean, load1_max, n_active_mean,"
-    " service_cpu_s, tuner_cpu_s, backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, window.id,"
-    " n_active_from_load1"
-    " FROM window JOIN launch ON launch.id = launch_id ORDER BY window.id"
-)
-
 
 class SqliteStore:
     """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
@@ -103,8 +94,8 @@ class SqliteStore:
             try:
                 void = self._void_reasons()
                 return [
-                    record(*row[:2], layout(*row[2:5]), *row[5:-2], void.get(row[-2], ()), row[-1])
-                    for row in self._connection.execute(_WINDOWS)
+                    record(*row[:2], layout(*row[2:5]), *row[5:21], void.get(row[21], ()), *row[22:])
+                    for row in self._connection.execute(rows.windows_query(self._connection))
                 ]
             finally:
                 self._connection.execute("ROLLBACK")

@@ -22,6 +22,17 @@ _ENDED = (
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
 )  #: what is written into a launch's row once it is over
 _LAUNCH = (*_BEGUN, *_ENDED)
+# In the order of WindowRecord's fields, with the layout in three and, for what made it void, the window's id.
+_WINDOW = (
+    *("launch_id", "block", "processes", "threads", "variant", "box", "window_index", "window.attempt"),
+    *("window.started_wall_s", "length_s", "n_done", "n_failed", "load1_mean", "load1_max", "n_active_mean"),
+    *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id"),
+    "n_active_from_load1",
+)
+_CLOCKS = (
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
+    *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
+)  #: of a window since version 3, as WindowRecord has them
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
 
 
@@ -95,20 +106,38 @@ def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
     return LaunchRecord(**kept, layout=layout, settled=None if settled is None else bool(settled))
 
 
+def windows_query(connection: sqlite3.Connection) -> str:
+    """What reads every window, in the order of `WindowRecord`; clocks that an older file has not are NULL.
+
+    What the items counted of their CPU stands in the readings of every version.
+    """
+    tables = "window JOIN launch ON launch.id = launch_id"
+    if "worker_cpu_s" in columns_of(connection, "window"):
+        clocks = list(_CLOCKS)
+    else:
+        counted = ("python_cpu_ns_total", "child_cpu_ns_total")
+        clocks = ["NULL"] * (len(_CLOCKS) - len(counted))
+        clocks += [f"(after.{column} - before.{column}) * 1e-9" for column in counted]
+        for edge, name in enumerate(("before", "after")):
+            tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
+    return f"SELECT {', '.join((*_WINDOW, *clocks))} FROM {tables} ORDER BY window.id"
+
+
 def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> None:
     """Add a window with everything that was seen in it."""
     began_s = window.samples[0].at_s
     columns = (
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
         " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
-        " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes"
-    )
+        " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, "
+    ) + ", ".join(_CLOCKS)
     values = (
         *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
         *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
         *(record.n_active_mean, record.n_active_from_load1),
         *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
         *(record.steal_s, record.pss_bytes),
+        *(getattr(record, clock) for clock in _CLOCKS),
     )
     cursor = connection.execute(
         f"INSERT INTO window ({columns}) VALUES ({', '.join('?' * len(values))})", values

@@ -1,14 +1,45 @@
-"""How many tasks are active just now: running or uninterruptible, as the load average counts them."""
+"""Active tasks, running or uninterruptible as the load average counts them: how many, and for how long."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.process_tree import ProcessTable
 
 MOST_KEPT_OPEN = 256  #: files; threads beyond are opened each time, at twice the cost
+
+
+@dataclass(slots=True)
+class StateTimes:
+    """For how long tasks were running (R) and uninterruptible (D): seconds x tasks, from looks.
+
+    A look stands until the next one, so that totals grow evenly, and what lies between two moments is what
+    was seen between them.
+    """
+
+    running_s: float = 0.0
+    blocked_s: float = 0.0
+    _n_running: int = 0
+    _n_blocked: int = 0
+    _at_s: float | None = None  #: of the last look; None: nobody looked yet
+
+    def look(self, at_s: float, n_running: int, n_blocked: int) -> None:
+        """At *at_s* so many tasks are in R and in D."""
+        self.advance(at_s)
+        self._n_running, self._n_blocked, self._at_s = n_running, n_blocked, at_s
+
+    def advance(self, at_s: float) -> None:
+        """Bring the totals up to *at_s*, with what was seen last."""
+        if self._at_s is None or at_s <= self._at_s:
+            return
+        elapsed_s = at_s - self._at_s
+        self.running_s += self._n_running * elapsed_s
+        self.blocked_s += self._n_blocked * elapsed_s
+        self._at_s = at_s
 
 
 class ActiveTasks:
@@ -29,6 +60,8 @@ class ActiveTasks:
     """
 
     def __init__(self, proc: Path) -> None:
+        self.n_followed_running = 0  #: threads of the followed processes in R, at the last look
+        self.n_followed_blocked = 0  #: ... in D
         self._proc = str(proc)
         self._table = ProcessTable(proc)
         self._files: dict[
@@ -55,7 +88,9 @@ class ActiveTasks:
     def n_active(self, n_running: int) -> int:
         """Active tasks now, *n_running* of them (this one included) runnable."""
         n_waiting = self._n_waiting_for_io()
-        n_uninterruptible = self._n_threads_in_d()
+        states = Counter(self._state(task) for task in list(self._files))
+        self.n_followed_running, self.n_followed_blocked = states[b"R"], states[b"D"]
+        n_uninterruptible = self.n_followed_blocked
         if n_waiting and n_uninterruptible:
             n_uninterruptible += self._n_children_in_d()
         return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
@@ -66,9 +101,6 @@ class ActiveTasks:
             self._buffer = bytearray(2 * len(self._buffer))
         at = self._buffer.find(b"procs_blocked ", 0, length)
         return int(self._buffer[at + 14 : self._buffer.find(b"\n", at)]) if at >= 0 else 0
-
-    def _n_threads_in_d(self) -> int:
-        return sum(self._state(task) == b"D" for task in list(self._files))
 
     def _n_children_in_d(self) -> int:
         found = 0

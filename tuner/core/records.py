@@ -42,7 +42,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 2
+    schema_version: int = 3
 
     @property
     def shortest_window_s(self) -> float:
@@ -100,3 +100,14 @@ class WindowRecord:
     void: tuple[VoidReason, ...]
     #: load1 turned back into what it averages; None: the window is too short for it
     n_active_from_load1: float | None = None
+    # What the kernel's clocks say of workers and children; None: it does not tell, or the file is older.
+    worker_cpu_s: float | None = None  #: CPU of the workers' own threads
+    child_cpu_s: float | None = None  #: CPU of all the service ran beside these
+    run_delay_s: float | None = None  #: thread-seconds that workers waited for a core
+    running_s: float | None = None  #: thread-seconds of workers in R, from looks a second apart
+    blocked_s: float | None = None  #: ... in D
+    child_running_s: float | None = None  #: the same of children, from looks 5 s apart
+    child_blocked_s: float | None = None
+    # What the items counted themselves, where the service tells its probe.
+    probe_python_cpu_s: float | None = None  #: CPU of the threads that work on items
+    probe_child_cpu_s: float | None = None  #: CPU of the children that items started

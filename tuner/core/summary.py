@@ -56,6 +56,7 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
     Usage is taken a moment before the first reading and a moment after the last; CPU is scaled to the window.
     """
     first, last = window.usage[0], window.usage[-1]
+    begin, end = window.readings
     scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
     loads = [sample.load1 for sample in window.samples]
     return WindowRecord(
@@ -80,7 +81,20 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         pss_bytes=mean_or_none([moment.pss_bytes for moment in window.usage]),
         void=window.void,
         n_active_from_load1=_active_from_load1(window),
+        worker_cpu_s=_grown(first.worker_cpu_s_total, last.worker_cpu_s_total, scale),
+        child_cpu_s=_grown(first.child_cpu_s_total, last.child_cpu_s_total, scale),
+        run_delay_s=_grown(first.run_delay_s_total, last.run_delay_s_total, scale),
+        running_s=_grown(first.running_s_total, last.running_s_total, scale),
+        blocked_s=_grown(first.blocked_s_total, last.blocked_s_total, scale),
+        child_running_s=_grown(first.child_running_s_total, last.child_running_s_total, scale),
+        child_blocked_s=_grown(first.child_blocked_s_total, last.child_blocked_s_total, scale),
+        probe_python_cpu_s=_grown(begin.python_cpu_ns_total, end.python_cpu_ns_total, 1e-9),
+        probe_child_cpu_s=_grown(begin.child_cpu_ns_total, end.child_cpu_ns_total, 1e-9),
     )
+
+
+def _grown(before: float | None, after: float | None, scale: float) -> float | None:
+    return None if before is None or after is None else scale * (after - before)
 
 
 def _active_from_load1(window: Window) -> float | None:

@@ -57,6 +57,15 @@ class Usage:
     cpu_pressure_s_total: float | None  #: PSI: time at least one task waited for a core
     memory_pressure_s_total: float | None
     io_pressure_s_total: float | None
+    worker_cpu_s_total: float | None = None  #: the worker processes' own threads, ended ones included
+    child_cpu_s_total: float | None = None  #: all else of the service: children and below, reaped or not
+    run_delay_s_total: float | None = None  #: thread-seconds that the workers' threads waited for a core
+    # Seconds x tasks in a state, from looks: each stands until the next. Workers' threads are looked at every
+    # second; children (their main threads) every few, as the rest of this.
+    running_s_total: float | None = None  #: workers' threads in R: running, or waiting for a core
+    blocked_s_total: float | None = None  #: workers' threads in D: uninterruptible
+    child_running_s_total: float | None = None  #: children and below in R
+    child_blocked_s_total: float | None = None  #: children and below in D
 
     @property
     def foreign_cpu_s_total(self) -> float:
