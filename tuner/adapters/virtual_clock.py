@@ -1,0 +1,45 @@
+"""Time on a virtual box: it costs nothing, and passes only by sleeping."""
+
+from __future__ import annotations
+
+from tuner.ports import Store
+
+STOP_S = 0.25  #: until a layout is gone
+
+
+class VirtualClock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self, wall_s: float = 1_000_000_000.0, monotonic_s: float = 1000.0) -> None:
+        self._wall_s = wall_s - monotonic_s
+        self._now_s = monotonic_s
+
+    def monotonic_s(self) -> float:
+        """The time of the simulation."""
+        return self._now_s
+
+    def wall_s(self) -> float:
+        """The same, as the box's clock shows it."""
+        return self._wall_s + self._now_s
+
+    def sleep_until(self, at_s: float) -> None:
+        """Let time pass, at once."""
+        self._now_s = max(self._now_s, at_s)
+
+    @classmethod
+    def resumed(cls, store: Store) -> VirtualClock:
+        """The time at which the study in *store* was cut off or ended; of a new one, when it was created."""
+        launches = store.launches()
+        if not launches:
+            return cls(store.study().created_wall_s)
+        launch_id, last = launches[-1]
+        windows = [window for window in store.windows() if window.launch_id == launch_id]
+        if last.ended_wall_s is not None:
+            return cls(last.ended_wall_s)
+        if not windows:
+            return cls(last.started_wall_s)
+        return cls(windows[-1].started_wall_s + windows[-1].length_s + STOP_S)
+
+    def jump_wall(self, by_s: float) -> None:
+        """Somebody sets the clock."""
+        self._wall_s += by_s

@@ -1,0 +1,149 @@
+"""A layout that runs on a virtual box: items, CPU and load, second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, sqrt
+from random import Random
+
+from tuner.adapters.virtual_clock import VirtualClock
+from tuner.adapters.virtual_service import VirtualService
+from tuner.adapters.virtual_troubles import Kind, Trouble
+from tuner.core.layout import Layout
+from tuner.core.window import VoidReason
+
+_LOAD_EVERY_S = 5.0  #: the kernel's LOAD_FREQ
+_LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 15))
+_QUIET_CORES = 0.02  #: what a box runs beside a study
+_TUNER_CORES = 0.002
+_PID = 1000
+
+
+class LoadAverage:
+    """The kernel's load averages. A launch meets an idle box: what ran before must not matter."""
+
+    def __init__(self, now_s: float) -> None:
+        self.values = [0.0, 0.0, 0.0]
+        self._next_s = now_s + _LOAD_EVERY_S
+
+    def advance(self, now_s: float, n_active: int) -> None:
+        """Let the kernel look at *n_active* tasks as often as it would have until *now_s*."""
+        while self._next_s <= now_s:
+            self._next_s += _LOAD_EVERY_S
+            self.values = [
+                keeps * value + (1 - keeps) * n_active
+                for keeps, value in zip(_LOAD_KEEPS, self.values, strict=True)
+            ]
+
+
+class RunningLayout:
+    """The Launch port, and the state of the simulation.
+
+    It goes through stretches, a warm-up or a window each, with luck and troubles of its own.
+    """
+
+    def __init__(
+        self, layout: Layout, service: VirtualService, *, clock: VirtualClock, cores: int, sample_sd: float
+    ) -> None:
+        self.layout, self.running_after_s = layout, service.start_s
+        self._service, self._clock, self._cores, self._sample_sd = service, clock, cores, sample_sd
+        self._rate = service.items_per_s[layout]
+        self._n_active_mean = service.n_active.get(layout, float(min(layout.total_threads, cores)))
+        self._began_s = self._stretch_s = self._until_s = clock.monotonic_s()
+        self._factor, self._random = 1.0, Random(0)
+        self._troubles: dict[Kind, Trouble] = {}
+        self._problems: dict[str, VoidReason] = {}
+        self._n_done_before = (
+            0  # the stretch; whole items, so that a window's count does not hang on what came before
+        )
+        self._n_done = 0.0
+        self.load = LoadAverage(self._began_s)
+        self.service_cpu_s = self.foreign_cpu_s = self.tuner_cpu_s = 0.0
+        self.n_active = 0
+        self._has_ended = False
+
+    @property
+    def n_done(self) -> int:
+        """Items finished since the launch."""
+        return self._n_done_before + int(self._n_done)
+
+    def worker_pids(self) -> frozenset[int]:
+        """Made up, as many as there are."""
+        if self._has_ended:
+            return frozenset()
+        alive = self.layout.processes - ("worker-died" in self._problems)
+        return frozenset(range(_PID, _PID + alive))
+
+    def overhead_pids(self) -> frozenset[int]:
+        """No supervisord runs."""
+        return frozenset()
+
+    def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
+        """What the troubles have done by now."""
+        self.advance()
+        late = self._troubles.get("late-threads")
+        if threads and late is not None and self._until_s - self._began_s < late.after_s:
+            self._wrong_threads(1)
+        found = self._problems.values()
+        return [reason for reason in found if threads or reason.slug != "wrong-layout"]
+
+    def end(self) -> None:
+        """Stop what runs."""
+        self._has_ended = True
+
+    def begin_stretch(self, factor: float, random: Random, troubles: Sequence[Trouble]) -> None:
+        """From now on throughput is *factor* times the service's, with the noise that *random* draws."""
+        self.advance()
+        self._factor, self._random = factor, random
+        self._stretch_s = self._until_s
+        self._n_done_before, self._n_done = self.n_done, 0.0
+        self._troubles = {trouble.kind: trouble for trouble in troubles}
+
+    def is_within(self, kind: Kind) -> bool:
+        """Whether a trouble of some duration is on now."""
+        trouble = self._troubles.get(kind)
+        if trouble is None:
+            return False
+        since_s = self._clock.monotonic_s() - self._stretch_s - trouble.after_s
+        return 0 <= since_s < trouble.lasts_s
+
+    def advance(self) -> None:
+        """Bring the simulation up to now."""
+        now_s = self._clock.monotonic_s()
+        elapsed_s = now_s - self._until_s
+        if elapsed_s <= 0:
+            return
+        self._until_s = now_s
+        service = self._service
+        settling = (now_s - self._began_s) / service.settle_s if service.settle_s else 1.0
+        noise = max(0.0, 1.0 + self._sample_sd / sqrt(elapsed_s) * self._random.gauss(0, 1))
+        items = self._rate * self._factor * min(1.0, settling) * noise * elapsed_s
+        mean = self._n_active_mean
+        self.n_active = int(mean) + (self._random.random() < mean % 1)
+        self._n_done += items
+        self.service_cpu_s += items * service.cpu_s_per_item
+        self.tuner_cpu_s += elapsed_s * _TUNER_CORES
+        self.foreign_cpu_s += elapsed_s * _QUIET_CORES
+        if self._troubles:
+            self._suffer(now_s, elapsed_s)
+        self.load.advance(now_s, self.n_active)
+
+    def _suffer(self, now_s: float, elapsed_s: float) -> None:
+        in_s = now_s - self._stretch_s
+        if self.is_within("foreign-cpu"):
+            self.foreign_cpu_s += elapsed_s * self._troubles["foreign-cpu"].size * self._cores
+        for kind in ("dies", "dies-warming"):
+            if kind in self._troubles and in_s >= self._troubles[kind].after_s:
+                self._problems["died"] = VoidReason(
+                    "worker-died", f"process 0 (pid {_PID}) exited with code 1"
+                )
+        if "wrong-threads" in self._troubles and in_s >= self._troubles["wrong-threads"].after_s:
+            self._wrong_threads(self.layout.threads + 3)
+        jump = self._troubles.get("clock-jump")
+        if jump is not None and in_s >= jump.after_s:
+            self._clock.jump_wall(3600 * jump.size)
+            del self._troubles["clock-jump"]
+
+    def _wrong_threads(self, n_threads: int) -> None:
+        detail = f"process 0 has {n_threads} threads, {self.layout.threads} were asked for"
+        self._problems.setdefault("threads", VoidReason("wrong-layout", detail))

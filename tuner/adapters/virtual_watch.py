@@ -1,0 +1,72 @@
+"""What probe and sampler see of a layout that runs on a virtual box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tuner.adapters.virtual_clock import VirtualClock
+from tuner.adapters.virtual_launch import RunningLayout
+from tuner.adapters.virtual_service import VirtualService
+from tuner.core.window import Reading, Sample, Usage
+
+
+class VirtualCounting:
+    """The probe of one launch; *running* gives the layout once there is one."""
+
+    environment: Mapping[str, str] = {}
+
+    def __init__(self, clock: VirtualClock, running: Callable[[], RunningLayout | None]) -> None:
+        self._clock, self._running = clock, running
+
+    def read(self) -> Reading:
+        """The counts up to now."""
+        running, now_s = self._running(), self._clock.monotonic_s()
+        if running is None:
+            return Reading(now_s, 0, 0)
+        running.advance()
+        cpu_ns = int(running.service_cpu_s * 1e9)
+        return Reading(now_s, running.n_done, 0, cpu_ns, 0, 0, running.layout.total_threads)
+
+
+class VirtualWatch:
+    """The sampler of one launch."""
+
+    def __init__(self, clock: VirtualClock, running: RunningLayout, service: VirtualService) -> None:
+        self._clock, self._running, self._service = clock, running, service
+
+    def sample(self, reading: Reading) -> Sample:
+        """The simulated load and active count."""
+        self._running.advance()
+        load1, load5, load15 = self._running.load.values
+        return Sample(
+            at_s=reading.at_s,
+            n_done_total=reading.n_done_total,
+            n_failed_total=reading.n_failed_total,
+            load1=round(load1, 2),
+            load5=round(load5, 2),
+            load15=round(load15, 2),
+            n_active=self._running.n_active,
+        )
+
+    def usage(self, *, closing: bool = False) -> Usage:
+        """The simulated CPU and memory."""
+        running, clock = self._running, self._clock
+        running.advance()
+        layout = running.layout
+        own_s = running.service_cpu_s + running.tuner_cpu_s
+        return Usage(
+            at_s=clock.monotonic_s(),
+            wall_s=clock.wall_s(),
+            service_cpu_s_total=running.service_cpu_s,
+            tuner_cpu_s_total=running.tuner_cpu_s,
+            backend_cpu_s_total=0.0,
+            box_cpu_s_total=own_s + running.foreign_cpu_s,
+            steal_s_total=0.0,
+            n_context_switches_total=running.n_done * 40,
+            pss_bytes=layout.processes * self._service.pss_bytes_per_process if closing else None,
+            n_processes=len(running.worker_pids()),
+            n_threads=layout.total_threads,
+            cpu_pressure_s_total=None,
+            memory_pressure_s_total=None,
+            io_pressure_s_total=None,
+        )
