@@ -26,7 +26,8 @@ from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 
-_NODES = 25  #: values of k at which processes are solved; between them by interpolation
+_NODES = 29  #: values of k at which processes are solved; between them by interpolation
+_FIRST = 12  #: every k up to here, where the chain changes most from one to the next
 _ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
 _LEAST_S = 1e-9  #: a time that can be divided by
 
@@ -67,21 +68,18 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     used = of.process_cores[order][:, None]
     n = p * t
     k = _nodes(n)
-    m = n[:, None] - k  # items that are not with a child
-    spread = _spread(p, t, k)
+    spread, busy, busy_variance = _spread(p, t, k)
 
     held = np.zeros_like(k)  # probability that the GIL of one process is held
-    rivals = (p - 1)[:, None]
     for _ in range(_ROUNDS):
-        most = np.minimum(rivals, np.maximum(m - 1, 0.0))
-        speed = _mean_speed(machine, k + 1, rivals * held, rivals * held * (1 - held), most, used)
-        throughput, held, present = _process(gil_s[:, None] / speed, away_s, spread)
-    holders, variance = p[:, None] * held, p[:, None] * held * (1 - held)
-    free_speed = _mean_speed(machine, k, holders, variance, np.minimum(p[:, None], m), used)
+        held_speed, free_speed = _speeds(machine, k, p[:, None] * held, busy, busy_variance, used)
+        throughput, held, present = _process(gil_s[:, None] / held_speed, away_s, spread)
+    holders = p[:, None] * held
+    _, free_speed = _speeds(machine, k, holders, busy, busy_variance, used)
 
     every = np.arange(n.max() + 1)[None, :]
     births, free_speed, holders, in_line = (
-        _between(one, n, k.shape[1], every)
+        _between(one, n, k, every)
         for one in (p[:, None] * throughput, free_speed, holders, p[:, None] * present - holders)
     )
     deaths = every[:, 1:] * free_speed[:, 1:] / free_s[:, None]
@@ -94,17 +92,17 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     all_busy = (weight * np.clip(every + holders - cores + 1, 0, 1)).sum(axis=1)
 
     back = np.argsort(order, kind="stable")
-    per_s, runnable = done_per_s[back], n_runnable[back]
+    full = machine.total_speed(np.full(len(back), np.inf), of.process_cores)
+    per_s, runnable = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S)), n_runnable[back]
     waking = _waking(machine, n_gil_waiting[back], per_s, all_busy[back])
     n_blocked = per_s * (of.blocked_s + of.spawn_s)
     busy = per_s * of.cpu_s
-    full = machine.total_speed(np.full(len(back), np.inf), of.process_cores)
     return Prediction(
         throughput_per_s=per_s,
         load=runnable + waking + n_blocked + of.process_cores,
         cpu_cores=busy + of.process_cores,
         core_utilization_ratio=np.minimum(1.0, busy / full),
-        gil_utilization_ratio=n_holders[back] / of.processes,
+        gil_utilization_ratio=np.minimum(1.0, n_holders[back] / of.processes),
         n_gil_waiting=n_gil_waiting[back],
         n_core_waiting=np.maximum(0.0, runnable - busy),
         n_asleep=per_s * of.asleep_s,
@@ -114,19 +112,19 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
 
 
 def _nodes(n: Array) -> Array:
-    """Values of k, (layouts, nodes): every one up to *n* where there are few, else spread evenly."""
+    """Values of k, (layouts, nodes): every one up to *n* where there are few, else the first and a spread."""
     count = int(min(_NODES, n.max() + 1))
     index = np.arange(count)[None, :]
-    return np.where(
-        n[:, None] < count, np.minimum(index, n[:, None]), np.round(index * n[:, None] / (count - 1 or 1))
-    )
+    far = _FIRST + np.round((index - _FIRST) * (n[:, None] - _FIRST) / max(count - 1 - _FIRST, 1))
+    return np.where((n[:, None] < count) | (index <= _FIRST), np.minimum(index, n[:, None]), far)
 
 
-def _between(values: Array, n: Array, count: int, every: Array) -> Array:
+def _between(values: Array, n: Array, nodes: Array, every: Array) -> Array:
     """*values* at the nodes, taken to every k: linear between nodes; beyond *n* they stand still."""
+    count = nodes.shape[1]
     at = np.minimum(every, n[:, None])
-    nodes = _nodes(n)
-    low = np.where(n[:, None] < count, at, np.floor(at * (count - 1) / n[:, None]))
+    steps = (at - _FIRST) * max(count - 1 - _FIRST, 1) / np.maximum(n[:, None] - _FIRST, 1)
+    low = np.where((n[:, None] < count) | (at <= _FIRST), at, _FIRST + np.floor(steps))
     low = np.clip(low, 0, max(count - 2, 0)).astype(int)
     high = np.minimum(low + 1, count - 1)
     left, right = np.take_along_axis(nodes, low, 1), np.take_along_axis(nodes, high, 1)
@@ -142,25 +140,34 @@ def _log_factorials(n: int) -> Array:
     return np.array([lgamma(k + 1) for k in range(n + 1)])
 
 
-def _spread(p: Array, t: Array, k: Array) -> list[Array]:
-    """Probability that a process has 0, 1, ... T of its items not with a child; the layouts with so many."""
-    n = p * t
+def _spread(p: Array, t: Array, k: Array) -> tuple[list[Array], Array, Array]:
+    """How the items that are not with a child fall on the processes, each thread as likely.
+
+    Returns:
+        Probability that a process has 1, 2, ... T of them, for the layouts with so many threads; mean and
+        variance of the number of processes that have any.
+    """
+    n = (p * t)[:, None]
     logs = _log_factorials(int(n.max()))
 
     def choose(of: Array, r: Array) -> Array:
         fits = (r >= 0) & (r <= of)
-        a, b = of.astype(int), np.clip(r, 0, of).astype(int)
+        a, b = np.maximum(of, 0).astype(int), np.clip(r, 0, np.maximum(of, 0)).astype(int)
         return np.where(fits, logs[a] - logs[b] - logs[a - b], -np.inf)
 
-    m = n[:, None] - k
-    ways = choose(n[:, None] + 0 * m, m)
+    m = n - k
+    ways = choose(n + 0 * m, m)
     found = []
     for j in range(1, int(t.max()) + 1):
         rows = int((t >= j).sum())
         one = choose(t[:rows, None] + 0 * m[:rows], 0 * m[:rows] + j)
-        others = choose((n - t)[:rows, None] + 0 * m[:rows], m[:rows] - j)
+        others = choose((n - t[:, None])[:rows] + 0 * m[:rows], m[:rows] - j)
         found.append(np.exp(one + others - ways[:rows]))
-    return found
+    processes, threads = p[:, None], t[:, None]
+    none = np.exp(choose(n - threads + 0 * m, m) - ways)
+    neither = np.exp(choose(n - 2 * threads + 0 * m, m) - ways)
+    variance = processes * none * (1 - none) + processes * (processes - 1) * (neither - none**2)
+    return found, processes * (1 - none), np.maximum(variance, 0.0)
 
 
 def _process(held_s: Array, away_s: Array, spread: list[Array]) -> tuple[Array, Array, Array]:
@@ -178,15 +185,26 @@ def _process(held_s: Array, away_s: Array, spread: list[Array]) -> tuple[Array, 
     return throughput, np.minimum(held, 1.0), present
 
 
-def _mean_speed(machine: Machine, n: Array, mean: Array, variance: Array, most: Array, used: Array) -> Array:
-    """Speed of one task among *n* and a random number of others, 0 to *most*; two points stand for that."""
-    sd = np.sqrt(np.maximum(variance, 0.0))
-    speeds = []
-    for side in (-1, 1):
-        tasks = np.maximum(n + np.clip(mean + side * sd, 0.0, most), 1.0)
-        speeds.append(machine.total_speed(tasks, used) / tasks)
-    mean_speed: Array = (speeds[0] + speeds[1]) / 2
-    return mean_speed
+def _speeds(
+    machine: Machine, k: Array, holders: Array, busy: Array, busy_variance: Array, used: Array
+) -> tuple[Array, Array]:
+    """Mean speed of a GIL holder and of a task without it, while *k* of these run.
+
+    The number of holders has the mean *holders* and the variance that follows from that of processes that
+    have items (*busy*); two points stand for it. Together they never do more than the cores give.
+    """
+    share = np.minimum(1.0, holders / np.maximum(busy, 1e-9))
+    variance = busy * share * (1 - share) + share**2 * busy_variance
+    most = np.maximum(busy, holders)
+    sd = np.minimum(np.sqrt(variance), np.minimum(holders, np.maximum(most - holders, 0.0)))
+    of_holders, of_free = np.zeros_like(k), np.zeros_like(k)
+    for some in (holders - sd, holders + sd):
+        tasks = np.maximum(k + some, 1.0)
+        each = machine.total_speed(tasks, used) / tasks
+        of_holders += some * each / 2
+        of_free += each / 2
+    alone = machine.total_speed(k + 1, used) / (k + 1)
+    return np.where(holders > 0, of_holders / np.maximum(holders, 1e-300), alone), of_free
 
 
 def _chain(births: Array, deaths: Array, n: Array) -> Array:

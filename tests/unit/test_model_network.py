@@ -1,0 +1,230 @@
+"""The analytic network against exact chains, product form, and laws that hold for any network."""
+
+from __future__ import annotations
+
+from math import comb, inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.core.layout import Layout, full_grid
+from tuner.core.model.demand import Demands, Terms, layout_demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import Prediction, predict, solve
+
+MIXES = [(0.02, 0.01, 0.01), (0.02, 0.03, 0.01), (0.01, 0.03, 0.03), (0.01, 0.01, 0.05)]
+
+
+def exact(threads: int, cores: float, gil_s: float, child_s: float, away_s: float) -> tuple[float, float]:
+    """Throughput and load of one process, times exponential, by its chain of (at the GIL, with a child)."""
+    states = [(i, j) for i in range(threads + 1) for j in range(threads + 1 - i)]
+    index = {state: k for k, state in enumerate(states)}
+    rates = np.zeros((len(states), len(states)))
+    done, load = np.zeros(len(states)), np.zeros(len(states))
+    for (i, j), k in index.items():
+        n = (i > 0) + j
+        speed = min(1.0, cores / n) if n else 0.0
+        load[k], done[k] = n, j * speed / child_s
+        if i:
+            rates[k, index[i - 1, j + 1]] = speed / gil_s
+        if j:
+            rates[k, index[i, j - 1]] = j * speed / child_s
+        if i + j < threads:
+            rates[k, index[i + 1, j]] = (threads - i - j) / away_s
+    rates -= np.diag(rates.sum(axis=1))
+    equations = np.vstack([rates.T, np.ones(len(states))])
+    share = np.linalg.lstsq(equations, np.r_[np.zeros(len(states)), 1.0], rcond=None)[0]
+    return float(share @ done), float(share @ load)
+
+
+def product_form(customers: int, cores: int, cpu_s: float, away_s: float) -> tuple[float, float]:
+    """Throughput and mean runnable tasks of customers that think and share cores; any distribution."""
+    weight = [1.0]
+    for n in range(1, customers + 1):
+        weight.append(weight[-1] * (customers - n + 1) * cpu_s / away_s / min(n, cores))
+    share = np.array(weight) / sum(weight)
+    n = np.arange(customers + 1)
+    return float((share * np.minimum(n, cores)).sum() / cpu_s), float((share * n).sum())
+
+
+def one(prediction: Prediction, name: str) -> float:
+    return float(getattr(prediction, name)[0])
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+@pytest.mark.parametrize("threads", [2, 4, 8])
+@pytest.mark.parametrize("mix", MIXES)
+def test_one_process_is_within_2_percent_of_its_exact_chain(
+    mix: tuple[float, float, float], threads: int, cores: int
+) -> None:
+    gil_s, child_s, away_s = mix
+    throughput, load = exact(threads, cores, gil_s, child_s, away_s)
+    demands = Demands(gil_s=gil_s, child_s=child_s, asleep_s=away_s)
+    got = predict(demands, Machine(cores, wake_s=0.0), [Layout(1, threads)])
+
+    assert one(got, "throughput_per_s") == pytest.approx(throughput, rel=0.02)
+    assert one(got, "load") == pytest.approx(load, rel=0.03)
+
+
+@pytest.mark.parametrize("cores", [2, 4, 24])
+@pytest.mark.parametrize("factor", [0.5, 1, 2])
+def test_without_a_gil_threads_are_customers_of_the_cores_in_product_form(cores: int, factor: float) -> None:
+    n = int(cores * factor)
+    throughput, load = product_form(n, cores, 0.7, 0.3)
+    layouts = [Layout(1, n), Layout(n, 1)]
+    got = predict(Demands(gil_s=0.2, child_s=0.5, asleep_s=0.3), Machine(cores, has_gil=False), layouts)
+
+    assert got.throughput_per_s == pytest.approx([throughput] * 2, rel=1e-3)
+    assert got.load == pytest.approx([load] * 2, rel=1e-3)
+    assert list(got.gil_utilization_ratio) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("cores", [2, 4, 24])
+@pytest.mark.parametrize("factor", [0.5, 1, 2])
+def test_processes_of_one_thread_are_as_well_though_each_has_a_gil(cores: int, factor: float) -> None:
+    n = int(cores * factor)
+    throughput, load = product_form(n, cores, 0.7, 0.3)
+    got = predict(Demands(gil_s=0.2, child_s=0.5, asleep_s=0.3), Machine(cores), [Layout(n, 1)])
+
+    assert one(got, "throughput_per_s") == pytest.approx(throughput, rel=0.02)
+    assert one(got, "load") == pytest.approx(load, rel=0.02)
+
+
+def test_a_gil_without_rivals_for_cores_is_a_machine_repairman() -> None:
+    threads, gil_s, away_s = 6, 0.1, 0.4
+    # M/M/1//N: the chance that nobody is at the GIL
+    terms = [
+        comb(threads, k) * np.prod(np.arange(1, k + 1)) * (gil_s / away_s) ** k for k in range(threads + 1)
+    ]
+    got = predict(Demands(gil_s=gil_s, asleep_s=away_s), Machine(64), [Layout(1, threads)])
+
+    assert one(got, "throughput_per_s") == pytest.approx((1 - terms[0] / sum(terms)) / gil_s, rel=1e-6)
+
+
+def test_many_threads_of_one_process_come_to_what_its_gil_lets_through() -> None:
+    got = predict(Demands(gil_s=0.1, child_s=0.3, asleep_s=0.2), Machine(64), [Layout(1, 60)])
+
+    assert one(got, "throughput_per_s") == pytest.approx(10.0, rel=1e-3)
+    assert one(got, "gil_utilization_ratio") == pytest.approx(1.0, abs=1e-3)
+    assert one(got, "n_gil_waiting") == pytest.approx(60 - 1 - 10 * 0.5, rel=0.01)
+
+
+def test_the_socorro_base_model_saturates_as_the_published_table_does() -> None:
+    layouts = [Layout(1, 12), Layout(1, 24), Layout(2, 12)]
+    got = predict(Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54), Machine(24), layouts)
+    per_10min = 600 * got.throughput_per_s
+
+    assert per_10min[1] / per_10min[0] < 1.03, "nothing beyond 12 threads"
+    assert per_10min[2] / per_10min[0] == pytest.approx(2.0, rel=0.02)
+
+
+durations = st.floats(0.0, 0.5)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[Demands, Machine, Layout]:
+    demands = Demands(
+        gil_s=draw(st.floats(0.001, 0.5)),
+        python_s=draw(durations),
+        child_s=draw(durations),
+        asleep_s=draw(durations),
+        blocked_s=draw(durations),
+        spawn_s=draw(st.floats(0.0, 0.01)),
+    )
+    cores = draw(st.integers(1, 24))
+    physical = draw(st.sampled_from([None, max(1, cores // 2)]))
+    machine = Machine(cores, physical_cores=physical, foreign_cores=draw(st.sampled_from([0.0, 0.3])))
+    return demands, machine, Layout(draw(st.integers(1, 24)), draw(st.integers(1, 24)))
+
+
+@given(networks())
+@settings(max_examples=150, deadline=None)
+def test_every_thread_is_somewhere_and_no_bound_is_broken(
+    network: tuple[Demands, Machine, Layout],
+) -> None:
+    demands, machine, layout = network
+    got = predict(demands, machine, [layout])
+    throughput = one(got, "throughput_per_s")
+    n = layout.total_threads
+    runnable = throughput * demands.cpu_s + one(got, "n_core_waiting")
+    somewhere = runnable + one(got, "n_gil_waiting") + one(got, "n_asleep") + one(got, "n_blocked")
+
+    assert somewhere == pytest.approx(n, rel=0.02)
+    assert throughput <= n / demands.total_s * 1.001
+    assert throughput <= layout.processes / demands.gil_s * 1.001
+    assert throughput * demands.cpu_s <= float(machine.total_speed(np.array(inf))) * 1.001
+    assert 0 <= one(got, "gil_utilization_ratio") <= 1
+    assert one(got, "n_core_waiting") >= 0
+
+
+@given(networks())
+@settings(max_examples=60, deadline=None)
+def test_more_cores_and_more_threads_never_do_harm_in_the_base_model(
+    network: tuple[Demands, Machine, Layout],
+) -> None:
+    demands, machine, layout = network
+    more_threads = Layout(layout.processes, layout.threads + 1)
+    few, many = predict(demands, machine, [layout, more_threads]).throughput_per_s
+    on_more = predict(demands, Machine(machine.cores + 1), [layout]).throughput_per_s[0]
+
+    assert many >= few * 0.99
+    assert on_more >= few * 0.99
+
+
+def test_grids_are_solved_as_layouts_are_one_by_one() -> None:
+    demands, machine = Demands(gil_s=0.05, child_s=0.2, asleep_s=0.1, blocked_s=0.05), Machine(8)
+    layouts = full_grid(8)
+    together = predict(demands, machine, layouts)
+    for k, layout in enumerate(layouts):
+        alone = predict(demands, machine, [layout])
+        assert together.throughput_per_s[k] == pytest.approx(one(alone, "throughput_per_s"), rel=0.01)
+        assert together.load[k] == pytest.approx(one(alone, "load"), rel=0.02)
+
+
+def test_terms_apply_as_they_say() -> None:
+    demands = Demands(gil_s=1.0, child_s=2.0, asleep_s=3.0, blocked_s=4.0)
+    terms = Terms(
+        process_cores=0.1,
+        cpu_per_process_ratio=0.5,
+        blocked_per_process_ratio=0.25,
+        threaded_asleep_s=7.0,
+        convoy_ratio=0.4,
+    )
+    got = layout_demands(demands, terms, [1, 3], [1, 4])
+
+    assert list(got.gil_s) == pytest.approx([1.0, 2.0 * 1.3])
+    assert list(got.child_s) == [2.0, 4.0]
+    assert list(got.asleep_s) == [3.0, 10.0]
+    assert list(got.blocked_s) == [4.0, 6.0]
+    assert list(got.process_cores) == pytest.approx([0.1, 0.3])
+
+
+def test_what_processes_use_beside_their_items_is_taken_from_the_cores() -> None:
+    demands = Demands(gil_s=0.1, child_s=0.9)
+    plain = solve(layout_demands(demands, Terms(), [8], [1]), Machine(4))
+    beside = solve(layout_demands(demands, Terms(process_cores=0.25), [8], [1]), Machine(4))
+
+    assert plain.throughput_per_s[0] == pytest.approx(4.0, rel=1e-3)
+    assert beside.throughput_per_s[0] == pytest.approx(2.0, rel=1e-3)
+    assert beside.cpu_cores[0] == pytest.approx(4.0, rel=1e-3)
+
+
+def test_waiters_for_the_gil_count_in_the_load_only_where_all_cores_are_busy() -> None:
+    demands = Demands(gil_s=0.02, child_s=0.03, asleep_s=0.01)
+    busy, idle = [predict(demands, Machine(cores), [Layout(1, 8)]).load[0] for cores in (2, 16)]
+    quiet_busy, quiet_idle = [
+        predict(demands, Machine(cores, wake_s=0.0), [Layout(1, 8)]).load[0] for cores in (2, 16)
+    ]
+
+    assert idle == pytest.approx(quiet_idle, rel=1e-3)
+    assert busy > quiet_busy + 0.3
+
+
+@pytest.mark.parametrize(
+    "bad", [{"gil_s": -1.0}, {"gil_s": 0.0}, {"gil_s": inf}, {"gil_s": 1.0, "cv_ratio": 2.0}]
+)
+def test_demands_that_cannot_be_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"should be|nothing"):
+        Demands(**bad)
