@@ -1,0 +1,194 @@
+"""Pools: a batch of tasks that do nothing but wait, and a batch of jobs that compute and sleep.
+
+A batch has an end, so what is asked for is its total time, not a throughput. Two kinds are here because both
+are published with figures (`docs/published.md`): thread pools of an interpreter with a GIL whose tasks only
+wait, and pools of threads without a GIL whose jobs compute and sleep by turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import Literal
+
+import numpy as np
+
+from tuner.core.layout import Layout
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+
+Turn = Literal["first come", "returning first", "handing in first"]  #: who of those in line gets the GIL
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCosts:
+    """What a thread pool of waiting tasks costs beside the waiting, seconds, each 0 or more."""
+
+    start_s: float  #: "t0": until the first task is handed in, and after the last came back
+    task_s: float  #: "e": GIL per task: half to hand it in, half when its wait is over
+    thread_s: float  #: "k": GIL to start one thread
+    wake_s: float = 0.0  #: "d": how much later than asked for a wait ends; no GIL
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not 0 <= value < inf:
+                raise ValueError(f"{name} should be 0 or more, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRun:
+    """How a batch went."""
+
+    total_s: float  #: from start to end, start_s included
+    n_threads: int  #: threads that were started
+    gil_s: float  #: how long the GIL was held, of total_s
+
+
+def run_waiting_pool(
+    n_tasks: int, wait_s: float, n_workers: int, costs: PoolCosts, turn: Turn = "first come"
+) -> PoolRun:
+    """Run *n_tasks* that wait for *wait_s* each on a pool of at most *n_workers* threads, event by event.
+
+    One thread hands in all tasks, as fast as it gets the GIL. It starts a thread for a task when none is idle
+    and fewer than *n_workers* exist (as concurrent.futures does since Python 3.8), else the task waits in the
+    pool's queue. A thread whose wait is over wants the GIL, and takes the next task from the queue. The GIL
+    serves one at a time; *turn* says whom, where both want it. Nothing is random, and as all waits are
+    equally long they end in the order in which they began, which makes a batch of 10 000 take milliseconds.
+
+    Raises:
+        ValueError: no tasks, no workers, or a wait below 0.
+    """
+    if min(n_tasks, n_workers) < 1 or not 0 <= wait_s < inf:
+        raise ValueError(
+            f"a pool needs tasks, workers and a wait, got {n_tasks!r}, {n_workers!r}, {wait_s!r}"
+        )
+    half_s, away_s = costs.task_s / 2, wait_s + costs.wake_s
+    free_at = asked_at = 0.0  # when the GIL is free; since when the thread that hands in wants it
+    n_in = n_back = n_idle = n_threads = n_queued = 0
+    began: list[float] = []  # when the waits began, in order
+    while n_back < n_tasks:
+        back_at = began[n_back] + away_s if n_back < len(began) else inf
+        if turn == "first come":
+            hands_in = asked_at <= back_at
+        elif turn == "returning first":
+            hands_in = back_at > free_at
+        else:
+            hands_in = asked_at <= free_at or asked_at <= back_at
+        if n_in < n_tasks and hands_in:
+            n_in += 1
+            free_at = max(free_at, asked_at) + half_s
+            if n_idle:
+                n_idle -= 1
+                began.append(free_at)
+            elif n_threads < n_workers:
+                n_threads += 1
+                free_at += costs.thread_s
+                began.append(free_at)
+            else:
+                n_queued += 1
+            asked_at = free_at
+        else:
+            n_back += 1
+            free_at = max(free_at, back_at) + half_s
+            if n_queued:
+                n_queued -= 1
+                began.append(free_at)
+            else:
+                n_idle += 1
+    held_s = n_tasks * costs.task_s + n_threads * costs.thread_s
+    return PoolRun(costs.start_s + free_at, n_threads, held_s)
+
+
+def waiting_pool_bound_s(n_tasks: int, wait_s: float, n_workers: int, costs: PoolCosts) -> float:
+    """The least that such a batch takes, in closed form; where two of the three are near, it takes longer.
+
+    - Some thread serves ceil(tasks / workers) tasks, one after the other.
+    - All tasks are handed in one after the other; the last waits, and comes back.
+    - The GIL serves every task twice, and starts the threads: one per task until the first is back.
+    """
+    half_s, away_s = costs.task_s / 2, wait_s + costs.wake_s
+    n_before_any_is_back = n_tasks
+    if half_s + costs.thread_s > 0:
+        n_before_any_is_back = min(n_tasks, 1 + int(away_s / (half_s + costs.thread_s)))
+    handing_in_s = n_tasks * half_s + min(n_workers, n_before_any_is_back) * costs.thread_s
+    return costs.start_s + max(
+        half_s + costs.thread_s + ceil(n_tasks / n_workers) * (away_s + half_s),
+        handing_in_s + away_s + half_s,
+        handing_in_s + n_tasks * half_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that computes and sleeps by turns."""
+
+    cpu_s: float  #: on a core of its own, all turns together
+    asleep_s: float  #: all its sleeps together
+    n_turns: int = 1  #: how often it computes, and then sleeps
+
+    @property
+    def alone_s(self) -> float:
+        """How long it takes where nobody else runs."""
+        return self.cpu_s + self.asleep_s
+
+    @property
+    def utilization(self) -> float:
+        """The share of a core that it uses while it runs alone, 0 to 1."""
+        return self.cpu_s / self.alone_s
+
+
+def own_threads_s(n_jobs: int, job: Job, machine: Machine) -> float:
+    """All jobs at once, a thread each, out of step: the mean time of a job, by the network without a GIL.
+
+    The cores serve whoever is runnable, all alike; the network's steady state takes every job to be at some
+    place of its own in its cycle. `in_step_s` is the same where all are at the same place.
+    """
+    demands = Demands(gil_s=0.0, python_s=job.cpu_s, asleep_s=job.asleep_s)
+    return float(predict(demands, without_gil(machine), [Layout(1, n_jobs)]).residence_s[0])
+
+
+def in_step_s(n_jobs: int, job: Job, machine: Machine) -> float:
+    """All jobs at once, a thread each, in step: the worst that sharing the cores can do to them.
+
+    Jobs that began together share the cores until all have had their turn, at about the same moment. Then
+    all sleep, and the cores with them. Nothing of the computing hides behind the others' sleeping.
+    """
+    return job.asleep_s + n_jobs * job.cpu_s / _speed(n_jobs, machine)
+
+
+def by_turns_s(n_jobs: int, job: Job, machine: Machine) -> float:
+    """At most `cores` jobs compute, each to the end of its turn: a semaphore that is released around each
+    sleep, or a scheduled pool of `cores` threads that runs the turns of any number of jobs.
+
+    Turns that are served one after the other pull the jobs apart, so that they compute while others sleep:
+    the cores' work or a job's own time, whichever is longer.
+    """
+    return max(in_step_s(1, job, machine), n_jobs * job.cpu_s / _speed(n_jobs, machine))
+
+
+def fixed_pool_s(n_jobs: int, job: Job, machine: Machine, n_threads: int) -> float:
+    """A fixed pool whose threads keep their job to its end, sleeps included: wave after wave."""
+    n_waves = ceil(n_jobs / n_threads)
+    return n_waves * own_threads_s(min(n_jobs, n_threads), job, machine)
+
+
+def threads_that_fill(cores: float, utilization: float) -> float:
+    """How many threads, each busy for *utilization* (0 to 1) of its time, keep *cores* busy.
+
+    Raises:
+        ValueError: *utilization* is not above 0 and at most 1.
+    """
+    if not 0 < utilization <= 1:
+        raise ValueError(f"utilization should be above 0 and at most 1, got {utilization!r}")
+    return cores / utilization
+
+
+def _speed(n_runnable: int, machine: Machine) -> float:
+    return float(machine.total_speed(np.array(float(n_runnable))))
+
+
+def without_gil(machine: Machine) -> Machine:
+    """The same box for workers that have no GIL."""
+    return replace(machine, has_gil=False)
