@@ -1,0 +1,294 @@
+"""The network event by event: `simulate` in readable Python, the twin of the C program ``tuner-simulate``.
+
+A closed network of P x T threads that always have items (or, with a rate of arrivals, an open one). Both
+programs follow the same trajectory for the same seed; the twin is the oracle of the tests, and what is asked
+of many scenarios goes to C (`tuner.adapters.simulator`). Here is what goes in and what comes out; how time
+passes is in `events`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, repeat
+from math import ceil, inf, sqrt
+from operator import mul
+from typing import Literal
+
+import numpy as np
+
+from tuner.core.layout import Layout
+from tuner.core.model.demand import NO_TERMS, Demands, Terms, layout_demands
+from tuner.core.model.machine import Machine
+
+N_BATCHES = 20  #: whose scatter gives the standard error
+BUCKET_RATIO = 1.01  #: width of a bucket of residence times
+N_BUCKETS = 2800  #: from 1e-4 to 1e8 times an item's demands
+_LEAST_RESIDENCE_RATIO = 1e-4
+_LEAST_TURN_S = 1e-9
+_HANDOVER_SHARE = 0.1  #: of the switch interval: a hand-over should be far below it
+
+#: "gil" and "core" compute, on shared cores; the others wait: "blocked" uninterruptibly, in the load average.
+StageKind = Literal["gil", "core", "asleep", "blocked"]
+STAGE_KINDS: tuple[StageKind, ...] = ("gil", "core", "asleep", "blocked")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of an item's path, gone through by every item."""
+
+    kind: StageKind
+    mean_s: float  #: above 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What to simulate, and for how long."""
+
+    layout: Layout
+    demands: Demands  #: of this layout: terms applied, see `scenario_of`
+    machine: Machine
+    seed: int = 1  #: 0 to 2**64 - 1
+    n_items: int = 20_000  #: that are measured, at least 20
+    n_warm_items: int = 2_000  #: that are done before
+    arrival_per_s: float | None = None  #: Poisson arrivals to one queue; None: threads always have items
+    process_cores: float = 0.0  #: cores that the processes use beside their items
+
+    def __post_init__(self) -> None:
+        if self.n_items < N_BATCHES or self.n_warm_items < 0:
+            raise ValueError(
+                f"n_items should be {N_BATCHES} or more and n_warm_items 0 or more, "
+                f"got {self.n_items} and {self.n_warm_items}"
+            )
+        if not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed should be 0 to 2**64 - 1, got {self.seed}")
+        if self.arrival_per_s is not None and not 0 < self.arrival_per_s < inf:
+            raise ValueError(f"arrival_per_s should be above 0, got {self.arrival_per_s!r}")
+        if not 0 <= self.process_cores < inf:
+            raise ValueError(f"process_cores should be 0 or more, got {self.process_cores!r}")
+        if not self.machine.switch_interval_s >= _LEAST_TURN_S:
+            raise ValueError(
+                f"switch_interval_s should be {_LEAST_TURN_S} or more, got {self.machine.switch_interval_s!r}"
+            )
+        if not 0 <= self.machine.handover_s < inf:
+            raise ValueError(f"handover_s should be 0 or more, got {self.machine.handover_s!r}")
+        if self.machine.has_gil and self.demands.gil_s and self.layout.threads > 1:
+            self._refuse_a_livelock()
+
+    def _refuse_a_livelock(self) -> None:
+        """A forced hand-over that costs as much CPU as a turn brings would leave no time for work."""
+        turn_s, handover_s = self.machine.switch_interval_s, self.machine.handover_s
+        if handover_s > _HANDOVER_SHARE * turn_s:
+            raise ValueError(
+                f"handover_s should be at most a tenth of switch_interval_s ({turn_s} s): "
+                f"it is microseconds, got {handover_s!r} s"
+            )
+        n = self.n_threads
+        stretch = n / self.speeds[-1]
+        if handover_s * stretch > turn_s / 2:
+            raise ValueError(
+                f"{n} threads on these cores need {handover_s * stretch} s for a hand-over of the GIL: "
+                f"more than half of switch_interval_s ({turn_s} s)"
+            )
+
+    @property
+    def n_threads(self) -> int:
+        """Of all processes."""
+        return self.layout.processes * self.layout.threads
+
+    @property
+    def path(self) -> tuple[Stage, ...]:
+        """What an item goes through; see `path_of`."""
+        return path_of(self.demands, has_gil=self.machine.has_gil)
+
+    @property
+    def speeds(self) -> tuple[float, ...]:
+        """Work per second, in cores, with 1, 2 ... runnable tasks; the last one holds for more."""
+        runnable = np.arange(1, self.n_threads + 1, dtype=float)
+        speeds = [float(one) for one in self.machine.total_speed(runnable, self.process_cores)]
+        while len(speeds) > 1 and speeds[-1] == speeds[-2]:
+            speeds.pop()
+        return tuple(speeds)
+
+
+def scenario_of(
+    demands: Demands,
+    machine: Machine,
+    layout: Layout,
+    terms: Terms = NO_TERMS,
+    *,
+    seed: int = 1,
+    n_items: int = 20_000,
+    n_warm_items: int = 2_000,
+    arrival_per_s: float | None = None,
+) -> Scenario:
+    """The scenario of *layout*, with what *terms* make of the *demands* there."""
+    of = layout_demands(demands, terms, [layout.processes], [layout.threads])
+    there = replace(
+        demands,
+        gil_s=float(of.gil_s[0]),
+        python_s=float(of.python_s[0]),
+        child_s=float(of.child_s[0]),
+        asleep_s=float(of.asleep_s[0]),
+        blocked_s=float(of.blocked_s[0]),
+        spawn_s=float(of.spawn_s[0]),
+    )
+    return Scenario(
+        layout=layout,
+        demands=there,
+        machine=machine,
+        seed=seed,
+        n_items=n_items,
+        n_warm_items=n_warm_items,
+        arrival_per_s=arrival_per_s,
+        process_cores=float(of.process_cores[0]),
+    )
+
+
+def path_of(demands: Demands, *, has_gil: bool) -> tuple[Stage, ...]:
+    """The stages of an item, in order; stages of zero mean are left out.
+
+    One GIL visit, the wait asleep, the child's start, the child, Python without the GIL, one GIL visit, the
+    uninterruptible wait. The GIL is visited ``n_gil_visits`` times for an equal share of ``gil_s``. Visits
+    beyond two come before the child, with an equal part of the wait asleep before each; with one visit alone
+    it is the first. Without a GIL its visits are plain work.
+    """
+    n_before = max(1, int(demands.n_gil_visits) - 1)
+    n_waits = max(1, n_before - 1)
+    of_gil: StageKind = "gil" if has_gil else "core"
+    visit = Stage(of_gil, demands.gil_s / demands.n_gil_visits)
+    wait = Stage("asleep", demands.asleep_s / n_waits)
+    path = [visit, wait]
+    path += [visit, wait] * (n_before - 2)
+    path += [visit] * (n_before > 1)
+    path += [
+        Stage("blocked", demands.spawn_s),
+        Stage("core", demands.child_s),
+        Stage("core", demands.python_s),
+    ]
+    path += [visit] * (demands.n_gil_visits > 1)
+    path.append(Stage("blocked", demands.blocked_s))
+    return tuple(stage for stage in path if stage.mean_s > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSeconds:
+    """How many tasks were where, times how long: integrals over the time measured."""
+
+    runnable_s: float  #: running or waiting for a core
+    work_s: float  #: work done, in core-seconds
+    gil_held_s: float
+    gil_waiting_s: float
+    asleep_s: float
+    blocked_s: float
+    queued_s: float  #: items that wait for a thread; 0 where threads always have items
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a run counted while it measured."""
+
+    elapsed_s: float  #: of the network's time, from the last item of the warm-up to the last item
+    tasks: TaskSeconds
+    residence_sum_s: float  #: of the items measured
+    batch_ends_s: tuple[float, ...]  #: when each batch of items was done, after the warm-up
+    histogram: tuple[tuple[int, int], ...]  #: bucket and items in it, buckets in order, empty ones left out
+    n_forced: int  #: hand-overs of the GIL that the switch interval forced
+    n_events: int  #: of the whole run, warm-up included
+    digest: int  #: of every event's time, kind and thread: equal for equal trajectories
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What one layout gives: the means of `network.Prediction`, and what only a simulation can say."""
+
+    throughput_per_s: float  #: items per second
+    load: float  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
+    cpu_cores: float  #: work of workers and children, in cores
+    core_utilization_ratio: float  #: share of the box's speed in use, 0 to 1
+    gil_utilization_ratio: float  #: share of time the GIL of a process is held, 0 to 1; 0 without GIL
+    n_gil_waiting: float  #: threads in line for the GIL, of all processes together
+    n_core_waiting: float  #: tasks that want a core and have none (or a share of one), together
+    n_asleep: float  #: threads in interruptible waits, together
+    n_blocked: float  #: threads in uninterruptible waits, together
+    n_queued: float  #: items that wait for a thread; 0 where threads always have items
+    residence_s: float  #: from an item's begin (its arrival, where items arrive) to its end
+    residence_p50_s: float
+    residence_p95_s: float
+    residence_p99_s: float
+    throughput_error_per_s: float  #: standard error of throughput_per_s, from batch means
+    n_forced_per_s: float  #: hand-overs of the GIL that the switch interval forced
+    n_events: int  #: of the whole run, warm-up included
+    digest: int  #: of the trajectory: equal for equal trajectories, 64 bits
+
+
+def simulate(scenario: Scenario) -> Simulated:
+    """Simulate *scenario*, event by event; slow beside the C program, and the same to the last bit.
+
+    Raises:
+        ValueError: arrivals are far beyond what the layout can do.
+    """
+    from tuner.core.model.events import run
+
+    return summary(scenario, run(scenario))
+
+
+def summary(scenario: Scenario, counts: Counts) -> Simulated:
+    """The figures that *counts* make."""
+    elapsed_s = counts.elapsed_s
+    work = counts.tasks.work_s / elapsed_s
+    runnable = counts.tasks.runnable_s / elapsed_s
+    blocked = counts.tasks.blocked_s / elapsed_s
+    throughput = scenario.n_items / elapsed_s
+    full_speed = float(scenario.machine.total_speed(np.array(inf), scenario.process_cores))
+    return Simulated(
+        throughput_per_s=throughput,
+        load=runnable + blocked + scenario.process_cores,
+        cpu_cores=work + scenario.process_cores,
+        core_utilization_ratio=work / full_speed,
+        gil_utilization_ratio=counts.tasks.gil_held_s / (elapsed_s * scenario.layout.processes),
+        n_gil_waiting=counts.tasks.gil_waiting_s / elapsed_s,
+        n_core_waiting=runnable - work,
+        n_asleep=counts.tasks.asleep_s / elapsed_s,
+        n_blocked=blocked,
+        n_queued=counts.tasks.queued_s / elapsed_s,
+        residence_s=counts.residence_sum_s / scenario.n_items,
+        residence_p50_s=residence_quantile(scenario, counts, 0.50),
+        residence_p95_s=residence_quantile(scenario, counts, 0.95),
+        residence_p99_s=residence_quantile(scenario, counts, 0.99),
+        throughput_error_per_s=throughput * _relative_error(scenario, counts),
+        n_forced_per_s=counts.n_forced / elapsed_s,
+        n_events=counts.n_events,
+        digest=counts.digest,
+    )
+
+
+def batch_ends(n_items: int) -> tuple[int, ...]:
+    """How many items are done at the end of each batch."""
+    return tuple(n_items * (batch + 1) // N_BATCHES for batch in range(N_BATCHES))
+
+
+def least_residence_s(scenario: Scenario) -> float:
+    """Where the buckets of residence times begin."""
+    return scenario.demands.total_s * _LEAST_RESIDENCE_RATIO
+
+
+def residence_quantile(scenario: Scenario, counts: Counts, share: float) -> float:
+    """The residence time that *share* of the items stay below, to 1 %."""
+    edges = list(accumulate(repeat(BUCKET_RATIO, N_BUCKETS), mul, initial=least_residence_s(scenario)))
+    rank = max(1, ceil(share * scenario.n_items))
+    below = 0
+    for bucket, n_in_it in counts.histogram:
+        if below + n_in_it >= rank:
+            return edges[bucket] + (edges[bucket + 1] - edges[bucket]) * ((rank - below - 0.5) / n_in_it)
+        below += n_in_it
+    raise ValueError(f"the histogram holds {below} items, not {scenario.n_items}")
+
+
+def _relative_error(scenario: Scenario, counts: Counts) -> float:
+    """Standard error of the mean time between items, over that mean."""
+    lengths = [end - begin for begin, end in pairwise((0.0, *counts.batch_ends_s))]
+    sizes = [end - begin for begin, end in pairwise((0, *batch_ends(scenario.n_items)))]
+    apart = [length / size for length, size in zip(lengths, sizes, strict=True)]
+    mean = sum(apart) / N_BATCHES
+    variance = sum((one - mean) ** 2 for one in apart) / (N_BATCHES - 1)
+    return sqrt(variance / N_BATCHES) / mean
