@@ -28,6 +28,17 @@ Place = tuple[str | int, ...]  #: keys and indexes from the root
 
 
 @dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a YAML file is for, as errors say it."""
+
+    name: str
+    example: str  #: a file that shows how
+
+
+CONFIG = FileKind("config", "configs/crash_processor.yaml")
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """What a file says, and where."""
 
@@ -50,8 +61,8 @@ class Document:
         return f"{self.name}:{self.positions.get(steps, '1:1')}"
 
 
-def read_document(path: Path) -> Document:
-    """Read and check a YAML file; its top must be a mapping.
+def read_document(path: Path, kind: FileKind = CONFIG) -> Document:
+    """Read and check a YAML file; its top must be a mapping. *kind* is what it is called in errors.
 
     Raises:
         ConfigError: it cannot be read, is no UTF-8, no YAML, too large, or uses tags, duplicate or odd keys.
@@ -61,15 +72,17 @@ def read_document(path: Path) -> Document:
             raw = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConfigError(f"cannot read the config {path}: {reason}", hint="Name a YAML file.") from error
+        raise ConfigError(
+            f"cannot read the {kind.name} {path}: {reason}", hint="Name a YAML file."
+        ) from error
     if len(raw) > LARGEST_BYTES:
         raise ConfigError(
-            f"{path} is no config: larger than {LARGEST_BYTES // 1024} KiB", hint="Name a YAML file."
+            f"{path} is no {kind.name}: larger than {LARGEST_BYTES // 1024} KiB", hint="Name a YAML file."
         )
-    return parse_document(_decoded(raw, str(path)), str(path))
+    return parse_document(_decoded(raw, str(path)), str(path), kind)
 
 
-def parse_document(text: str, name: str) -> Document:
+def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
     """Parse the *text* of the file called *name*; ConfigError as ``read_document`` says."""
     try:
         _check_shape(text, name)
@@ -87,11 +100,11 @@ def parse_document(text: str, name: str) -> Document:
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {error}") from error
     if root is None or root.tag == _NULL:
-        raise ConfigError(f"{name} is empty", hint="configs/crash_processor.yaml is a commented example.")
+        raise ConfigError(f"{name} is empty", hint=f"{kind.example} is a commented example.")
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError(
             f"{name}:{_at(root.start_mark)}: settings are 'key: value' lines, this is not",
-            hint="configs/crash_processor.yaml is a commented example.",
+            hint=f"{kind.example} is a commented example.",
         )
     return _Reader(name).document(root)
 

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
+
+Failure = Literal[
+    "dies-at-start",  # a worker ends before all are RUNNING: the launch is lost
+    "dies-warming",  # a worker ends during warm-up: the launch is lost
+    "late-threads",  # the threads of a launch come late
+    "dies",  # a worker ends during a window: window and launch are lost
+    "wrong-threads",  # a process has other threads than the layout says: the same
+    "foreign-cpu",  # strangers use the box: the window is lost
+    "dry",  # the source runs dry: the window is lost
+    "clock-jump",  # somebody sets the clock: the window is lost
+]
+FAILURES: tuple[Failure, ...] = get_args(Failure)
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileNoise:
     """Standard deviations of log throughput."""
 
-    window_sd: float = 0.02  #: of a ten-minute window
+    window_sd: float = 0.02  #: each window, however long
     launch_sd: float = 0.01  #: from one launch to the next, shared by its windows
-    drift_sd: float = 0.0  #: of the box over hours
-    drift_ar1: float = 0.95  #: correlation of the drift from one launch to the next
+    drift_sd: float = 0.0  #: of the box over hours, alike for all layouts
+    drift_ar1: float = 0.95  #: correlation of the drift from one launch to the next, 0 to 1
+    second_sd: float | None = None  #: of one second; None: as items of such different sizes end by chance
+
+    def __post_init__(self) -> None:
+        spreads = (self.window_sd, self.launch_sd, self.drift_sd, self.second_sd or 0.0)
+        if not all(0 <= sd < float("inf") for sd in spreads):
+            raise ValueError("standard deviations should be 0 or more")
+        if not 0 <= self.drift_ar1 <= 1:
+            raise ValueError(f"drift_ar1 should be from 0 to 1, got {self.drift_ar1!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +49,21 @@ class ProfileMemory:
     process_bytes: float = 60e6  #: of a worker process with its first thread
     thread_bytes: float = 0.0  #: of each thread more
     child_bytes: float = 0.0  #: of a child while it runs
+
+    def __post_init__(self) -> None:
+        if not all(
+            0 <= one < float("inf") for one in (self.process_bytes, self.thread_bytes, self.child_bytes)
+        ):
+            raise ValueError("memory should be 0 or more bytes")
+
+    def of(self, layout: Layout, n_children: float) -> float:
+        """What *layout* takes while *n_children* run on average, bytes."""
+        more_threads = layout.processes * (layout.threads - 1)
+        return (
+            layout.processes * self.process_bytes
+            + more_threads * self.thread_bytes
+            + n_children * self.child_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +81,24 @@ class Profile:
     start_s: float = 1.0  #: until every process is RUNNING
     settle_s: float = 20.0  #: throughput rises for so long after that
     stop_s: float = 0.5
-    failures: Mapping[str, float] = field(
+    failures: Mapping[Failure, float] = field(
         default_factory=dict
-    )  #: kind of `virtual_box.Trouble` -> probability
+    )  #: probability that one goes so; of launches the first three kinds, else of windows
+
+    def __post_init__(self) -> None:
+        if not all(0 <= one < float("inf") for one in (self.start_s, self.settle_s, self.stop_s)):
+            raise ValueError("start_s, settle_s and stop_s should be 0 or more")
+        for kind, probability in self.failures.items():
+            if kind not in FAILURES:
+                raise ValueError(f"{kind!r} is none of {', '.join(FAILURES)}")
+            if not 0 <= probability <= 1:
+                raise ValueError(f"{kind} should have a probability from 0 to 1, got {probability!r}")
+
+    def machine_of(self, cores: int) -> Machine:
+        """A box of its kind with so many *cores*, without strangers."""
+        if cores == self.machine.cores:
+            return replace(self.machine, foreign_cores=0.0)
+        physical = self.machine.physical_cores
+        if physical is not None:
+            physical *= cores / self.machine.cores
+        return replace(self.machine, cores=float(cores), physical_cores=physical, foreign_cores=0.0)

@@ -1,0 +1,164 @@
+"""The keys of a profile's file, and what may be said wrong of their values."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from tuner.config.fields import Duration, Name, Section, Word, nearest, said
+from tuner.core.errors import ConfigError
+from tuner.core.model.profile import FAILURES
+from tuner.core.sizes import parse_size
+
+#: key of a profile's demands -> field of `Demands` that is seconds per item
+DEMANDS = {
+    "gil": "gil_s",
+    "python": "python_s",
+    "child": "child_s",
+    "asleep": "asleep_s",
+    "blocked": "blocked_s",
+    "spawn": "spawn_s",
+}
+_PERCENT = re.compile(r"(\d*\.?\d+)\s*(%?)", re.ASCII)
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*B", re.ASCII)
+
+
+def _share(value: Any) -> Any:
+    """``5%`` or ``0.05``: exactly the number that is written."""
+    if not isinstance(value, str):
+        return value
+    match = _PERCENT.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"should be a share, as 5% or 0.05 (got {value!r})")
+    return float(Decimal(match[1]) / (100 if match[2] else 1))
+
+
+def _bytes(value: Any) -> Any:
+    """``60MB``, ``1.5GiB`` or ``0B``."""
+    if not isinstance(value, str):
+        return value
+    if match := _BYTES.fullmatch(value.strip()):
+        return float(match[1])
+    try:
+        return parse_size(value)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+def _failure(name: str) -> str:
+    if name not in FAILURES:
+        raise ValueError(f"{name} is none of {', '.join(FAILURES)}{nearest(name, FAILURES)}")
+    return name
+
+
+def _demand(name: str) -> str:
+    if name not in DEMANDS:
+        raise ValueError(f"{name} is none of {', '.join(DEMANDS)}{nearest(name, list(DEMANDS))}")
+    return name
+
+
+Share = Annotated[float, BeforeValidator(_share), Field(ge=0, allow_inf_nan=False)]
+UpToOne = Annotated[Share, Field(le=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Cores = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Bytes = Annotated[float, BeforeValidator(_bytes), Field(ge=0)]
+
+
+class DemandSection(Section):
+    """See `Demands`."""
+
+    gil: Duration = 0.0
+    python: Duration = 0.0
+    child: Duration = 0.0
+    asleep: Duration = 0.0
+    blocked: Duration = 0.0
+    spawn: Duration = 0.0
+    gil_visits: Annotated[int, Field(ge=1)] = 2
+    spread: UpToOne = 0.5
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not any(getattr(self, name) for name in DEMANDS):
+            raise ValueError(f"an item asks for nothing: one of {', '.join(DEMANDS)} should be above 0")
+        return self
+
+
+class MachineSection(Section):
+    """See `Machine`."""
+
+    cores: Cores
+    physical_cores: Cores | None = None
+    smt_gain: Share = 0.3
+    foreign_cores: Amount = 0.0
+    gil: bool = True
+    switch_interval: Duration = 0.005
+    handover: Duration = 5e-6
+    wake: Duration = 0.001
+
+    @model_validator(mode="after")
+    def _physical_are_some_of_all(self) -> Self:
+        if self.physical_cores is not None and self.physical_cores > self.cores:
+            raise ValueError(f"physical_cores ({self.physical_cores:g}) are more than cores ({self.cores:g})")
+        return self
+
+
+class TermSection(Section):
+    """See `Terms`."""
+
+    process_cores: Amount = 0.0
+    cpu_per_process: Share = 0.0
+    blocked_per_process: Share = 0.0
+    threaded_asleep: Duration = 0.0
+    convoy: Share = 0.0
+
+
+class NoiseSection(Section):
+    """See `ProfileNoise`."""
+
+    window: Share = 0.02
+    launch: Share = 0.01
+    drift: Share = 0.0
+    drift_ar1: UpToOne = 0.95
+    second: Share | None = None
+
+
+class MemorySection(Section):
+    """See `ProfileMemory`."""
+
+    process: Bytes = 60e6
+    thread: Bytes = 0.0
+    child: Bytes = 0.0
+
+
+class LaunchSection(Section):
+    """How a launch begins and ends."""
+
+    start: Duration = 1.0
+    settle: Duration = 20.0
+    stop: Duration = 0.5
+
+
+class IntervalSection(Section):
+    """See `Estimate`."""
+
+    mean: Duration | None = None
+    low: Duration | None = None
+    high: Duration | None = None
+
+
+class ProfileFile(Section):
+    """All of a profile's file."""
+
+    name: Name
+    source: Word = ""
+    demands: DemandSection
+    machine: MachineSection
+    terms: TermSection = TermSection()
+    noise: NoiseSection = NoiseSection()
+    memory: MemorySection = MemorySection()
+    launch: LaunchSection = LaunchSection()
+    failures: dict[Annotated[str, AfterValidator(_failure)], UpToOne] = Field(default_factory=dict)
+    intervals: dict[Annotated[str, AfterValidator(_demand)], IntervalSection] = Field(default_factory=dict)

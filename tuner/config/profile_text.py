@@ -1,0 +1,194 @@
+"""A profile as the text of its file: every key with its unit and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from tuner.config.profile_sections import DEMANDS
+from tuner.core.durations import parse_duration
+from tuner.core.errors import ConfigError
+from tuner.core.model.profile import FAILURES, Profile
+from tuner.core.sizes import parse_size
+
+_WIDTH = 100
+_KEY_WIDTH = 32  #: of a key with its value; what it means stands behind
+
+_HEAD = """\
+# A service as tuner's model knows it: what one item asks for, on which box, and how its windows scatter.
+#
+#   tuner grid --simulate THIS-FILE     a study on a simulated box, in seconds
+#
+# Durations have units (586ms, 3.3s, 1m), memory too (60MB, 1.5GiB); shares are 5% or 0.05.
+"""
+
+_OF_SECTION = {
+    "demands": "What one item asks for, on average over items, and for all its visits together.",
+    "machine": "Where the demands were measured. A simulated box is of this kind, without the strangers.",
+    "terms": "What items ask for more as the layout grows. All nothing, unless data need them.",
+    "noise": "How throughput scatters: standard deviations, as shares of it.",
+    "memory": "Proportional set size.",
+    "launch": "How a launch begins and ends.",
+    "failures": "Probability of what may go wrong, of a launch (the first three) or a window (the others).",
+    "intervals": "What the demands lie between, where somebody measured them.",
+}
+
+_MEANING = {
+    "demands.gil": "CPU of the worker's own threads that holds the GIL",
+    "demands.python": "CPU of these threads without it: C code that lets go of it",
+    "demands.child": "CPU of the children that an item starts",
+    "demands.asleep": "waiting, interruptible: sockets, locks, sleeps",
+    "demands.blocked": "waiting, uninterruptible (in the load average): disks, NFS",
+    "demands.spawn": "from fork until the child runs its program, CPU apart",
+    "demands.gil_visits": "how often an item takes the GIL anew",
+    "demands.spread": "standard deviation of each of these over its mean, up to 100%",
+    "machine.cores": "logical cores the service may use",
+    "machine.physical_cores": "left out: as many; fewer: the others are second threads (SMT)",
+    "machine.smt_gain": "what a second thread on a physical core adds",
+    "machine.foreign_cores": "CPU that others used meanwhile",
+    "machine.gil": "no: a free-threaded interpreter, or workers that are no Python",
+    "machine.switch_interval": "sys.getswitchinterval()",
+    "machine.handover": "CPU of handing the GIL to a thread that waits",
+    "machine.wake": "how long a task that wakes up waits for a core when all are busy",
+    "terms.process_cores": "cores that each process uses, items or not",
+    "terms.cpu_per_process": "every CPU demand grows by this share per process beyond one",
+    "terms.blocked_per_process": "blocked grows by this share per process beyond one",
+    "terms.threaded_asleep": "asleep is so much longer where a process has several threads",
+    "terms.convoy": "gil grows by this share times 1 - 1/T",
+    "noise.window": "of each window, however long",
+    "noise.launch": "from one launch to the next, shared by its windows",
+    "noise.drift": "of the box over hours, alike for all layouts",
+    "noise.drift_ar1": "correlation of the drift from one launch to the next",
+    "noise.second": "of one second; left out: as items of such different sizes end by chance",
+    "memory.process": "of a worker process with its first thread",
+    "memory.thread": "of each thread more",
+    "memory.child": "of a child while it runs",
+    "launch.start": "until every process is RUNNING",
+    "launch.settle": "throughput rises for so long after that",
+    "launch.stop": "until every process is gone",
+    "failures.dies-at-start": "a worker ends before all are RUNNING",
+    "failures.dies-warming": "a worker ends while the launch warms up",
+    "failures.late-threads": "a process has its threads later than the others",
+    "failures.dies": "a worker ends during a window",
+    "failures.wrong-threads": "a process has other threads than the layout says",
+    "failures.foreign-cpu": "strangers use the box",
+    "failures.dry": "the source runs dry",
+    "failures.clock-jump": "somebody sets the clock",
+}
+_EXAMPLES = {"machine.physical_cores": "12", "noise.second": "20%"}  #: of keys that may be left out
+
+
+def render_profile(profile: Profile) -> str:
+    """The file of *profile*; ``read_profile`` of it gives *profile* again, to the last digit."""
+    texts = profile_texts(profile)
+    head = yaml.safe_dump(
+        {"name": texts["name"], "source": texts["source"]}, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    lines = [_HEAD, head.rstrip("\n")]
+    for section, meaning in _OF_SECTION.items():
+        lines += ["", f"{section}:  # {meaning}", *_lines(section, texts[section])]
+    return "\n".join(lines) + "\n"
+
+
+def profile_texts(profile: Profile) -> dict[str, Any]:
+    """The same as nested mappings of texts, as a study keeps it; ``parse_profile`` reads them."""
+    demands, machine, terms, noise = profile.demands, profile.machine, profile.terms, profile.noise
+    texts: dict[str, Any] = {
+        "name": profile.name,
+        "source": profile.source,
+        "demands": {
+            **{name: _duration(getattr(demands, field)) for name, field in DEMANDS.items()},
+            "gil_visits": str(demands.n_gil_visits),
+            "spread": _share(demands.cv_ratio),
+        },
+        "machine": {
+            "cores": _plain(machine.cores),
+            "physical_cores": None if machine.physical_cores is None else _plain(machine.physical_cores),
+            "smt_gain": _share(machine.smt_gain_ratio),
+            "foreign_cores": _plain(machine.foreign_cores),
+            "gil": "yes" if machine.has_gil else "no",
+            "switch_interval": _duration(machine.switch_interval_s),
+            "handover": _duration(machine.handover_s),
+            "wake": _duration(machine.wake_s),
+        },
+        "terms": {
+            "process_cores": _plain(terms.process_cores),
+            "cpu_per_process": _share(terms.cpu_per_process_ratio),
+            "blocked_per_process": _share(terms.blocked_per_process_ratio),
+            "threaded_asleep": _duration(terms.threaded_asleep_s),
+            "convoy": _share(terms.convoy_ratio),
+        },
+        "noise": {
+            "window": _share(noise.window_sd),
+            "launch": _share(noise.launch_sd),
+            "drift": _share(noise.drift_sd),
+            "drift_ar1": _plain(noise.drift_ar1),
+            "second": None if noise.second_sd is None else _share(noise.second_sd),
+        },
+        "memory": {
+            "process": _bytes(profile.memory.process_bytes),
+            "thread": _bytes(profile.memory.thread_bytes),
+            "child": _bytes(profile.memory.child_bytes),
+        },
+        "launch": {
+            "start": _duration(profile.start_s),
+            "settle": _duration(profile.settle_s),
+            "stop": _duration(profile.stop_s),
+        },
+        "failures": {kind: _share(profile.failures[kind]) for kind in FAILURES if kind in profile.failures},
+        "intervals": {
+            name: {
+                end: _duration(value)
+                for end in ("mean", "low", "high")
+                if (value := getattr(profile.intervals[field], end)) is not None
+            }
+            for name, field in DEMANDS.items()
+            if field in profile.intervals
+        },
+    }
+    return texts
+
+
+def _lines(section: str, texts: Mapping[str, Any]) -> Iterator[str]:
+    if not texts:
+        yield "  {}"
+    for key, text in texts.items():
+        if isinstance(text, Mapping):
+            yield f"  {key}: {{{', '.join(f'{name}: {value}' for name, value in text.items())}}}"
+            continue
+        place = f"{section}.{key}"
+        line = f"  # {key}: {_EXAMPLES[place]}" if text is None else f"  {key}: {text}"
+        yield f"{line:<{_KEY_WIDTH}}  # {_MEANING[place]}"
+
+
+def _plain(value: float) -> str:
+    """Digits only, as many as it takes: 24, 0.05, 0.000005."""
+    exact = Decimal(repr(float(value)))
+    return f"{exact.quantize(Decimal(1)) if exact == exact.to_integral_value() else exact:f}"
+
+
+def _share(value: float) -> str:
+    return f"{Decimal(repr(float(value))).scaleb(2).normalize():f}%"
+
+
+def _duration(seconds: float) -> str:
+    """In seconds, or milliseconds where these read better and are as exact."""
+    if 0 < seconds < 1:
+        milliseconds = f"{Decimal(repr(float(seconds))).scaleb(3).normalize():f}ms"
+        if parse_duration(milliseconds) == seconds:
+            return milliseconds
+    return f"{_plain(seconds)}s"
+
+
+def _bytes(size: float) -> str:
+    """In megabytes where that is exact, else in bytes."""
+    megabytes = f"{Decimal(repr(float(size))).scaleb(-6).normalize():f}MB"
+    try:
+        if parse_size(megabytes) == size:
+            return megabytes
+    except ConfigError:
+        pass  # nothing at all has no unit
+    return f"{_plain(size)}B"
