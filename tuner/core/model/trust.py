@@ -83,6 +83,7 @@ def trusted(
     layouts: Sequence[Layout],
     *,
     what_if: WhatIf | None = None,
+    middle: Prediction | None = None,
     confidence: float = CONFIDENCE,
 ) -> Trusted:
     """Predict *layouts* on *machine*, with intervals.
@@ -95,11 +96,13 @@ def trusted(
         machine: the box to predict for.
         layouts: at least one.
         what_if: changes of demands and interpreter.
+        middle: what the layouts give, changes made, where the simulation says it; None: as the network has it.
         confidence: of each interval by itself.
     """
     change = what_if or WhatIf()
     machine = change.of_machine(machine)
-    middle = solve(_of(change.of_demands(profile.demands), profile.terms, layouts), machine)
+    if middle is None:
+        middle = solve(_of(change.of_demands(profile.demands), profile.terms, layouts), machine)
     doublings = np.asarray([core_doublings(seen, float(busy)) for busy in middle.cpu_cores])
     drawn = _solved_draws(
         [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings

@@ -1,0 +1,231 @@
+"""How far a prediction can be trusted: intervals that hold, and what cannot be told apart."""
+
+from __future__ import annotations
+
+from math import exp, log
+from random import Random
+
+import pytest
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout, full_grid, parse_layout, parse_layouts
+from tuner.core.model.demand import Demands
+from tuner.core.model.extrapolation import Seen
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.core.model.profile import Profile, ProfileNoise
+from tuner.core.model.trust import Trusted, trusted
+from tuner.core.model.whatif import parse_what_if
+
+BOX = Machine(2)
+LAYOUTS = parse_layouts("1x1,1x2,2x1,1x4,2x2,4x1,1x8,2x4,4x2,8x1")
+MIXES = {
+    "gil": Demands(gil_s=0.06, child_s=0.01, asleep_s=0.01),
+    "child": Demands(gil_s=0.01, child_s=0.1, asleep_s=0.02),
+    "wait": Demands(gil_s=0.01, child_s=0.01, asleep_s=0.2),
+    "mixed": Demands(gil_s=0.03, child_s=0.06, asleep_s=0.05, blocked_s=0.02),
+}
+NOISE = ProfileNoise(window_sd=0.02, launch_sd=0.01)
+KNOWN_TO = 0.02  #: each demand, standard deviation
+
+
+def uncertain(demands: Demands, random: Random) -> Demands:
+    factors = {
+        name: exp(KNOWN_TO * random.gauss(0, 1)) for name in ("gil_s", "child_s", "asleep_s", "blocked_s")
+    }
+    return demands.scaled(**factors)
+
+
+def calibrated(demands: Demands, random: Random, n_draws: int = 64) -> tuple[Profile, list[Demands]]:
+    """A calibration that is as far off as its draws say."""
+    found = uncertain(demands, random)
+    return Profile("s", found, BOX, noise=NOISE), [uncertain(found, random) for _ in range(n_draws)]
+
+
+def of(text: str, result: Trusted) -> Estimate:
+    (row,) = (row for row in result.rows if row.layout == parse_layout(text))
+    return row.throughput_per_s
+
+
+def width(estimate: Estimate) -> float:
+    assert estimate.mean is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.high / estimate.low
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_nine_in_ten_windows_of_unseen_layouts_lie_in_their_intervals(mix: str) -> None:
+    """Layouts differ from the network by as much as on real boxes; demands are uncertain; windows are noisy.
+
+    400 windows: 85 % to 95 % is six standard errors wide, so nothing here hangs on luck.
+    """
+    truth, random = MIXES[mix], Random(11)
+    right = predict(truth, BOX, LAYOUTS).throughput_per_s
+    inside = n = 0
+    for _ in range(40):
+        profile, draws = calibrated(truth, random)
+        result = trusted(profile, draws, 0.03, Seen(BOX, (Layout(1, 1),)), BOX, LAYOUTS)
+        for row, middle in zip(result.rows, right, strict=True):
+            off = 0.0 if row.layout == Layout(1, 1) else 0.035 * random.gauss(0, 1)
+            window = middle * exp(off + 0.02 * random.gauss(0, 1) + 0.01 * random.gauss(0, 1))
+            estimate = row.throughput_per_s
+            assert estimate.low is not None
+            assert estimate.high is not None
+            inside += estimate.low <= window <= estimate.high
+            n += 1
+
+    assert n == 400
+    assert 0.85 <= inside / n <= 0.95
+
+
+def test_demands_that_are_known_worse_give_wider_intervals() -> None:
+    random, truth = Random(3), MIXES["mixed"]
+    profile, draws = calibrated(truth, random)
+    wide = [one.scaled(gil_s=exp(0.2 * random.gauss(0, 1))) for one in draws]
+    seen = Seen(BOX, (Layout(1, 1),))
+
+    known = trusted(profile, draws, 0.02, seen, BOX, LAYOUTS)
+    guessed = trusted(profile, wide, 0.02, seen, BOX, LAYOUTS)
+
+    assert log(width(of("1x4", guessed))) > 1.5 * log(width(of("1x4", known)))
+
+
+def test_one_draw_counts_as_known() -> None:
+    profile = Profile("s", MIXES["mixed"], BOX, noise=NOISE)
+
+    result = trusted(profile, [profile.demands], 0.02, Seen(BOX, tuple(LAYOUTS)), BOX, LAYOUTS)
+
+    assert {round(width(row.throughput_per_s), 6) for row in result.rows} == {
+        round(exp(2 * 1.6448536 * (0.02**2 + 0.02**2 + 0.01**2) ** 0.5), 6)
+    }
+
+
+def test_a_misfit_that_was_seen_widens_what_was_measured_and_what_was_not() -> None:
+    profile, draws = calibrated(MIXES["mixed"], Random(2))
+    seen = Seen(BOX, tuple(LAYOUTS[:5]))
+
+    good = trusted(profile, draws, 0.01, seen, BOX, LAYOUTS)
+    bad = trusted(profile, draws, 0.1, seen, BOX, LAYOUTS)
+
+    for layout in ("1x1", "8x1"):
+        assert width(of(layout, bad)) > 1.15 * width(of(layout, good))
+
+
+def test_a_layout_that_was_measured_is_known_better_than_one_that_was_not() -> None:
+    profile = Profile("s", MIXES["mixed"], BOX, noise=NOISE)
+    seen = Seen(BOX, tuple(parse_layouts("1x1,4x1,1x4,2x2")))
+
+    result = trusted(profile, [profile.demands], 0.01, seen, BOX, LAYOUTS)
+
+    assert width(of("2x2", result)) < width(of("2x1", result)) < width(of("8x1", result))
+
+
+def test_more_cores_widen_the_intervals_of_those_who_use_them_and_of_no_others() -> None:
+    profile, draws = calibrated(MIXES["child"], Random(4))
+    seen = Seen(BOX, tuple(LAYOUTS))
+    layouts = [Layout(1, 1), Layout(8, 1), Layout(24, 1)]
+
+    here = trusted(profile, draws, 0.02, seen, BOX, layouts)
+    there = trusted(profile, draws, 0.02, seen, Machine(24), layouts)
+
+    assert width(of("24x1", there)) > 1.3 * width(of("24x1", here))
+    assert width(of("24x1", there)) > width(of("8x1", there)) > width(of("1x1", there))
+    assert [row.beyond for row in there.rows] == [
+        (),
+        ("more than 2 cores busy",),
+        ("more than 8 processes", "more than 2 cores busy"),
+    ]
+
+
+def test_smt_that_was_not_seen_widens_the_intervals_of_full_boxes() -> None:
+    profile, draws = calibrated(MIXES["child"], Random(4))
+    seen, layouts = Seen(BOX, tuple(LAYOUTS)), [Layout(2, 1), Layout(24, 1)]
+
+    plain = trusted(profile, draws, 0.02, seen, Machine(24), layouts)
+    smt = trusted(profile, draws, 0.02, seen, Machine(24, physical_cores=12), layouts)
+
+    assert log(width(of("24x1", smt))) > 1.05 * log(width(of("24x1", plain)))
+    assert width(of("2x1", smt)) == pytest.approx(width(of("2x1", plain)), rel=0.02)
+
+
+def test_nothing_is_told_apart_that_differs_by_less_than_the_model_errs() -> None:
+    profile, draws = calibrated(MIXES["child"], Random(6))
+
+    result = trusted(profile, draws, 0.02, Seen(BOX, (Layout(1, 1),)), BOX, LAYOUTS)
+
+    assert result.best not in result.as_good
+    values = [of(str(one), result).mean or 0.0 for one in result.as_good]
+    assert values == sorted(values, reverse=True)
+    assert Layout(1, 1) not in result.as_good
+    assert set(parse_layouts("2x2,4x1,4x2,2x4,8x1,1x4,1x8")) <= {result.best, *result.as_good}
+
+
+def test_uncertainty_that_layouts_share_does_not_keep_them_from_being_told_apart() -> None:
+    """All demands 20 % off together: every level is uncertain, and no difference is."""
+    demands, random = MIXES["child"], Random(8)
+    off = [exp(0.2 * random.gauss(0, 1)) for _ in range(64)]
+    draws = [demands.scaled(gil_s=by, child_s=by, asleep_s=by) for by in off]
+    profile = Profile("s", demands, BOX, noise=NOISE)
+
+    result = trusted(profile, draws, 0.01, Seen(BOX, tuple(LAYOUTS)), BOX, parse_layouts("1x1,2x1"))
+
+    assert width(of("2x1", result)) > 1.7
+    assert (result.best, result.as_good) == (Layout(2, 1), ())
+
+
+def test_a_what_if_moves_the_figures_and_keeps_the_intervals_around_them() -> None:
+    profile, draws = calibrated(MIXES["gil"], Random(5))
+    change = parse_what_if({"gil": ["x0.5"]}, no_gil=False)
+    seen = Seen(BOX, tuple(LAYOUTS))
+
+    today = trusted(profile, draws, 0.02, seen, BOX, LAYOUTS)
+    then = trusted(profile, draws, 0.02, seen, BOX, LAYOUTS, what_if=change)
+
+    for before, after in zip(today.rows, then.rows, strict=True):
+        assert (after.throughput_per_s.mean or 0) > 1.2 * (before.throughput_per_s.mean or 0)
+        assert width(after.throughput_per_s) == pytest.approx(width(before.throughput_per_s), rel=0.15)
+
+
+def test_without_a_gil_threads_do_as_well_as_processes() -> None:
+    profile, draws = calibrated(MIXES["gil"], Random(5))
+    free = parse_what_if({}, no_gil=True)
+
+    result = trusted(
+        profile, draws, 0.02, Seen(BOX, tuple(LAYOUTS)), BOX, parse_layouts("1x4,4x1"), what_if=free
+    )
+
+    assert of("1x4", result).mean == pytest.approx(of("4x1", result).mean)
+    assert all("no GIL" in row.beyond for row in result.rows)
+
+
+def test_what_a_box_can_give_bounds_its_intervals() -> None:
+    profile, draws = calibrated(MIXES["child"], Random(1))
+
+    result = trusted(profile, draws, 0.05, Seen(BOX, (Layout(1, 1),)), BOX, full_grid(2))
+
+    for row in result.rows:
+        assert (row.cpu_cores.high or 9) <= 2
+        assert (row.load.high or 99) <= row.layout.total_threads
+        for estimate in (row.throughput_per_s, row.load, row.cpu_cores):
+            assert 0 < (estimate.low or 0) <= (estimate.mean or 0) <= (estimate.high or 0)
+
+
+def test_figures_of_the_simulation_stand_in_the_middle_when_they_are_given() -> None:
+    profile, draws = calibrated(MIXES["mixed"], Random(1))
+    other = predict(profile.demands.scaled(gil_s=2.0), BOX, LAYOUTS)
+
+    result = trusted(profile, draws, 0.02, Seen(BOX, (Layout(1, 1),)), BOX, LAYOUTS, middle=other)
+
+    assert [row.throughput_per_s.mean for row in result.rows] == list(other.throughput_per_s)
+    assert result.middle is other
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    profile, draws = calibrated(MIXES["mixed"], Random(1))
+    seen = Seen(BOX, (Layout(1, 1),))
+
+    assert (
+        trusted(profile, draws, 0.02, seen, BOX, LAYOUTS).rows
+        == trusted(profile, draws, 0.02, seen, BOX, LAYOUTS).rows
+    )

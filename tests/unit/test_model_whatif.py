@@ -1,0 +1,114 @@
+"""What if an item asked for less: what people type, and what it makes of the demands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.errors import ConfigError
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
+
+ITEM = Demands(gil_s=0.1, child_s=0.4, asleep_s=0.3)
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("x0.5", Change("wait", factor=0.5)),
+        ("X2", Change("wait", factor=2.0)),
+        ("x.25", Change("wait", factor=0.25)),
+        ("x0", Change("wait", factor=0.0)),
+        ("+200ms", Change("wait", plus_s=0.2)),
+        ("-1s500ms", Change("wait", plus_s=-1.5)),
+        (" +2s ", Change("wait", plus_s=2.0)),
+    ],
+)
+def test_a_change_multiplies_or_adds(text: str, change: Change) -> None:
+    assert parse_change("wait", text) == change
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0.5", "'0.5' is no change"),
+        ("50%", "'50%' is no change"),
+        ("0.5x", "'0.5x' is no change"),
+        ("200ms", "'200ms' is no change"),
+        ("", "'' is no change"),
+        ("x", "'x' is no change"),
+        ("x-1", "'x-1' is no change"),
+        ("x1e3", "'x1e3' is no change"),
+        ("xnan", "'xnan' is no change"),
+        ("x٣", "is no change"),
+        ("x1001", "more than x1000 is no what-if"),
+        ("+200", "--wait +200: '200' has no unit"),
+        ("+-2s", "--wait +-2s: '-2s' is not a duration"),
+        ("-", "--wait -: '' is not a duration"),
+        ("+400d", "longer than a year"),
+    ],
+)
+def test_anything_else_is_refused_with_what_to_type(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_change("wait", text)
+
+    assert said in caught.value.problem
+    assert caught.value.hint or "x1000" in said
+
+
+def test_changes_of_one_demand_are_made_one_after_the_other() -> None:
+    change = parse_what_if({"wait": ["x0.5", "+200ms"], "child-cpu": ["x2"]}, no_gil=False)
+
+    changed = change.of_demands(ITEM)
+
+    assert changed.asleep_s == pytest.approx(0.35)
+    assert changed.child_s == pytest.approx(0.8)
+    assert changed.gil_s == ITEM.gil_s
+    assert str(change) == "CPU of children x2, waiting asleep x0.5, waiting asleep +200ms"
+
+
+def test_every_demand_that_takes_time_can_be_changed() -> None:
+    whole = Demands(gil_s=1.0, python_s=1.0, child_s=1.0, asleep_s=1.0, blocked_s=1.0, spawn_s=1.0)
+
+    for name, (field, _) in CHANGES.items():
+        changed = parse_what_if({name: ["x3"]}, no_gil=False).of_demands(whole)
+        assert getattr(changed, field) == 3.0
+        assert changed.total_s == whole.total_s + 2.0
+
+
+def test_no_gil_changes_the_interpreter_and_nothing_else() -> None:
+    change = parse_what_if({}, no_gil=True)
+
+    assert change.of_machine(Machine(24)) == Machine(24, has_gil=False)
+    assert change.of_demands(ITEM) == ITEM
+    assert str(change) == "no GIL"
+    assert change
+
+
+def test_nothing_typed_changes_nothing() -> None:
+    change = parse_what_if({}, no_gil=False)
+
+    assert not change
+    assert change == WhatIf()
+    assert change.of_machine(Machine(2)) == Machine(2)
+
+
+def test_more_than_there_is_cannot_be_taken_away() -> None:
+    change = parse_what_if({"wait": ["-400ms"]}, no_gil=False)
+
+    with pytest.raises(ConfigError, match=r"waiting asleep takes 0\.3 s of an item") as caught:
+        change.check(ITEM)
+
+    assert caught.value.hint == "Take less away, or write --wait x0."
+
+
+def test_a_draw_with_less_than_the_middle_loses_what_it_has() -> None:
+    change = parse_what_if({"wait": ["-290ms"]}, no_gil=False)
+
+    change.check(ITEM)
+    assert change.of_demands(ITEM.scaled(asleep_s=0.9)).asleep_s == 0.0
+
+
+def test_something_must_be_left_of_an_item() -> None:
+    with pytest.raises(ConfigError, match="leaves nothing that an item asks for"):
+        parse_what_if({"gil": ["x0"]}, no_gil=False).check(Demands(gil_s=0.1))

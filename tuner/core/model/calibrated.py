@@ -1,0 +1,111 @@
+"""A service as it was calibrated, with what was measured and how well the model does on that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from statistics import NormalDist, fmean
+from typing import TYPE_CHECKING
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.model.demand import Demands
+from tuner.core.model.extrapolation import Seen
+from tuner.core.model.memory import MemoryFit
+from tuner.core.model.profile import Profile
+from tuner.core.model.trust import CONFIDENCE
+
+if TYPE_CHECKING:
+    from tuner.core.model.calibration import Calibration
+
+_N_DRAWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the windows of one layout gave, on average; None: not seen."""
+
+    layout: Layout
+    throughput_per_s: float
+    load: float | None  #: tasks running or uninterruptible
+    cpu_cores: float | None
+    pss_bytes: float | None
+    n_windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A layout, and what a fit says of it that did not see it."""
+
+    layout: Layout
+    measured_per_s: float
+    predicted_per_s: float
+
+    @property
+    def error_ratio(self) -> float:
+        """So much too high, of the measured."""
+        return self.predicted_per_s / self.measured_per_s - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutErrors:
+    """All layouts that were left out, each in its turn."""
+
+    rows: tuple[LeftOut, ...]  #: at least one
+
+    @property
+    def mean_ratio(self) -> float:
+        """Mean of the errors' sizes."""
+        return fmean(abs(row.error_ratio) for row in self.rows)
+
+    @property
+    def worst(self) -> LeftOut:
+        """The one with the largest error."""
+        return max(self.rows, key=lambda row: abs(row.error_ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """All that `tuner calibrate` tells and `tuner predict` starts from."""
+
+    service: str
+    where: str  #: host and day, for people; empty: not known
+    calibration: Calibration
+    seen: Seen
+    memory: MemoryFit | None  #: None: nobody saw any
+    measured: tuple[Measured, ...] = ()  #: none: the figures come from a profile
+    left_out: LeftOutErrors | None = None  #: None: there were too few layouts to leave one out
+    notes: tuple[str, ...] = ()  #: what every reader should see first
+
+
+def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands, ...]:
+    """Draws of the demands of a *profile*, as its intervals have them: independent, normal, none below 0.
+
+    One draw, the demands themselves, where it has no intervals.
+    """
+    random = Random(1)
+    known = {name: sd for name, one in profile.intervals.items() if (sd := _sd_of(one))}
+    if not known:
+        return (profile.demands,)
+    columns = {}
+    for name, sd in known.items():
+        scores = [NormalDist().inv_cdf((rank + 0.5) / n) for rank in range(n)]
+        random.shuffle(scores)
+        columns[name] = [max(0.0, getattr(profile.demands, name) + sd * score) for score in scores]
+    return tuple(
+        replace(profile.demands, **{name: of[at] for name, of in columns.items()}) for at in range(n)
+    )
+
+
+def measured_sentence(rows: Sequence[Measured]) -> str:
+    """How many windows of how many layouts."""
+    n_windows = sum(row.n_windows for row in rows)
+    layouts = f"{len(rows)} layouts" if len(rows) != 1 else f"{rows[0].layout} alone"
+    return f"{n_windows} window{'' if n_windows == 1 else 's'} of {layouts}"
+
+
+def _sd_of(estimate: Estimate) -> float:
+    if estimate.low is None or estimate.high is None:
+        return 0.0
+    return (estimate.high - estimate.low) / (2 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2))

@@ -1,0 +1,204 @@
+"""What an item asks for, in words and figures: for people and for programs."""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import NormalDist, fmean, variance
+from typing import Any
+
+from tuner.core.interval import Estimate
+from tuner.core.model.calibrated import Calibrated
+from tuner.core.model.demand import NO_TERMS, Demands
+from tuner.core.model.trust import CONFIDENCE
+from tuner.core.sizes import render_size
+from tuner.reports.answer import percent
+from tuner.reports.formats import Table, render_table
+from tuner.reports.model import (
+    DEMANDS,
+    estimate_facts,
+    headline,
+    interval,
+    left_out_facts,
+    left_out_sentence,
+    left_out_table,
+    seconds,
+)
+
+_UNSURE = 0.05  #: of an item's time: then it is worth measuring longer
+_TERMS = {
+    "process_cores": ("each process uses", "cores beside its items"),
+    "cpu_per_process_ratio": ("CPU of an item grows by", "per process beyond one"),
+    "blocked_per_process_ratio": ("uninterruptible waiting grows by", "per process beyond one"),
+    "threaded_asleep_s": ("an item sleeps", "longer where a process has several threads"),
+    "convoy_ratio": ("Python with the GIL grows by up to", "in a process of many threads"),
+}
+
+
+def render_calibration(calibrated: Calibrated) -> str:
+    """The table of demands, how sure it is, and what it cannot tell."""
+    parts = [
+        *(f"{note}\n" for note in calibrated.notes),
+        f"{headline(calibrated)}\n",
+        render_table(_table(calibrated), "simple"),
+        "".join(f"{sentence}\n" for sentence in calibration_sentences(calibrated)),
+    ]
+    if calibrated.left_out is not None:
+        parts += [left_out_table(calibrated.left_out), f"{left_out_sentence(calibrated.left_out)}\n"]
+    return "\n".join(parts)
+
+
+def calibration_sentences(calibrated: Calibrated) -> list[str]:
+    """How sure it is, and what it cannot tell, a sentence each."""
+    return [_sureness(calibrated), *_terms(calibrated), *_memory(calibrated), *_untold(calibrated)]
+
+
+def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
+    """The same for programs; docs/json.md has the fields."""
+    calibration, demands = calibrated.calibration, calibrated.calibration.profile.demands
+    machine, terms = calibrated.seen.machine, calibration.profile.terms
+    memory = calibrated.memory
+    return {
+        "schema_version": 1,
+        "service": calibrated.service,
+        "notes": list(calibrated.notes),
+        "method": calibration.method,
+        "windows": calibration.n_windows,
+        "layouts": [str(one) for one in calibrated.seen.layouts],
+        "confidence": CONFIDENCE,
+        "demands": {
+            name: {**(estimate_facts(_estimate(calibrated, name)) or {}), "share": _share(demands, name)}
+            for name in DEMANDS
+        },
+        "total_s": estimate_facts(_total(calibrated)),
+        "cv_ratio": demands.cv_ratio,
+        "n_gil_visits": demands.n_gil_visits,
+        "terms": {name: getattr(terms, name) for name in _TERMS},
+        "misfit_sd": calibration.misfit_sd,
+        "machine": {
+            "cores": machine.cores,
+            "physical_cores": machine.physical_cores,
+            "has_gil": machine.has_gil,
+        },
+        "memory": None
+        if memory is None
+        else {
+            "process_bytes": memory.memory.process_bytes,
+            "thread_bytes": memory.memory.thread_bytes if "thread" in memory.told else None,
+            "child_bytes": memory.memory.child_bytes if "child" in memory.told else None,
+            "error_ratio": memory.error_ratio,
+        },
+        "sentences": calibration_sentences(calibrated),
+        "held_out": left_out_facts(calibrated.left_out),
+    }
+
+
+def _table(calibrated: Calibrated) -> Table:
+    demands = calibrated.calibration.profile.demands
+    rows = [
+        (called, seconds(getattr(demands, name)), _ends(_estimate(calibrated, name)), _shown(demands, name))
+        for name, called in DEMANDS.items()
+    ]
+    total = _total(calibrated)
+    rows.append(("in all", seconds(demands.total_s), _ends(total), "100 %"))
+    headers = ("an item asks for", "per item", f"{percent(CONFIDENCE)} interval", "share")
+    return Table(headers, tuple(rows), frozenset({1, 2, 3}))
+
+
+def _ends(estimate: Estimate) -> str:
+    return interval(estimate, seconds)
+
+
+def _estimate(calibrated: Calibrated, name: str) -> Estimate:
+    """A demand with its interval; without one where the fit gave none (what is nothing for certain)."""
+    profile = calibrated.calibration.profile
+    found = profile.intervals.get(name)
+    value = getattr(profile.demands, name)
+    return Estimate(value) if found is None else Estimate(value, found.low, found.high)
+
+
+def _total(calibrated: Calibrated) -> Estimate:
+    mean = calibrated.calibration.profile.demands.total_s
+    draws = [one.total_s for one in calibrated.calibration.draws]
+    if len(draws) < 2:
+        return Estimate(mean)
+    margin = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * sqrt(variance(draws, fmean(draws)))
+    return Estimate(mean, max(0.0, mean - margin), mean + margin)
+
+
+def _share(demands: Demands, name: str) -> float:
+    value: float = getattr(demands, name)
+    return value / demands.total_s
+
+
+def _shown(demands: Demands, name: str) -> str:
+    share = _share(demands, name)
+    return percent(share) if share else "-"
+
+
+def _sureness(calibrated: Calibrated) -> str:
+    total = _total(calibrated)
+    if total.mean is None or total.low is None or total.high is None:
+        return "How sure these figures are is not known: they came without intervals."
+    known = (total.high - total.low) / 2 / total.mean
+    widths = {
+        name: one.high - one.low
+        for name in DEMANDS
+        if (one := _estimate(calibrated, name)).low is not None
+        and one.high is not None
+        and one.low is not None
+    }
+    said = f"How sure: the time of an item is known within {percent(known)}"
+    if widths:
+        least = max(widths, key=lambda name: widths[name])
+        said += f"; least sure is {DEMANDS[least]}, within {seconds(widths[least] / 2)}"
+    if known > _UNSURE:
+        return f"{said}. That is little: measure longer, with more --launches or a longer --window."
+    return f"{said}."
+
+
+def _terms(calibrated: Calibrated) -> list[str]:
+    terms = calibrated.calibration.profile.terms
+    if terms == NO_TERMS:
+        return []
+    said = []
+    for name, (before, after) in _TERMS.items():
+        value = getattr(terms, name)
+        if value:
+            shown = (
+                seconds(value)
+                if name.endswith("_s")
+                else f"{value:.2g}"
+                if name.endswith("cores")
+                else percent(value)
+            )
+            said.append(f"{before} {shown} {after}")
+    return [f"As the layout grows: {'; '.join(said)}."]
+
+
+def _memory(calibrated: Calibrated) -> list[str]:
+    fit = calibrated.memory
+    if fit is None:
+        return ["Memory was not seen."]
+    parts = [f"a process takes {render_size(fit.memory.process_bytes)}"]
+    if "thread" in fit.told:
+        parts.append(f"a further thread {render_size(fit.memory.thread_bytes)}")
+    if "child" in fit.told:
+        parts.append(f"a running child {render_size(fit.memory.child_bytes)}")
+    error = "" if fit.error_ratio is None else f", layouts differ from that by {percent(fit.error_ratio)}"
+    return [f"Memory: {', '.join(parts)}{error}.", *([fit.untold] if fit.untold else [])]
+
+
+def _untold(calibrated: Calibrated) -> list[str]:
+    if not calibrated.measured:
+        return []
+    if calibrated.calibration.method == "joint":
+        sd = calibrated.calibration.misfit_sd
+        return [
+            f"Layouts differ from the model by {percent(sd)} (standard deviation) beyond their own noise."
+        ]
+    has_gil = calibrated.seen.machine.has_gil
+    alike = "Python that lets go of the GIL (it is all taken to hold it), " if has_gil else ""
+    return [
+        f"What 1x1 cannot tell: {alike}what processes and threads cost each other (caches, memory, a backend"
+        " that slows down), and SMT. A study of a few layouts can: tuner calibrate STUDY.tuner.db."
+    ]

@@ -1,0 +1,131 @@
+"""The words that what is told of the model has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tuner.core.interval import Estimate
+from tuner.core.model.calibrated import Calibrated, LeftOutErrors, measured_sentence
+from tuner.reports.answer import percent
+from tuner.reports.formats import Table, render_table
+
+#: fields of `Demands` -> what an item asks for, in the order of its path
+DEMANDS = {
+    "gil_s": "Python with the GIL",
+    "python_s": "Python without the GIL",
+    "child_s": "CPU of children",
+    "asleep_s": "waiting asleep",
+    "blocked_s": "waiting uninterruptibly",
+    "spawn_s": "starting children",
+}
+PER_10_MIN = 600.0
+_LARGE = 1e9
+
+
+def headline(calibrated: Calibrated) -> str:
+    """Where the figures come from."""
+    where = f" on {calibrated.where}" if calibrated.where else ""
+    if not calibrated.measured:
+        return f"{calibrated.service}: as a profile has it{where}."
+    cores = calibrated.seen.machine.cores
+    joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
+    return (
+        f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
+        f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
+    )
+
+
+def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
+    """Per layout what was measured, and what a fit says that did not see it."""
+    rows = tuple(
+        (
+            str(row.layout),
+            items(PER_10_MIN * row.measured_per_s),
+            items(PER_10_MIN * row.predicted_per_s),
+            signed(row.error_ratio),
+        )
+        for row in errors.rows
+    )
+    return render_table(
+        Table(("layout", "measured", "predicted without it", "error"), rows, frozenset({1, 2, 3})), fmt
+    )
+
+
+def left_out_sentence(errors: LeftOutErrors) -> str:
+    """Mean and worst."""
+    worst = errors.worst
+    return (
+        f"Left out of the fit, {_layouts(len(errors.rows))} predicted with an error of"
+        f" {percent(errors.mean_ratio)} on average, {percent(abs(worst.error_ratio))} at worst"
+        f" ({worst.layout})."
+    )
+
+
+def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
+    """The same for programs."""
+    if errors is None:
+        return None
+    return {
+        "mean_ratio": errors.mean_ratio,
+        "worst_ratio": abs(errors.worst.error_ratio),
+        "worst": str(errors.worst.layout),
+        "layouts": [
+            {
+                "layout": str(row.layout),
+                "measured_per_10min": PER_10_MIN * row.measured_per_s,
+                "predicted_per_10min": PER_10_MIN * row.predicted_per_s,
+                "error_ratio": row.error_ratio,
+            }
+            for row in errors.rows
+        ],
+    }
+
+
+def estimate_facts(estimate: Estimate | None, times: float = 1.0) -> dict[str, float | None] | None:
+    """An estimate for programs, in units that are *times* smaller."""
+    if estimate is None:
+        return None
+    ends = {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+    return {name: None if value is None else times * value for name, value in ends.items()}
+
+
+def interval(estimate: Estimate, show: Callable[[float], str]) -> str:
+    """Both ends, or a dash."""
+    if estimate.low is None or estimate.high is None:
+        return "-"
+    return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def items(value: float) -> str:
+    """A count of items."""
+    return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
+
+
+def seconds(value: float) -> str:
+    """A time that an item takes, in the unit that suits it."""
+    if value == 0:
+        return "0"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= 0.9995 * size:
+            return f"{_digits(value / size)} {unit}"
+    return f"{_digits(value * 1e6)} us"
+
+
+def signed(ratio: float) -> str:
+    """A deviation: ``+3.1 %``."""
+    return f"{100 * ratio:+.1f} %"
+
+
+def named(names: Sequence[object], most: int = 8) -> str:
+    """A list for a sentence, cut where it grows long."""
+    shown = ", ".join(map(str, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _layouts(n: int) -> str:
+    return "the one layout is" if n == 1 else f"{n} layouts are"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"

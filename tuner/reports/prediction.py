@@ -1,0 +1,255 @@
+"""What is predicted of layouts, and how far to trust it: for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.model.calibrated import Calibrated, Measured
+from tuner.core.model.machine import Machine
+from tuner.core.model.trust import Trusted, TrustedLayout
+from tuner.core.model.whatif import WhatIf
+from tuner.core.sizes import render_size
+from tuner.reports.answer import percent
+from tuner.reports.formats import Table, render_table
+from tuner.reports.model import (
+    PER_10_MIN,
+    estimate_facts,
+    headline,
+    interval,
+    items,
+    left_out_facts,
+    left_out_sentence,
+    left_out_table,
+    named,
+    seconds,
+)
+
+MOST_ROWS = 20  #: of the table, unless all are asked for
+_TRIED = 4  #: layouts that the last sentence proposes to measure
+_GOOD = 0.05  #: mean error of layouts left out, up to which the model chooses well what to measure
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What `tuner predict` tells."""
+
+    calibrated: Calibrated
+    machine: Machine  #: predicted for
+    trusted: Trusted
+    what_if: WhatIf = field(default_factory=WhatIf)
+    today: Trusted | None = None  #: the same layouts without the changes; None: nothing is changed
+    residence_p95_s: Mapping[Layout, float] | None = None  #: None: the network does not tell
+    by: str = "network"  #: or simulation
+
+
+def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS) -> str:
+    """The layouts, largest throughput first, and how far to trust them."""
+    calibrated = predicted.calibrated
+    rows = _ordered(predicted)
+    shown = rows if most_rows is None else rows[:most_rows]
+    table, legend = _table(predicted, shown)
+    parts = [
+        *(f"{note}\n" for note in calibrated.notes),
+        f"{headline(calibrated)}\n{_what(predicted, len(rows))}\n",
+        render_table(table, "simple")
+        + (f"... and {len(rows) - len(shown)} more: --all\n" if len(shown) < len(rows) else ""),
+        "".join(f"{line}\n" for line in [*legend, *prediction_sentences(predicted)]),
+    ]
+    if calibrated.left_out is not None:
+        parts.append(left_out_table(calibrated.left_out))
+    parts.append("".join(f"{line}\n" for line in trust_sentences(predicted)))
+    return "\n".join(parts)
+
+
+def prediction_sentences(predicted: Predicted) -> list[str]:
+    """The predicted best, what cannot be told from it, and what is extrapolation."""
+    trusted = predicted.trusted
+    level = percent(trusted.confidence)
+    if len(trusted.rows) == 1:
+        found = [f"{trusted.best} alone was asked for."]
+    elif trusted.as_good:
+        others = f"{len(trusted.as_good)} other{'' if len(trusted.as_good) == 1 else 's'}"
+        found = [
+            f"{trusted.best} is predicted best; {others} cannot be told from it ({level}):"
+            f" {named(trusted.as_good)}."
+        ]
+    else:
+        found = [f"{trusted.best} is predicted best, and all others slower ({level})."]
+    if predicted.today is not None and predicted.today.best != trusted.best:
+        found.append(f"Today it is {predicted.today.best}.")
+    return found
+
+
+def trust_sentences(predicted: Predicted) -> list[str]:
+    """How far to trust it, a sentence each."""
+    calibrated, trusted = predicted.calibrated, predicted.trusted
+    errors = calibrated.left_out
+    found = []
+    if errors is not None:
+        found.append(left_out_sentence(errors))
+    elif not calibrated.measured:
+        found.append("A profile does not tell how well the model does on this service: no error is known.")
+    else:
+        found.append(
+            "Too few layouts were measured to leave one out: how well the model does on this service is not"
+            " known."
+        )
+    n_beyond = sum(bool(row.beyond) for row in trusted.rows)
+    if n_beyond == len(trusted.rows):
+        extent = "All of it is extrapolation: the error on what was measured says little of it."
+    elif n_beyond:
+        extent = f"{n_beyond} of {len(trusted.rows)} layouts are extrapolation: there it says less."
+    else:
+        extent = ""
+    if extent:
+        found.append(extent)
+    if predicted.what_if:
+        found.append("A what-if is never measured before it is made: its intervals hold if the change does.")
+    if predicted.what_if.no_gil:
+        found.append(
+            "Interpreters without GIL run each thread slower (5 % to 40 %, by version): that is not counted."
+        )
+    if errors is not None and errors.mean_ratio > _GOOD:
+        found.append(
+            f"An error of {percent(errors.mean_ratio)} is too much to choose by: something is missing in the"
+            " model of this service."
+        )
+    tried = [trusted.best, *trusted.as_good][:_TRIED]
+    if not predicted.what_if and len(trusted.rows) > 1:
+        names = ",".join(map(str, tried))
+        found.append(f"The model proposes, windows decide: tuner grid --layouts {names}")
+    return found
+
+
+def prediction_facts(predicted: Predicted) -> dict[str, Any]:
+    """The same for programs; docs/json.md has the fields."""
+    calibrated, machine, trusted = predicted.calibrated, predicted.machine, predicted.trusted
+    today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
+    measured = {one.layout: one for one in calibrated.measured}
+    p95 = predicted.residence_p95_s or {}
+    return {
+        "schema_version": 1,
+        "service": calibrated.service,
+        "notes": list(calibrated.notes),
+        "by": predicted.by,
+        "confidence": trusted.confidence,
+        "machine": {
+            "cores": machine.cores,
+            "physical_cores": machine.physical_cores,
+            "has_gil": machine.has_gil,
+        },
+        "measured_on_cores": calibrated.seen.machine.cores,
+        "what_if": str(predicted.what_if) or None,
+        "best": str(trusted.best),
+        "as_good": [str(one) for one in trusted.as_good],
+        "layouts": [
+            {
+                "layout": str(row.layout),
+                "processes": row.layout.processes,
+                "threads": row.layout.threads,
+                "throughput_per_10min": estimate_facts(row.throughput_per_s, PER_10_MIN),
+                "today_per_10min": None
+                if row.layout not in today
+                else estimate_facts(today[row.layout].throughput_per_s, PER_10_MIN),
+                "load": estimate_facts(row.load),
+                "cpu_cores": estimate_facts(row.cpu_cores),
+                "memory_bytes": estimate_facts(_memory_of(calibrated, row, trusted.confidence)),
+                "residence_p95_s": p95.get(row.layout),
+                "beyond": list(row.beyond),
+                "measured": _measured_facts(measured.get(row.layout)),
+            }
+            for row in _ordered(predicted)
+        ],
+        "sentences": [*prediction_sentences(predicted), *trust_sentences(predicted)],
+        "held_out": left_out_facts(calibrated.left_out),
+    }
+
+
+def _what(predicted: Predicted, n_layouts: int) -> str:
+    machine = predicted.machine
+    physical = "" if machine.physical_cores is None else f" ({machine.physical_cores:g} physical)"
+    cores = f"{machine.cores:g} core{'' if machine.cores == 1 else 's'}{physical}"
+    by = "" if predicted.by == "network" else ", simulated event by event"
+    layouts = f"{n_layouts} layout{'' if n_layouts == 1 else 's'}"
+    if predicted.what_if:
+        return f"What if: {predicted.what_if}. {layouts} on {cores}{by}."
+    return f"Predicted: {layouts} on {cores}{by}."
+
+
+def _ordered(predicted: Predicted) -> list[TrustedLayout]:
+    return sorted(predicted.trusted.rows, key=lambda row: -(row.throughput_per_s.mean or 0.0))
+
+
+def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list[str]]:
+    """The table, and what the letters of its last column stand for."""
+    measured = {one.layout: one for one in predicted.calibrated.measured}
+    same_box = predicted.machine == predicted.calibrated.seen.machine and not predicted.what_if
+    today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
+    letters: dict[str, str] = {}
+    with_measured = same_box and any(row.layout in measured for row in rows)
+    headers = ["layout", "items/10 min", f"{percent(predicted.trusted.confidence)} interval"]
+    headers += ["today"] if today else []
+    headers += ["measured"] if with_measured else []
+    headers += ["load", "interval", "CPU", "memory"]
+    headers += ["p95"] if predicted.residence_p95_s is not None else []
+    headers += ["beyond"]
+    cells = []
+    for row in rows:
+        memory = _memory_of(predicted.calibrated, row, predicted.trusted.confidence)
+        line = [str(row.layout), _items(row.throughput_per_s.mean), interval(row.throughput_per_s, _items)]
+        if today:
+            line.append(_items(today[row.layout].throughput_per_s.mean))
+        if with_measured:
+            line.append(_items(measured[row.layout].throughput_per_s) if row.layout in measured else "-")
+        line += [
+            _load(row.load.mean or 0.0),
+            interval(row.load, _load),
+            percent((row.cpu_cores.mean or 0.0) / predicted.machine.cores),
+            _memory(memory),
+        ]
+        if predicted.residence_p95_s is not None:
+            line.append(seconds(predicted.residence_p95_s[row.layout]))
+        line.append(
+            "".join(letters.setdefault(reason, chr(ord("a") + len(letters))) for reason in row.beyond)
+        )
+        cells.append(tuple(line))
+    legend = [f"{letter}: {reason} - not measured" for reason, letter in letters.items()]
+    numeric = frozenset(range(len(headers) - 1)) - {0}
+    return Table(tuple(headers), tuple(cells), numeric), legend
+
+
+def _items(per_s: float | None) -> str:
+    return "-" if per_s is None else items(PER_10_MIN * per_s)
+
+
+def _load(tasks: float) -> str:
+    return f"{tasks:.1f}" if tasks >= 9.95 else f"{tasks:.2f}"
+
+
+def _memory_of(calibrated: Calibrated, row: TrustedLayout, confidence: float) -> Estimate | None:
+    fit = calibrated.memory
+    return None if fit is None else fit.of(row.layout, row.n_children, confidence)
+
+
+def _memory(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "-"
+    if estimate.mean is None:
+        return "-" if estimate.low is None else f"> {render_size(estimate.low)}"
+    return render_size(estimate.mean)
+
+
+def _measured_facts(measured: Measured | None) -> dict[str, Any] | None:
+    if measured is None:
+        return None
+    return {
+        "throughput_per_10min": PER_10_MIN * measured.throughput_per_s,
+        "load": measured.load,
+        "cpu_cores": measured.cpu_cores,
+        "pss_bytes": measured.pss_bytes,
+        "windows": measured.n_windows,
+    }
