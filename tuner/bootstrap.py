@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
-from tuner.core.records import StudyRecord
+from tuner.core.records import StudyRecord, WindowRecord
 from tuner.ports import Box, Feeder, Store
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
     from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.core.model.explanation import Explanation
+    from tuner.core.model.sizing import Rule
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.core.service import ServiceSpec
@@ -200,9 +202,10 @@ def ranked(
                 f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
                 hint="Leave --confidence out.",
             )
+        windows = store.windows()
         ranking = rank(
             record,
-            store.windows(),
+            windows,
             current=layout,
             confidence=confidence or record.confidence,
             launches=[launch for _, launch in store.launches()],
@@ -211,6 +214,7 @@ def ranked(
             costs=question.costs,
             within=question.within_of(record),
         )
+        ranking = _with_bound_by(record, windows, ranking)
         if not is_race:
             return record, ranking
         if not question.is_of(record):
@@ -316,3 +320,59 @@ def _counter_root() -> Path:
     """Memory where there is some to write to: a page written back to a disk would cost the workers time."""
     shared_memory = Path("/dev/shm")
     return shared_memory if os.access(shared_memory, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+# What binds a layout
+
+
+def explained(
+    file: Path, *, question: Question | None = None, cores: float | None = None
+) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
+    """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
+
+    The rules are for *cores*, or for what the study ran on; *question* may limit memory.
+    """
+    from tuner.core.model.evidence import why_unknown
+    from tuner.core.question import Question
+    from tuner.core.ranking import rank
+
+    question = question or Question()
+    with open_store(file, read_only=True) as store:
+        record, windows = store.study(), store.windows()
+    ranking = rank(record, windows, confidence=record.confidence, limits=question.limits_of(record))
+    found = _explanation(record, windows, ranking)
+    if found is None:
+        return record, why_unknown(windows), ()
+    if found.demands is None:
+        return record, found, ()
+    from tuner.core.model.extrapolation import Seen
+    from tuner.core.model.sizing import resized, sizing_rules
+
+    seen = Seen(found.machine, tuple(found.evidence))
+    wanted = found.machine if cores is None else resized(found.machine, cores)
+    return record, found, sizing_rules(found.demands, wanted, seen, found.terms)
+
+
+def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking) -> Ranking:
+    """*ranking*, saying what binds its layouts, or why that is not known."""
+    from tuner.core.model.evidence import NO_CLOCKS, why_unknown
+
+    found = _explanation(record, windows, ranking)
+    if found is not None:
+        return ranking.with_bound_by(found.bound_by, None)
+    why = why_unknown(windows)
+    return ranking.with_bound_by({}, why if why == NO_CLOCKS else None)  # nothing measured is told already
+
+
+def _explanation(
+    record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking
+) -> Explanation | None:
+    """What binds the layouts of *ranking*; None: no window has the clocks for it."""
+    from tuner.core.model.evidence import evidence_of
+
+    seen = evidence_of(record, windows, {row.layout: row.verdict for row in ranking.rows})
+    if not seen:
+        return None
+    from tuner.core.model.explanation import explain, machine_of
+
+    return explain(seen, machine_of(record))

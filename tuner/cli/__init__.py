@@ -48,25 +48,34 @@ class Command:
         return app
 
 
+_HERE = "tuner.cli"
+
 #: In the order of the first page; a new command is one file and one line here.
 COMMANDS = (
     Command(
-        "Measure", "grid", "Measure layouts of a service, in random order, and rank them.", "tuner.cli.grid"
+        "Measure", "grid", "Measure layouts of a service, in random order, and rank them.", f"{_HERE}.grid"
     ),
     Command(
-        "Measure", "plan", "How long a study takes, from a short pilot; what limits it.", "tuner.cli.plan"
+        "Measure", "plan", "How long a study takes, from a short pilot; what limits it.", f"{_HERE}.plan"
     ),
-    Command("Measure", "aa", "A layout against itself: false alarms, what can be seen.", "tuner.cli.aa"),
-    Command("Answer", "rank", "Rank the layouts of a study file, best first.", "tuner.cli.rank"),
+    Command("Measure", "aa", "A layout against itself: false alarms, what can be seen.", f"{_HERE}.aa"),
+    Command("Measure", "check", "Is the answer of a study still right? 4 when stale.", f"{_HERE}.check"),
+    Command("Answer", "rank", "Rank the layouts of a study file, best first.", f"{_HERE}.rank"),
     Command(
         "Answer",
         "export",
         "Write the ranking as Markdown, CSV, JSON ... or into a runbook.",
-        "tuner.cli.export",
+        f"{_HERE}.export",
     ),
-    Command("Answer", "check", "Is the answer of a study still right? 4 when stale.", "tuner.cli.check"),
+    Command("Answer", "explain", "What binds each layout: GIL, cores, waiting, backend.", f"{_HERE}.explain"),
     Command(
-        "Answer", "replay", "Try a strategy on simulated studies: is it right, how soon?", "tuner.cli.replay"
+        "Answer", "predict", "Layouts and cores that were not measured, and what-ifs.", f"{_HERE}.predict"
+    ),
+    Command(
+        "Model", "calibrate", "What an item asks for, from clocks the kernel keeps.", f"{_HERE}.calibrate"
+    ),
+    Command(
+        "Model", "replay", "Try a strategy on simulated studies: is it right, how soon?", f"{_HERE}.replay"
     ),
 )
 

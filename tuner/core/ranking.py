@@ -13,7 +13,7 @@ What is claimed, and on what grounds: `docs/ranking.md` has the reasons and the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.interval import Estimate
@@ -29,6 +29,7 @@ from tuner.core.warmup.told import settling_told
 
 if TYPE_CHECKING:
     from tuner.core.claim import Claim
+    from tuner.core.model.diagnosis import What
 
 TEN_MINUTES_S = 600.0
 
@@ -55,6 +56,7 @@ class RankedLayout:
     items_per_cpu_s: Estimate | None = None  #: of the service and its backends; None: not asked for
     verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none
     behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
+    bound_by: tuple[What, ...] = ()  #: what binds it, the most first; empty: not known
 
     @property
     def is_kept_out(self) -> bool:
@@ -81,6 +83,17 @@ class Ranking:
     fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
     settling: tuple[str, ...] = ()  #: of launches that never settled, a sentence each
     claim: Claim | None = None  #: of an adaptive study; then ranks follow from it, see `tuner.core.claim`
+    unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
+
+    @property
+    def is_bound_known(self) -> bool:
+        """Whether any row says what binds its layout."""
+        return any(row.bound_by for row in self.rows)
+
+    def with_bound_by(self, bound_by: Mapping[Layout, tuple[What, ...]], unbound: str | None) -> Ranking:
+        """The same, saying what binds each layout, or why that is not known."""
+        rows = tuple(replace(row, bound_by=bound_by.get(row.layout, ())) for row in self.rows)
+        return replace(self, rows=rows, unbound=unbound)
 
 
 def rank(

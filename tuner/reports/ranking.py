@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.model.diagnosis_text import short
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
@@ -58,10 +59,13 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def _reading_table(ranking: Ranking) -> Table:
     per_cpu = ranking.objective != "throughput"
-    sixth = "behind by" if ranking.claim is not None else "items/10 min" if per_cpu else "active"
+    bound = ["bound by"] if ranking.is_bound_known else []
+    sixth = ["behind by"] if ranking.claim is not None else ["items/10 min"] if per_cpu else ["active"]
+    if bound and sixth == ["active"]:
+        sixth = []
     headers = [
         "rank", "layout", "items/CPU s" if per_cpu else "items/10 min", f"{level_of(ranking)} interval",
-        "load (max)", sixth, "CPU", "memory", "windows", "void",
+        "load (max)", *sixth, "CPU", *bound, "memory", "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
@@ -74,8 +78,9 @@ def _reading_table(ranking: Ranking) -> Table:
             _items(value_ranked_by(row, ranking).mean),
             _interval(value_ranked_by(row, ranking), _items),
             _load(row),
-            _sixth(row, ranking),
+            *([_sixth(row, ranking)] if sixth else []),
             _percent(row.cpu_ratio),
+            *([short(row.bound_by) or "-"] if bound else []),
             _text(None if row.pss_bytes is None else row.pss_bytes / 1e6, ".0f", " MB"),
             str(row.n_windows),
             str(row.n_void),
@@ -83,7 +88,7 @@ def _reading_table(ranking: Ranking) -> Table:
         if with_current:
             cells.append(_ratio(row, ranking.current))
         rows.append(tuple(cells))
-    numeric = frozenset(range(len(headers))) - {1}
+    numeric = frozenset(place for place, name in enumerate(headers) if name not in ("layout", "bound by"))
     return Table(tuple(headers), tuple(rows), numeric)
 
 

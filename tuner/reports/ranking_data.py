@@ -41,7 +41,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
         "load1_mean", "load1_max", "active_mean", "active_from_load1", "cpu_ratio", "pss_bytes",
         "n_windows", "n_void", "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high",
-        *asked, "note",
+        "bound_by", *asked, "note",
     )  # fmt: skip
     claimed = [] if ranking.claim is None else [answer_sentence(ranking.claim)]
     note = " ".join([*simulated_told(study), *claimed, *notes(study, ranking)])
@@ -54,13 +54,14 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
                 row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
                 row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
                 *dataclasses.astuple(row.ratio_to_current or Estimate(None, None, None)),
+                "+".join(row.bound_by),
                 *(column.get(row.layout) for column in asked.values()),
             )),
             note,
         )
         for row in ranking.rows
     )  # fmt: skip
-    words = ("service", "layout", "variant", "note", "may_win")
+    words = ("service", "layout", "variant", "note", "may_win", "bound_by")
     text = {place for place, name in enumerate(headers) if name in words or name.startswith("on_")}
     return Table(headers, rows, frozenset(range(len(headers))) - text)
 
@@ -126,6 +127,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "items_per_cpu_s": None if row.items_per_cpu_s is None else dataclasses.asdict(row.items_per_cpu_s),
         "limits": limits_facts(row),
         "behind_ratio": row.behind_ratio,
+        "bound_by": list(row.bound_by) or None,
         "note": row.reason,
     }
 

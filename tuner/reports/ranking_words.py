@@ -67,6 +67,8 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         found += answer_notes(ranking.claim)
     found += ranking.notes
     found += ranking.settling
+    if ranking.unbound is not None:
+        found.append(ranking.unbound)
     found += [
         f"{row.layout} is not ranked: {row.reason}."
         for row in ranking.rows

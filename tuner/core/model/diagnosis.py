@@ -1,7 +1,7 @@
 """What binds a layout: the GIL, the cores, waiting, a backend, memory.
 
-The station with the highest utilization bounds throughput: no more than 1 / utilization of what passes now can
-ever pass (utilization law). So, by the CPU clocks of a layout's windows:
+The station with the highest utilization bounds throughput: no more than 1 / utilization of what passes now
+can ever pass (utilization law). So, by the CPU clocks of a layout's windows:
 
 - A station that is busy for `BUSY` of the time or more binds.
 - One whose utilization is `NEAR` of that or more binds as well: relieving the first alone brings 5 % at most.
@@ -26,6 +26,7 @@ import numpy as np
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, LayoutDemands, Terms, layout_demands
+from tuner.core.model.evidence import Evidence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 
@@ -37,6 +38,7 @@ Source = Literal["measured", "modelled"]
 BUSY = 0.8  #: a station that is busy for so much of the time binds: more threads would bring 25 % at most
 NEAR = 0.95  #: so does one whose utilization is this share of the highest, or more
 NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain
+_FEW = 0.01  #: children that use less than that of their parents' CPU are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +47,6 @@ class Figure:
 
     value: float
     source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What was seen of a layout: sums over its windows that count. None: these clocks were not read."""
-
-    layout: Layout
-    length_s: float  #: above 0
-    n_items: int  #: that finished, well or badly: both cost CPU; above 0
-    own_cpu_s: float  #: CPU of the worker processes themselves
-    child_cpu_s: float  #: CPU of the children that items started
-    others_cpu_s: float = 0.0  #: CPU of everybody else on the cores, what a hypervisor took included
-    backend_cpu_s: float = 0.0  #: of the others: the backends that the config names
-    run_delay_s: float | None = None  #: tasks of the service that wanted a core and had none, task-seconds
-    blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
-    memory: str | None = None  #: why memory binds, in words; None: it does not
-
-    def __post_init__(self) -> None:
-        if self.length_s <= 0 or self.n_items <= 0:
-            raise ValueError(
-                f"{self.layout}: nothing was seen in {self.length_s} s with {self.n_items} items"
-            )
-
-    @property
-    def throughput_per_s(self) -> float:
-        """Items per second, failed ones included."""
-        return self.n_items / self.length_s
-
-    @property
-    def others_cores(self) -> float:
-        """Cores that others used."""
-        return max(0.0, self.others_cpu_s / self.length_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +111,7 @@ def diagnose_one(
     """What binds one layout; *gil_ratio* is the share of its workers' own CPU that needs the GIL."""
     utilization = _utilization(seen, machine, gil_ratio)
     levels = {station: figure.value for station, figure in utilization.items()}
-    shares = _shares(seen, machine, expected, max(levels, key=lambda station: levels[station]), levels)
+    shares = _shares(seen, machine, expected, levels)
     starting = 0.0 if expected is None else expected.n_starting / seen.layout.total_threads
     what = bound_by(
         levels,
@@ -214,13 +184,14 @@ def _shares(
     seen: Evidence,
     machine: Machine,
     expected: Expected | None,
-    busiest: Station,
     utilization: Mapping[Station, float],
 ) -> dict[Share, Figure]:
     """What threads spend their time on: what clocks say as it is, the rest as the model divides it."""
     n, thread_s = seen.layout.total_threads, seen.length_s * seen.layout.total_threads
     measured: dict[Share, float] = {"python": seen.own_cpu_s / thread_s, "child": seen.child_cpu_s / thread_s}
-    if seen.run_delay_s is not None:
+    if (
+        seen.run_delay_s is not None and seen.child_cpu_s <= _FEW * seen.own_cpu_s
+    ):  # else children wait as well
         measured["core_line"] = seen.run_delay_s / thread_s
     if seen.blocked_s is not None:
         measured["blocked"] = seen.blocked_s / thread_s
@@ -241,11 +212,18 @@ def _shares(
     known = sum(modelled.values())
     if known > rest:
         modelled = {name: share * rest / known for name, share in modelled.items()}
-    else:
-        line: Share = "gil_line" if busiest == "gil" else "core_line"
-        where: Share = line if utilization[busiest] >= BUSY and line in modelled else "contended"
+    else:  # those who wait longer than the model has it wait for the busiest station, or for what it has not
+        where = _longest_line(utilization, modelled)
         modelled[where] = modelled.get(where, 0.0) + rest - known
     return {**shares, **{name: Figure(share, "modelled") for name, share in modelled.items()}}
+
+
+def _longest_line(utilization: Mapping[Station, float], modelled: Mapping[Share, float]) -> Share:
+    lines: dict[Station, Share] = {"gil": "gil_line", "cores": "core_line"}
+    busy = [
+        station for station in lines if utilization.get(station, 0.0) >= BUSY and lines[station] in modelled
+    ]
+    return lines[max(busy, key=lambda station: utilization[station])] if busy else "contended"
 
 
 def _expected(seen: Sequence[Evidence], machine: Machine, demands: Demands, terms: Terms) -> list[Expected]:

@@ -6,7 +6,7 @@ A rule is a number and the reason for it; where it lies beyond what was measured
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
-from tuner.core.model.extrapolation import Seen, box_reasons, layout_reason
+from tuner.core.model.extrapolation import Seen, core_doublings, reasons
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 
@@ -35,6 +35,14 @@ class Rule:
     extrapolated: tuple[str, ...]  #: in what it lies beyond what was measured; empty: it does not
 
 
+def resized(machine: Machine, cores: float) -> Machine:
+    """A box like *machine* of so many logical cores, with as many threads on each physical one."""
+    physical = machine.physical_cores
+    return replace(
+        machine, cores=cores, physical_cores=None if physical is None else cores * physical / machine.cores
+    )
+
+
 def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = NO_TERMS) -> list[Rule]:
     """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
 
@@ -50,14 +58,15 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = 
     def gives(layout: Layout) -> float:
         return float(predict(demands, machine, [layout], terms).throughput_per_s[0])
 
-    def beyond(processes: int, threads: int) -> tuple[str, ...]:
-        outside = layout_reason(seen, Layout(processes, threads))
-        return (*box_reasons(seen, machine), *([outside] if outside else []))
+    def beyond(layout: Layout) -> tuple[str, ...]:
+        one = predict(demands, machine, [layout], terms)
+        runnable = float(one.cpu_cores[0] + one.n_core_waiting[0])
+        return tuple(reasons(seen, machine, layout, cpu_cores=float(one.cpu_cores[0]), n_runnable=runnable))
 
     threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
     reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
     rules = [
-        Rule("threads", "threads that fill one process", threads, reason, beyond(1, threads or MOST)),
+        Rule("threads", "threads that fill one process", threads, reason, beyond(Layout(1, threads or MOST))),
     ]
     kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
     if threads is not None and threads > 1:
@@ -68,15 +77,17 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = 
             MOST // each,
         )
         of = "1 thread" if each == 1 else f"{each} threads"
-        outside = beyond(processes or MOST // each, each)
+        outside = beyond(Layout(processes or MOST // each, each))
         what = f"processes of {of} that fill the box"
         rules.append(Rule(kind, what, processes, _cores_reason(demands, machine), outside))
     if demands.cpu_s:
-        rules.append(_by_utilization(demands, machine, tuple(box_reasons(seen, machine))))
+        rules.append(_by_utilization(demands, machine, seen))
     return rules
 
 
-def _by_utilization(demands: Demands, machine: Machine, outside: tuple[str, ...]) -> Rule:
+def _by_utilization(demands: Demands, machine: Machine, seen: Seen) -> Rule:
+    more = core_doublings(seen, machine.free_cores) > 0
+    outside = (f"more than {seen.machine.cores:g} cores busy",) if more else ()
     busy_ratio = demands.cpu_s / demands.total_s
     return Rule(
         "utilization",
@@ -99,8 +110,8 @@ def _gil_reason(demands: Demands) -> str:
     elsewhere_s = demands.total_s - demands.gil_s
     knee = 1 + elsewhere_s / demands.gil_s
     return (
-        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)}: were they"
-        f" never to meet, 1 + {_short(knee - 1)} = {_short(knee)} would keep it busy"
+        f"an item holds the GIL for {_time(demands.gil_s)} and is elsewhere for {_time(elsewhere_s)}: were"
+        f" they never to meet, 1 + {_short(knee - 1)} = {_short(knee)} would keep it busy"
     )
 
 
@@ -113,7 +124,7 @@ def _cores_reason(demands: Demands, machine: Machine) -> str:
 
 
 def _fewest(is_enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number from 1 to *most* that is enough, where more always is as well; None: there is none."""
+    """The smallest number from 1 to *most* that is enough, and all above are; None: there is none."""
     high = 1
     while not is_enough(high):
         if high >= most:

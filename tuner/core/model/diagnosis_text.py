@@ -1,0 +1,133 @@
+"""What binds a layout, in words: one for a column, a sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # whoever only writes a column need not load numpy
+    from tuner.core.model.diagnosis import Diagnosis, Figure, Share, What
+
+_WORDS: dict[What, str] = {
+    "gil": "GIL",
+    "cores": "cores",
+    "waiting": "waiting",
+    "backend": "backend",
+    "memory": "memory",
+}
+MODELLED = "~"  #: before a figure of the model; all others were measured
+_DOING: dict[Share, str] = {
+    "python": "are in Python",
+    "child": "have a child at work",
+    "core_line": "wait for a core",
+    "gil_line": "wait for the GIL",
+    "asleep": "sleep",
+    "blocked": "wait uninterruptibly (a disk, a network file system)",
+    "contended": "wait beyond what an item alone does (a lock, a database)",
+    "elsewhere": "wait or sleep",
+}
+_OF_BACKENDS: tuple[Share, ...] = ("blocked", "contended")
+_ALL = 0.95  #: of the cores: all of them are busy
+_OTHERS = 0.02  #: of the cores: so much used by others is told
+_WORTH_TELLING = 0.005  #: of the threads' time
+
+
+def short(what: Sequence[What]) -> str:
+    """``GIL``, ``cores+GIL``: for a column; empty where it is not known."""
+    return "+".join(_WORDS[one] for one in what)
+
+
+def sentence(diagnosis: Diagnosis) -> str:
+    """``1x24: the GIL is busy 97 %, ~15 of 24 threads wait for it``."""
+    parts = [_TELLERS[one](diagnosis) for one in diagnosis.what]
+    return f"{diagnosis.layout}: {'; '.join(parts)}"
+
+
+def percent(figure: Figure) -> str:
+    """``97 %``, and ``~97 %`` when it is modelled."""
+    return f"{_mark(figure)}{100 * figure.value:.0f} %"
+
+
+def threads(figure: Figure) -> str:
+    """How many, to a tenth below ten: ``~15``, ``1.6``."""
+    return (
+        f"{_mark(figure)}{figure.value:.0f}" if figure.value >= 9.95 else f"{_mark(figure)}{figure.value:.2g}"
+    )
+
+
+def _mark(figure: Figure) -> str:
+    return MODELLED if figure.source == "modelled" else ""
+
+
+def _gil(of: Diagnosis) -> str:
+    layout, busy = of.layout, percent(of.utilization["gil"])
+    one = layout.processes == 1
+    if layout.threads == 1:
+        mine = "its one thread keeps the GIL" if one else "the one thread of each process keeps its GIL"
+        return f"{mine} busy {busy}, another would wait for it"
+    line = of.n_threads("gil_line")
+    told = "" if line is None else f", {threads(line)} of {layout.total_threads} threads wait for it"
+    return f"the GIL {'is' if one else 'of each process is'} busy {busy}{told}"
+
+
+def _cores(of: Diagnosis) -> str:
+    busy = of.utilization["cores"]
+    many = "the core is" if of.cores == 1 else f"the {of.cores:g} cores are"
+    if busy.value >= _ALL:
+        many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
+    told = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
+    if of.others_cores > of.cores * _OTHERS:
+        told += f", {of.others_cores:.2g} of that by others"
+    line = of.n_threads("core_line")
+    if line is not None and line.value > _WORTH_TELLING * of.layout.total_threads:
+        told += f", {threads(line)} of {of.layout.total_threads} threads wait for one"
+    return told
+
+
+def _waiting(of: Diagnosis) -> str:
+    stations = [
+        f"{_WORDS[name]} {percent(figure)}"
+        for name, figure in sorted(of.utilization.items(), key=lambda item: -item[1].value)
+    ]
+    gain = "" if of.gain_ratio is None else f"; twice the threads would give {_gain(of.gain_ratio)}"
+    return f"nothing is full ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
+
+
+def _backend(of: Diagnosis) -> str:
+    found = []
+    for share in _OF_BACKENDS:
+        figure = of.shares.get(share)
+        if figure is not None and figure.value >= _WORTH_TELLING:
+            found.append(f"{_DOING[share]} {percent(figure)} of the time")
+    named = (
+        f"; the backends of the config use {of.backend_cores:.2g} cores" if of.backend_cores >= 0.005 else ""
+    )
+    return f"its threads {' and '.join(found)}: on something that items share{named}"
+
+
+def _memory(of: Diagnosis) -> str:
+    busiest = max(of.utilization, key=lambda name: of.utilization[name].value)
+    return f"memory: {of.memory}; {_WORDS[busiest]} busy {percent(of.utilization[busiest])}"
+
+
+def _time_of(of: Diagnosis) -> str:
+    """What its threads do, the most first."""
+    told = [
+        f"{_DOING[share]} {percent(figure)}"
+        for share, figure in sorted(of.shares.items(), key=lambda item: -item[1].value)
+        if figure.value >= _WORTH_TELLING
+    ]
+    return f"{', '.join(told)} of the time"
+
+
+def _gain(ratio: float) -> str:
+    return f"{MODELLED}{100 * (ratio - 1):.0f} % more"
+
+
+_TELLERS: dict[What, Callable[[Diagnosis], str]] = {
+    "gil": _gil,
+    "cores": _cores,
+    "waiting": _waiting,
+    "backend": _backend,
+    "memory": _memory,
+}

@@ -1,0 +1,137 @@
+"""What a study's windows show of each layout, added up: the measured half of a diagnosis."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tuner.core.layout import Layout
+from tuner.core.limit_text import render_amount
+from tuner.core.limits import Verdict
+from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
+
+NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
+NO_CLOCKS = (
+    "What binds the layouts is not known: no window of this file tells the CPU of workers from that of their"
+    " children. It was measured by an older tuner; a new study will tell."
+)
+_SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen of a layout: sums over its windows. None: these clocks were not read."""
+
+    layout: Layout
+    length_s: float  #: above 0
+    n_done: int  #: items that finished well
+    n_items: int  #: all that finished: bad ones cost CPU as well; above 0
+    own_cpu_s: float  #: CPU of the worker processes themselves
+    child_cpu_s: float  #: CPU of the children that items started
+    others_cpu_s: float = 0.0  #: CPU of everybody else on the cores, what a hypervisor took included
+    backend_cpu_s: float = 0.0  #: of the others: the backends that the config names
+    run_delay_s: float | None = None  #: workers' threads that wanted a core and had none, thread-seconds
+    blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
+    memory: str | None = None  #: why memory binds, in words; None: it does not
+
+    def __post_init__(self) -> None:
+        if self.length_s <= 0 or self.n_items <= 0:
+            raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s say nothing")
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Items that finished, per second, bad ones included."""
+        return self.n_items / self.length_s
+
+    @property
+    def others_cores(self) -> float:
+        """Cores that others used."""
+        return max(0.0, self.others_cpu_s / self.length_s)
+
+
+def evidence_of(
+    study: StudyRecord, windows: Iterable[WindowRecord], verdicts: Mapping[Layout, Verdict | None]
+) -> list[Evidence]:
+    """What the windows with CPU clocks show, by layout in the study's order; empty when none has any.
+
+    Windows that count are taken; of a layout that has none, those that were void for memory pressure alone.
+    Clocks of the kernel go before what items counted themselves. *verdicts* say which limits a layout keeps.
+
+    A study on fewer cores than the box has keeps its service on these: others are then charged only with what
+    does not fit on the rest.
+    """
+    good: dict[Layout, list[WindowRecord]] = defaultdict(list)
+    short: dict[Layout, list[WindowRecord]] = defaultdict(list)
+    for window in windows:
+        if window.block == WARMING_BLOCK:
+            continue
+        if not window.void:
+            good[window.layout].append(window)
+        elif all(reason.slug == _SHORT_OF_MEMORY for reason in window.void):
+            short[window.layout].append(window)
+    found = []
+    for layout in dict.fromkeys((*study.layouts, *good, *short)):
+        memory = _memory(verdicts.get(layout), len(short[layout]), len(good[layout]))
+        one = _added(layout, good[layout] or short[layout], study, memory)
+        if one is not None:
+            found.append(one)
+    return found
+
+
+def why_unknown(windows: Iterable[WindowRecord]) -> str:
+    """Why there is no evidence of any layout, a sentence."""
+    counts = any(not window.void and window.block != WARMING_BLOCK for window in windows)
+    return NO_CLOCKS if counts else NO_WINDOWS
+
+
+def _added(
+    layout: Layout, windows: Iterable[WindowRecord], study: StudyRecord, memory: str | None
+) -> Evidence | None:
+    read = [(window, own) for window in windows if (own := _own_cpu_s(window)) is not None]
+    n_items = sum(window.n_done + window.n_failed for window, _ in read)
+    if not n_items:
+        return None
+    spare = max(0.0, study.box_cores - study.cores)
+    return Evidence(
+        layout=layout,
+        length_s=sum(window.length_s for window, _ in read),
+        n_done=sum(window.n_done for window, _ in read),
+        n_items=n_items,
+        own_cpu_s=sum(own for _, own in read),
+        child_cpu_s=sum(_child_cpu_s(window, own) for window, own in read),
+        others_cpu_s=sum(max(0.0, _others_cpu_s(window) - spare * window.length_s) for window, _ in read),
+        backend_cpu_s=sum(window.backend_cpu_s for window, _ in read),
+        run_delay_s=_sum_or_none([window.run_delay_s for window, _ in read]),
+        blocked_s=_sum_or_none([window.blocked_s for window, _ in read]),
+        memory=memory,
+    )
+
+
+def _own_cpu_s(window: WindowRecord) -> float | None:
+    return window.probe_python_cpu_s if window.worker_cpu_s is None else window.worker_cpu_s
+
+
+def _child_cpu_s(window: WindowRecord, own_cpu_s: float) -> float:
+    """Without a clock of its own, what the service used beside its workers."""
+    known = window.probe_child_cpu_s if window.worker_cpu_s is None else window.child_cpu_s
+    return max(0.0, window.service_cpu_s - own_cpu_s) if known is None else known
+
+
+def _others_cpu_s(window: WindowRecord) -> float:
+    return window.foreign_cpu_s + window.tuner_cpu_s + window.backend_cpu_s + window.steal_s
+
+
+def _sum_or_none(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:
+    for finding in () if verdict is None else verdict.findings:
+        if finding.limit.name == "memory_bytes" and finding.state == "beyond" and finding.level is not None:
+            used, limit = (render_amount("memory_bytes", x) for x in (finding.level, finding.limit.at_most))
+            return f"it uses {used}, and the limit is {limit}"
+    if n_short:
+        return f"tasks waited for memory in {n_short} of its {n_short + n_good} windows"
+    return None

@@ -1,0 +1,158 @@
+"""What binds each layout, and the rules of thumb for sizing, for people and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.core.model.diagnosis import Diagnosis, Share, Station
+from tuner.core.model.diagnosis_text import percent, sentence, short
+from tuner.core.model.explanation import Explanation
+from tuner.core.model.sizing import MOST, Rule
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import is_simulated, simulated_told
+from tuner.reports.formats import Table, render_paragraph, render_table
+from tuner.reports.ranking_words import headline
+
+SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+
+_SHARES: dict[Share, str] = {
+    "python": "Python",
+    "child": "child",
+    "core_line": "core line",
+    "gil_line": "GIL line",
+    "asleep": "asleep",
+    "blocked": "blocked",
+    "contended": "contended",
+    "elsewhere": "waiting",
+}
+_LEGEND = (
+    "GIL, cores: share of the time they are busy. The rest: what the layout's threads do with their time;"
+    " ~: by the model, all else measured."
+)
+
+
+def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
+    """The table, a sentence per layout, the rules; ends in a newline. *found* may be why there is nothing."""
+    head = [*simulated_told(study), headline(study)]
+    if isinstance(found, str):
+        return _paragraphs([*head, found])
+    parts = [
+        _paragraphs(head),
+        render_table(_table(found), "simple"),
+        _paragraphs([_LEGEND]),
+        "".join(render_paragraph(f"{sentence(one)}.", "simple") for one in found.diagnoses),
+    ]
+    if rules:
+        parts.append(_rules_text(rules))
+    return "\n".join([*parts, *([_paragraphs(left)] if (left := _notes(study, found)) else [])])
+
+
+def render_explanation_json(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
+    """The same as JSON, its fields are in docs/json.md; ends in a newline."""
+    known = None if isinstance(found, str) else found
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "service": study.service,
+        "simulated": is_simulated(study),
+        "cores": None if known is None else known.machine.cores,
+        "has_gil": None if known is None else known.machine.has_gil,
+        "unknown": found if isinstance(found, str) else None,
+        "layouts": [] if known is None else [_layout_facts(one, known) for one in known.diagnoses],
+        "demands": None if known is None or known.demands is None else dataclasses.asdict(known.demands),
+        "rules": [dataclasses.asdict(rule) for rule in rules],
+        "notes": [] if known is None else _notes(study, known),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _notes(study: StudyRecord, found: Explanation) -> list[str]:
+    """What limits all of it, a sentence each."""
+    notes = []
+    if study.cores > study.box_cores:
+        notes.append(
+            f"Layouts for {study.cores} cores measured on {study.box_cores:g}: there, other things may bind"
+            " them."
+        )
+    if found.demands is None:
+        notes.append(
+            "No layout was measured that could tell how long items wait, so nothing is modelled. A study with"
+            " 1x1 would."
+        )
+    missing = [str(layout) for layout in study.layouts if layout not in found.evidence]
+    if missing:
+        notes.append(f"Nothing is known of {', '.join(missing)}: no window with CPU clocks counts.")
+    return notes
+
+
+def _paragraphs(sentences: Sequence[str]) -> str:
+    return "\n".join(render_paragraph(one, "simple") for one in sentences)
+
+
+def _table(found: Explanation) -> Table:
+    shares = [share for share in _SHARES if any(share in one.shares for one in found.diagnoses)]
+    shares = [share for share in shares if any(_is_told(one, share) for one in found.diagnoses)]
+    stations: list[Station] = ["gil", "cores"] if found.machine.has_gil else ["cores"]
+    headers = (
+        "layout", "items/10 min", "bound by", *("GIL" if name == "gil" else name for name in stations),
+        *(_SHARES[share] for share in shares),
+    )  # fmt: skip
+    rows = []
+    for one in found.diagnoses:
+        seen = found.evidence[one.layout]
+        rows.append(
+            (
+                str(one.layout),
+                _items(600 * seen.n_done / seen.length_s),
+                short(one.what),
+                *(percent(one.utilization[name]) for name in stations),
+                *("-" if share not in one.shares else percent(one.shares[share]) for share in shares),
+            )
+        )
+    return Table(headers, tuple(rows), frozenset(range(len(headers))) - {0, 2})
+
+
+def _is_told(one: Diagnosis, share: Share) -> bool:
+    return share in one.shares and one.shares[share].value >= 0.005
+
+
+def _items(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _rules_text(rules: Sequence[Rule]) -> str:
+    lines = ["To size this service by (modelled):\n"]
+    for rule in rules:
+        count = f"more than {MOST}" if rule.count is None else str(rule.count)
+        beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
+        lines.append(f"  {count} {rule.what}: {rule.reason}.{beyond}\n")
+    return "".join(lines)
+
+
+def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
+    seen = found.evidence[one.layout]
+    return {
+        "layout": str(one.layout),
+        "processes": one.layout.processes,
+        "threads": one.layout.threads,
+        "variant": one.layout.variant,
+        "throughput_per_10min": 600 * seen.n_done / seen.length_s,
+        "bound_by": list(one.what),
+        "sentence": sentence(one),
+        "utilization": {name: dataclasses.asdict(figure) for name, figure in one.utilization.items()},
+        "shares": {name: dataclasses.asdict(figure) for name, figure in one.shares.items()},
+        "n_gil_waiting": _threads(one, "gil_line"),
+        "n_core_waiting": _threads(one, "core_line"),
+        "gain_ratio": one.gain_ratio,
+        "others_cores": one.others_cores,
+        "backend_cores": one.backend_cores,
+        "memory": one.memory,
+        "measured_s": seen.length_s,
+    }
+
+
+def _threads(one: Diagnosis, share: Share) -> dict[str, Any] | None:
+    figure = one.n_threads(share)
+    return None if figure is None else dataclasses.asdict(figure)
