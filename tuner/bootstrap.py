@@ -25,8 +25,13 @@ from tuner.ports import Box, Feeder, Store
 if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
     from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.core.model.by_simulation import SimulatedLayouts
+    from tuner.core.model.calibrated import Calibrated
     from tuner.core.model.explanation import Explanation
+    from tuner.core.model.machine import Machine
+    from tuner.core.model.profile import Profile
     from tuner.core.model.sizing import Rule
+    from tuner.core.model.whatif import WhatIf
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.core.service import ServiceSpec
@@ -376,3 +381,41 @@ def _explanation(
     from tuner.core.model.explanation import explain, machine_of
 
     return explain(seen, machine_of(record))
+
+
+# What an item asks for, and what layouts would give
+
+
+def calibrated(file: Path) -> Calibrated:
+    """The service in *file*: a study, of which every window is used, or a profile in YAML.
+
+    Raises:
+        ConfigError: it is neither, or has nothing to calibrate on.
+    """
+    if file.suffix.lower() in (".yaml", ".yml"):
+        from tuner.config.profile import read_profile
+        from tuner.core.model.calibrated import of_profile
+
+        return of_profile(read_profile(file))
+    from tuner.study.calibrating import read_calibration
+
+    with open_store(file, read_only=True) as store:
+        return read_calibration(store, str(file))
+
+
+def write_profile(file: Path, calibrated: Calibrated) -> None:
+    """Write what *calibrated* found as a profile that `tuner grid --simulate` and `tuner predict` read."""
+    from tuner.adapters.text_file import replace_text
+    from tuner.config.profile import render_profile
+
+    replace_text(file, render_profile(calibrated.calibration.profile))
+
+
+def simulated_layouts(
+    profile: Profile, machine: Machine, layouts: Sequence[Layout], what_if: WhatIf
+) -> SimulatedLayouts:
+    """What *layouts* give on *machine*, event by event, with the changes of *what_if* made."""
+    from tuner.adapters.simulator import simulate_all
+    from tuner.core.model.by_simulation import scenarios, simulated_layouts
+
+    return simulated_layouts(layouts, simulate_all(scenarios(profile, machine, layouts, what_if)))

@@ -67,7 +67,7 @@ def test_nine_in_ten_windows_of_unseen_layouts_lie_in_their_intervals(mix: str) 
         profile, draws = calibrated(truth, random)
         result = trusted(profile, draws, 0.03, Seen(BOX, (Layout(1, 1),)), BOX, LAYOUTS)
         for row, middle in zip(result.rows, right, strict=True):
-            off = 0.0 if row.layout == Layout(1, 1) else 0.035 * random.gauss(0, 1)
+            off = 0.0 if row.layout == Layout(1, 1) else 0.03 * random.gauss(0, 1)
             window = middle * exp(off + 0.02 * random.gauss(0, 1) + 0.01 * random.gauss(0, 1))
             estimate = row.throughput_per_s
             assert estimate.low is not None

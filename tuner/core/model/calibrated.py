@@ -98,6 +98,27 @@ def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands
     )
 
 
+def of_profile(profile: Profile) -> Calibrated:
+    """A service as a profile has it: nobody tells which layouts it was measured on, so 1x1 is taken."""
+    from tuner.core.model.calibration import ASSUMED_MISFIT_SD, Calibration
+
+    memory = profile.memory
+    return Calibrated(
+        service=profile.name,
+        where="",
+        calibration=Calibration(
+            profile=profile,
+            method="alone",
+            n_windows=0,
+            draws=demands_from_intervals(profile),
+            misfit_sd=ASSUMED_MISFIT_SD,
+        ),
+        seen=Seen(replace(profile.machine, foreign_cores=0.0), (Layout(1, 1),)),
+        memory=MemoryFit(memory, frozenset(("process", "thread", "child")), error_ratio=None, df=0),
+        notes=(f"Not measured: {profile.source}.",) if profile.source else (),
+    )
+
+
 def measured_sentence(rows: Sequence[Measured]) -> str:
     """How many windows of how many layouts."""
     n_windows = sum(row.n_windows for row in rows)

@@ -1,0 +1,179 @@
+"""tuner calibrate: what an item of a service asks for, from a launch of 1x1 or from any study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.cli.session import Options, Session
+
+_TIME, _FILE = "How long", "Where it is kept"
+
+
+def calibrate(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG|STUDY",
+            readable=False,
+            help="YAML, default the built-in service; or any study's .tuner.db: nothing is run.",
+        ),
+    ] = None,
+    launches: Annotated[
+        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Of 1x1; default 3.")
+    ] = None,
+    windows: Annotated[
+        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Of each launch; default 2.")
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default 1m, or the config's if shorter."),
+    ] = None,
+    warmup: Annotated[
+        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="auto (default), or 30s.")
+    ] = None,
+    foreign_limit: Annotated[
+        str | None,
+        typer.Option(metavar="CORES", rich_help_panel=_TIME, help="CPU of strangers that voids a window."),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROFILE.yaml",
+            rich_help_panel=_FILE,
+            help="Write a profile, for tuner predict and tuner grid --simulate.",
+        ),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.calibrate.tuner.db."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with one that was cut off."),
+    ] = None,
+    spool: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
+    ] = False,
+) -> int:
+    """Tell what an item asks for: CPU with the GIL and without, of children, and waiting.
+
+    1x1 is launched a few times, and the kernel's clocks are read beside it: the service is not changed. With
+    a study, every window of it is fitted, and each layout is left out in turn to see how well that predicts.
+
+    Example: tuner calibrate study.yaml --into service.yaml
+    """
+    from tuner.cli.session import given
+
+    options = given(
+        {
+            ("study", "window"): window,
+            ("study", "warmup"): warmup,
+            ("study", "foreign_limit"): foreign_limit,
+            ("service", "spool"): spool,
+        }
+    )
+    of_new = {"launches": launches, "windows": windows, "study": study}
+    named = [f"--{name}" for name, value in of_new.items() if value is not None]
+    if into is not None and (into.exists() or into.is_symlink()):
+        raise ConfigError(f"{into} exists already, and is not overwritten", hint="Give --into another name.")
+    if config is not None and config.suffix == ".db":
+        named += [option.option for option in options.values()] + ["--resume"] * (resume is not None)
+        if named:
+            raise ConfigError(
+                f"{config} was measured: nothing is run, and {', '.join(named)} has no place",
+                hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
+            )
+        return _shown(config, into, as_json=as_json)
+    if resume is not None and named:
+        raise ConfigError(
+            f"--resume goes on with {resume} as it is; {', '.join(named)} is for a new one",
+            hint="Leave it out.",
+        )
+    return _measured(_session(config, options, launches, windows, study, resume), into, as_json=as_json)
+
+
+def _session(
+    config: Path | None,
+    options: Options,
+    launches: int | None,
+    windows: int | None,
+    study: Path | None,
+    resume: Path | None,
+) -> Session:
+    from tuner import bootstrap
+    from tuner.cli.session import new_session, resumed_session
+    from tuner.config.load import Given, load_settings
+    from tuner.study.calibrating import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
+
+    if resume is not None:
+        return resumed_session(resume, config, options, made_by=MADE_BY)
+    settings = load_settings(
+        config,
+        {
+            ("study", "strategy"): Given(MADE_BY, "all"),
+            ("study", "layouts"): Given(MADE_BY, "1x1"),
+            **options,
+        },
+    )
+    planned = bootstrap.planned(settings)
+    record = calibration_study(
+        planned,
+        n_launches=launches or N_LAUNCHES,
+        n_windows=windows or N_WINDOWS,
+        window_s=planned.window_s if ("study", "window") in options else min(WINDOW_S, planned.window_s),
+    )
+    file = study if study is not None else Path(f"{record.service}.calibrate.tuner.db")
+    return new_session(settings, record, file)
+
+
+def _measured(session: Session, into: Path | None, *, as_json: bool) -> int:
+    from tuner.cli.session import measured, say
+    from tuner.core.strategies.of_study import strategy_of
+
+    code, is_over = measured(session, strategy_of(session.record))
+    if not session.file.exists() or code == EXIT_NOTHING:
+        return code
+    say(f"Kept in {session.file}; see it again with: tuner calibrate {session.file}")
+    if not is_over:
+        say(f"Go on with: tuner calibrate --resume {session.file}")
+    if code == EXIT_INTERRUPTED and not _has_windows(session.file):
+        return code
+    _shown(session.file, into, as_json=as_json)
+    return code
+
+
+def _has_windows(file: Path) -> bool:
+    from tuner import bootstrap
+
+    with bootstrap.open_store(file, read_only=True) as store:
+        return any(not window.void for window in store.windows())
+
+
+def _shown(file: Path, into: Path | None, *, as_json: bool) -> int:
+    """Print what *file* says of an item, and write the profile that was asked for."""
+    import json
+
+    from tuner import bootstrap
+    from tuner.cli.session import say
+    from tuner.reports.calibration import calibration_facts, render_calibration
+
+    calibrated = bootstrap.calibrated(file)
+    if as_json:
+        typer.echo(json.dumps(calibration_facts(calibrated)))
+    else:
+        typer.echo(render_calibration(calibrated), nl=False)
+    if into is not None:
+        bootstrap.write_profile(into, calibrated)
+        say(f"The profile is in {into}; tuner predict {into} --cores 24 tells what more cores would give.")
+    return 0

@@ -1,0 +1,183 @@
+"""tuner predict: what layouts and cores would give that were not measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.core.layout import Layout
+    from tuner.core.model.calibrated import Calibrated
+    from tuner.core.model.machine import Machine
+
+_WAYS = ("network", "simulation")
+_MOST_CORES = 1024  #: the network of a full grid of these takes minutes, and means nothing
+_WHAT, _WHAT_IF, _SHOWN = "What is predicted", "What if", "How it is shown"
+
+
+def _change(what: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(metavar="CHANGE", rich_help_panel=_WHAT_IF, help=what)
+    return option
+
+
+def predict(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY|PROFILE",
+            readable=False,
+            help="A .tuner.db, or a profile of tuner calibrate --into.",
+        ),
+    ],
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=_MOST_CORES,
+            rich_help_panel=_WHAT,
+            help="Of the box to predict; default: the one measured on.",
+        ),
+    ] = None,
+    physical_cores: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, rich_help_panel=_WHAT, help="Of these; fewer where cores are SMT threads."
+        ),
+    ] = None,
+    layouts: Annotated[
+        str | None,
+        typer.Option(metavar="PxT,PxT", rich_help_panel=_WHAT, help="Just these; default: see --grid."),
+    ] = None,
+    grid_name: Annotated[
+        str | None,
+        typer.Option(
+            "--grid",
+            metavar="NAME",
+            rich_help_panel=_WHAT,
+            help="small, divisors or full; default: the study's layouts, divisors for other cores.",
+        ),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY", rich_help_panel=_WHAT, help="network (default), or simulation: sharper, with p95."
+        ),
+    ] = "network",
+    gil: Annotated[list[str] | None, _change("Python with the GIL: x0.8, +20ms, -5ms.")] = None,
+    python: Annotated[list[str] | None, _change("Python without the GIL.")] = None,
+    child_cpu: Annotated[list[str] | None, _change("CPU of the children: x0.5.")] = None,
+    wait: Annotated[list[str] | None, _change("Waiting asleep: +200ms.")] = None,
+    blocked: Annotated[list[str] | None, _change("Waiting uninterruptibly (disks, NFS).")] = None,
+    spawn: Annotated[list[str] | None, _change("Starting a child.")] = None,
+    no_gil: Annotated[
+        bool,
+        typer.Option("--no-gil", metavar="", rich_help_panel=_WHAT_IF, help="An interpreter without GIL."),
+    ] = False,
+    show_all: Annotated[
+        bool,
+        typer.Option(
+            "--all", metavar="", rich_help_panel=_SHOWN, help="Every layout, not the best 20 alone."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", rich_help_panel=_SHOWN, help="Print JSON for programs.")
+    ] = False,
+) -> int:
+    """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
+
+    Everything has a 90 % interval, what lies beyond the measured is marked, and beside it stands the error on
+    what was measured. A CHANGE is x0.5, +200ms or -50ms; changes may be repeated and combined.
+
+    Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
+    """
+    import json
+
+    from tuner import bootstrap
+    from tuner.core.model.trust import trusted
+    from tuner.core.model.whatif import parse_what_if
+    from tuner.reports.prediction import MOST_ROWS, Predicted, prediction_facts, render_prediction
+
+    if by not in _WAYS:
+        raise ConfigError(f"--by {by}: should be {' or '.join(_WAYS)}")
+    what_if = parse_what_if(
+        {
+            "gil": gil or (),
+            "python": python or (),
+            "child-cpu": child_cpu or (),
+            "wait": wait or (),
+            "blocked": blocked or (),
+            "spawn": spawn or (),
+        },
+        no_gil=no_gil,
+    )
+    asked = _asked_layouts(layouts, grid_name)
+    calibrated = bootstrap.calibrated(file)
+    calibration = calibrated.calibration
+    what_if.check(calibration.profile.demands)
+    machine = _machine(calibrated, cores, physical_cores)
+    chosen = asked or _layouts(calibrated, cores, grid_name)
+    simulated = None
+    if by == "simulation":
+        simulated = bootstrap.simulated_layouts(calibration.profile, machine, chosen, what_if)
+    known = (calibration.profile, calibration.draws, calibration.misfit_sd, calibrated.seen, machine, chosen)
+    predicted = Predicted(
+        calibrated=calibrated,
+        machine=what_if.of_machine(machine),
+        trusted=trusted(*known, what_if=what_if, middle=None if simulated is None else simulated.prediction),
+        what_if=what_if,
+        today=trusted(*known) if what_if else None,
+        residence_p95_s=None if simulated is None else simulated.residence_p95_s,
+        by=by,
+    )
+    if as_json:
+        typer.echo(json.dumps(prediction_facts(predicted)))
+    else:
+        typer.echo(render_prediction(predicted, most_rows=None if show_all else MOST_ROWS), nl=False)
+    return 0
+
+
+def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] | None:
+    from tuner.core.layout import GRIDS, parse_layouts
+
+    if layouts is not None and grid_name is not None:
+        raise ConfigError("--layouts and --grid are two choices", hint="Name a grid or layouts, not both.")
+    if grid_name is not None and grid_name not in GRIDS:
+        raise ConfigError(f"--grid {grid_name}: should be one of {', '.join(GRIDS)}")
+    if layouts is None:
+        return None
+    try:
+        return parse_layouts(layouts)
+    except ConfigError as error:
+        raise ConfigError(f"--layouts: {error.problem}", hint=error.hint) from error
+
+
+def _layouts(calibrated: Calibrated, cores: int | None, grid_name: str | None) -> list[Layout]:
+    from tuner.core.layout import GRIDS
+
+    if grid_name is None and cores is None and len(calibrated.measured) > 1:
+        return [one.layout for one in calibrated.measured]
+    return GRIDS[grid_name or "divisors"](cores or max(1, int(calibrated.seen.machine.cores)))
+
+
+def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | None) -> Machine:
+    """The box to predict for: of the kind that was measured, unless told otherwise."""
+    from dataclasses import replace
+
+    seen = calibrated.seen.machine
+    machine = (
+        seen if cores is None else replace(calibrated.calibration.profile, machine=seen).machine_of(cores)
+    )
+    if physical_cores is None:
+        return machine
+    if physical_cores > machine.cores:
+        raise ConfigError(
+            f"--physical-cores {physical_cores}: there are {machine.cores:g} cores in all",
+            hint="Say with --cores how many there are with SMT.",
+        )
+    same = physical_cores == machine.cores
+    return replace(machine, physical_cores=None if same else float(physical_cores))
