@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Mix:
 class Registry:
     """What was written down before it was measured."""
 
-    registered: date
+    registered: datetime
     layouts: tuple[Layout, ...]
     mixes: tuple[Mix, ...]
 
@@ -94,10 +94,9 @@ def tools_in(folder: Path, interpreter: str = sys.executable) -> Tools:
     kept = folder / "box.json"
     child, blocked = folder / "mix-child", folder / "mix-blocked.so"
     if not kept.exists():
-        _compiled(HERE / "mix_child.c", child)
+        compiled_child(folder)
         _compiled(HERE / "mix_blocked.c", blocked, "-shared", "-fPIC")
-        command = [interpreter, str(WORKER), "--turns-per-ms", str(child)]
-        told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        told = turns_per_ms(interpreter, child)
         kept.write_text(json.dumps({"interpreter": interpreter, "turns_per_ms": told}, indent=1) + "\n")
     values = json.loads(kept.read_text())
     if values["interpreter"] != interpreter:
@@ -106,6 +105,30 @@ def tools_in(folder: Path, interpreter: str = sys.executable) -> Tools:
             hint="Measure another interpreter into another folder.",
         )
     return Tools(interpreter, child, blocked, values["turns_per_ms"])
+
+
+def compiled_child(folder: Path) -> Path:
+    """The child of an item, in *folder*."""
+    _compiled(HERE / "mix_child.c", folder / "mix-child")
+    return folder / "mix-child"
+
+
+def turns_per_ms(interpreter: str, child: Path) -> dict[str, float]:
+    """What the box does in a millisecond: turns of the worker's loops (python, native) and of the child's.
+
+    Raises:
+        ConfigError: *interpreter* cannot be run.
+    """
+    command = [interpreter, str(WORKER), "--turns-per-ms", str(child)]
+    try:
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ConfigError(
+            f"{interpreter} cannot run the worker: {getattr(error, 'stderr', None) or error}",
+            hint="Name an interpreter of Python 3.11 or later.",
+        ) from error
+    values: dict[str, float] = json.loads(told)
+    return values
 
 
 def _compiled(source: Path, target: Path, *options: str) -> None:
@@ -162,7 +185,8 @@ def unregistered(record: StudyRecord, registry: Registry) -> str | None:
     mix = mix_of(record)
     if mix not in registry.mixes:
         return f"{mix.name} was measured with other values than are registered"
-    began = datetime.fromtimestamp(record.created_wall_s, UTC).date()
+    began = datetime.fromtimestamp(record.created_wall_s, UTC)
     if began < registry.registered:
-        return f"{mix.name} was measured on {began}, before it was registered ({registry.registered})"
+        when = f"{registry.registered:%F %R}"
+        return f"{mix.name} was measured from {began:%F %R}, before it was registered ({when})"
     return None
