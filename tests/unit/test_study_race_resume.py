@@ -129,7 +129,7 @@ def kept(store: MemoryStore, *, moments: bool = True) -> list[dict[str, Any]]:
         if not moments:
             for name in ("started_wall_s", "load1_mean", "load1_max", "n_active_mean"):
                 del fields[name]
-            for name in [name for name in fields if name.endswith("cpu_s")]:
+            for name in [name for name in fields if name.endswith("_s") and fields[name] is not None]:
                 fields[name] = round(fields[name], 6)
         windows.append(fields)
     return windows

@@ -15,7 +15,7 @@ from random import Random
 
 from tuner.adapters.virtual_clock import STOP_S, VirtualClock
 from tuner.adapters.virtual_launch import RunningLayout
-from tuner.adapters.virtual_service import Noise, VirtualService, virtual_study
+from tuner.adapters.virtual_service import Noise, Service, VirtualService, virtual_study
 from tuner.adapters.virtual_troubles import Fate, Kind, Trouble, Try
 from tuner.adapters.virtual_watch import VirtualCounting, VirtualWatch
 from tuner.core.errors import MeasurementError
@@ -42,21 +42,25 @@ class VirtualBox:
 
     def __init__(
         self,
-        service: VirtualService,
+        service: Service,
         noise: Noise = _USUAL,
         *,
-        seed: int = 0,
+        seed: int | str = 0,
         cores: int = 24,
         name: str = "virtual-box",
         clock: VirtualClock | None = None,
         troubles: Sequence[Trouble] = (),
         risks: Mapping[Kind, float] | None = None,
+        varied: bool = False,
     ) -> None:
-        """*troubles* happen as told, *risks* are probabilities per launch or window of everything else."""
+        """*troubles* happen as told, *risks* are probabilities per launch or window of everything else.
+
+        *varied*: what happens by chance does so at any time in the first minute, not after two seconds.
+        """
         self.service, self.noise, self.cores, self.name = service, noise, cores, name
         self.clock = clock or VirtualClock()
         self._stream = f"{seed}/{name}"
-        self._fate = Fate(self._stream, tuple(troubles), dict(risks or {}))
+        self._fate = Fate(self._stream, tuple(troubles), dict(risks or {}), varied)
         self._try = Try()
         self._running: RunningLayout | None = None
         self._drift: list[float] = []
@@ -120,7 +124,7 @@ class VirtualBox:
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[VirtualWatch]:  # noqa: ARG002
         """See the simulated load and CPU."""
         assert self._running is not None
-        yield VirtualWatch(self.clock, self._running, self.service)
+        yield VirtualWatch(self.clock, self._running)
 
     def _begin_stretch(self, running: RunningLayout) -> None:
         """A window begins or ends: draw what it is like."""
@@ -134,7 +138,7 @@ class VirtualBox:
 
     def _drift_of_launch(self) -> float:
         """Over launches, not over time: a study that lost time to a cut meets the same drift."""
-        ordinal = max(0, self._try.block * len(self.service.items_per_s) + self._try.position)
+        ordinal = max(0, self._try.block * self.service.n_layouts + self._try.position)
         keeps = self.noise.drift_ar1
         while len(self._drift) <= ordinal:
             step = Random(f"{self._stream}/drift/{len(self._drift)}").gauss(0, 1)

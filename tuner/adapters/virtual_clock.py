@@ -27,8 +27,11 @@ class VirtualClock:
         self._now_s = max(self._now_s, at_s)
 
     @classmethod
-    def resumed(cls, store: Store) -> VirtualClock:
-        """The time at which the study in *store* was cut off or ended; of a new one, when it was created."""
+    def resumed(cls, store: Store, stop_s: float = STOP_S) -> VirtualClock:
+        """The time at which the study in *store* was cut off or ended; of a new one, when it was created.
+
+        *stop_s* is what it takes until a layout is gone.
+        """
         launches = store.launches()
         if not launches:
             return cls(store.study().created_wall_s)
@@ -38,7 +41,7 @@ class VirtualClock:
             return cls(last.ended_wall_s)
         if not windows:
             return cls(last.started_wall_s)
-        return cls(windows[-1].started_wall_s + windows[-1].length_s + STOP_S)
+        return cls(windows[-1].started_wall_s + windows[-1].length_s + stop_s)
 
     def jump_wall(self, by_s: float) -> None:
         """Somebody sets the clock."""

@@ -7,7 +7,7 @@ from math import exp, sqrt
 from random import Random
 
 from tuner.adapters.virtual_clock import VirtualClock
-from tuner.adapters.virtual_service import VirtualService
+from tuner.adapters.virtual_service import Service
 from tuner.adapters.virtual_troubles import Kind, Trouble
 from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
@@ -17,6 +17,7 @@ _LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 1
 _QUIET_CORES = 0.02  #: what a box runs beside a study
 _TUNER_CORES = 0.002
 _PID = 1000
+_WIDE = 0.3  #: a normal deviate this wide would often be below nothing
 
 
 class LoadAverage:
@@ -43,12 +44,12 @@ class RunningLayout:
     """
 
     def __init__(
-        self, layout: Layout, service: VirtualService, *, clock: VirtualClock, cores: int, sample_sd: float
+        self, layout: Layout, service: Service, *, clock: VirtualClock, cores: int, sample_sd: float
     ) -> None:
         self.layout, self.running_after_s = layout, service.start_s
-        self._service, self._clock, self._cores, self._sample_sd = service, clock, cores, sample_sd
-        self._rate = service.items_per_s[layout]
-        self._n_active_mean = service.n_active.get(layout, float(min(layout.total_threads, cores)))
+        self.truth = service.truth(layout, cores)
+        self._settle_s, self._clock, self._cores = service.settle_s, clock, cores
+        self._sample_sd = sample_sd if self.truth.second_sd is None else self.truth.second_sd
         self._began_s = self._stretch_s = self._until_s = clock.monotonic_s()
         self._factor, self._random = 1.0, Random(0)
         self._troubles: dict[Kind, Trouble] = {}
@@ -58,7 +59,8 @@ class RunningLayout:
         )
         self._n_done = 0.0
         self.load = LoadAverage(self._began_s)
-        self.service_cpu_s = self.foreign_cpu_s = self.tuner_cpu_s = 0.0
+        self.busy_s = 0.0  #: for so long the layout was as busy as it is once it has settled
+        self.foreign_cpu_s = self.tuner_cpu_s = 0.0
         self.n_active = 0
         self._has_ended = False
 
@@ -114,19 +116,30 @@ class RunningLayout:
         if elapsed_s <= 0:
             return
         self._until_s = now_s
-        service = self._service
-        settling = (now_s - self._began_s) / service.settle_s if service.settle_s else 1.0
-        noise = max(0.0, 1.0 + self._sample_sd / sqrt(elapsed_s) * self._random.gauss(0, 1))
-        items = self._rate * self._factor * min(1.0, settling) * noise * elapsed_s
-        mean = self._n_active_mean
-        self.n_active = int(mean) + (self._random.random() < mean % 1)
-        self._n_done += items
-        self.service_cpu_s += items * service.cpu_s_per_item
+        truth = self.truth
+        settled = (now_s - self._began_s) / self._settle_s if self._settle_s else 1.0
+        busy_s = elapsed_s * min(1.0, settled)
+        self._n_done += truth.items_per_s * self._factor * busy_s * self._noise(elapsed_s)
+        self.n_active = self._seen_active()
+        self.busy_s += busy_s
         self.tuner_cpu_s += elapsed_s * _TUNER_CORES
         self.foreign_cpu_s += elapsed_s * _QUIET_CORES
         if self._troubles:
             self._suffer(now_s, elapsed_s)
         self.load.advance(now_s, self.n_active)
+
+    def _noise(self, elapsed_s: float) -> float:
+        """What chance makes of *elapsed_s*: 1 on average."""
+        sd = self._sample_sd / sqrt(elapsed_s)
+        if sd <= _WIDE:
+            return max(0.0, 1.0 + sd * self._random.gauss(0, 1))
+        return self._random.gammavariate(1 / sd**2, sd**2)
+
+    def _seen_active(self) -> int:
+        mean, sd = self.truth.n_active, self.truth.n_active_sd
+        if sd:
+            mean = min(max(0.0, mean + sd * self._random.gauss(0, 1)), float(self.layout.total_threads))
+        return int(mean) + (self._random.random() < mean % 1)
 
     def _suffer(self, now_s: float, elapsed_s: float) -> None:
         in_s = now_s - self._stretch_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tuner.adapters.virtual_clock import STOP_S
 from tuner.core.layout import Layout
@@ -12,8 +12,48 @@ from tuner.core.records import StudyRecord
 
 
 @dataclass(frozen=True, slots=True)
+class Truth:
+    """What a layout gives on a virtual box once it has settled, noise apart. Tasks are means over time."""
+
+    items_per_s: float
+    n_active: float  #: running, waiting for a core, or uninterruptible
+    n_active_sd: float = 0.0  #: of a look at them; 0: as near to the mean as whole tasks come
+    worker_cores: float = 0.0  #: CPU of the workers' own threads
+    child_cores: float = 0.0  #: CPU of their children
+    n_delayed: float = 0.0  #: workers' threads that wait for a core
+    n_blocked: float = 0.0  #: workers' threads in uninterruptible waits
+    n_children_delayed: float = 0.0  #: children that wait for a core
+    n_in_items: float = 0.0  #: workers' threads that wait within an item, child and all
+    pss_bytes: float = 60e6
+    second_sd: float | None = None  #: of log throughput in one second; None: the box's own
+
+
+class Service(Protocol):
+    """What runs on a virtual box."""
+
+    @property
+    def n_layouts(self) -> int:
+        """Of its study: drift goes on from block to block."""
+
+    @property
+    def start_s(self) -> float:
+        """Until RUNNING."""
+
+    @property
+    def settle_s(self) -> float:
+        """Throughput rises for so long after RUNNING."""
+
+    @property
+    def stop_s(self) -> float:
+        """Until a layout is gone."""
+
+    def truth(self, layout: Layout, cores: int) -> Truth:
+        """What *layout* gives on a box of so many *cores*."""
+
+
+@dataclass(frozen=True, slots=True)
 class VirtualService:
-    """What is true of a service on this box, noise apart."""
+    """A service of which the throughputs are told."""
 
     items_per_s: Mapping[Layout, float]  #: throughput, settled
     n_active: Mapping[Layout, float] = field(default_factory=dict)  #: default: as many threads as find a core
@@ -22,6 +62,19 @@ class VirtualService:
     start_s: float = 0.5  #: until RUNNING
     settle_s: float = 8.0  #: throughput rises for so long after RUNNING
     stop_s: float = STOP_S
+
+    @property
+    def n_layouts(self) -> int:  # noqa: D102  (Service says it; so for the other)
+        return len(self.items_per_s)
+
+    def truth(self, layout: Layout, cores: int) -> Truth:  # noqa: D102
+        items_per_s = self.items_per_s[layout]
+        return Truth(
+            items_per_s=items_per_s,
+            n_active=self.n_active.get(layout, float(min(layout.total_threads, cores))),
+            worker_cores=items_per_s * self.cpu_s_per_item,
+            pss_bytes=layout.processes * self.pss_bytes_per_process,
+        )
 
 
 @dataclass(frozen=True, slots=True)

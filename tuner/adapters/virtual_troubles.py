@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from tuner.core.layout import Layout
+from tuner.core.model.profile import Failure
 
-Kind = Literal[
-    "dies-at-start",
-    "dies-warming",
-    "late-threads",  # they appear *after_s* after RUNNING
-    "dies",
-    "wrong-threads",
-    "foreign-cpu",
-    "dry",
-    "clock-jump",
-]
+Kind = Failure
 _OF_A_LAUNCH: tuple[Kind, ...] = ("dies-at-start", "dies-warming", "late-threads")
 _WARMING_UP: tuple[Kind, ...] = ("dies-warming", "late-threads")
+_BEGINS_S, _LASTS_S = (2.0, 60.0), (120.0, 240.0)
 _IN_A_WINDOW: tuple[Kind, ...] = ("dies", "wrong-threads", "foreign-cpu", "dry", "clock-jump")
 
 
@@ -65,6 +57,7 @@ class Fate:
     stream: str  #: names the random streams of the box
     troubles: Sequence[Trouble]
     risks: Mapping[Kind, float]
+    varied: bool = False  #: what happens by chance does so at any time in the first minute, and lasts
 
     def of_stretch(self, now: Try, layout: Layout) -> list[Trouble]:
         """What goes wrong in this window, or in this warm-up."""
@@ -88,4 +81,9 @@ class Fate:
         if kind not in self.risks:
             return None
         key = (now.launch_key if kind in _OF_A_LAUNCH else now.window_key)(self.stream, layout)
-        return Trouble(kind) if Random(f"{key}/{kind}").random() < self.risks[kind] else None
+        random = Random(f"{key}/{kind}")
+        if random.random() >= self.risks[kind]:
+            return None
+        if not self.varied:
+            return Trouble(kind)
+        return Trouble(kind, after_s=random.uniform(*_BEGINS_S), lasts_s=random.uniform(*_LASTS_S))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from tuner.adapters.virtual_clock import VirtualClock
 from tuner.adapters.virtual_launch import RunningLayout
-from tuner.adapters.virtual_service import VirtualService
 from tuner.core.window import Reading, Sample, Usage
 
 
@@ -24,15 +23,23 @@ class VirtualCounting:
         if running is None:
             return Reading(now_s, 0, 0)
         running.advance()
-        cpu_ns = int(running.service_cpu_s * 1e9)
-        return Reading(now_s, running.n_done, 0, cpu_ns, 0, 0, running.layout.total_threads)
+        truth, busy_ns = running.truth, running.busy_s * 1e9
+        return Reading(
+            at_s=now_s,
+            n_done_total=running.n_done,
+            n_failed_total=0,
+            python_cpu_ns_total=int(busy_ns * truth.worker_cores),
+            child_cpu_ns_total=int(busy_ns * truth.child_cores),
+            waiting_ns_total=int(busy_ns * truth.n_in_items),
+            n_slots=running.layout.total_threads,
+        )
 
 
 class VirtualWatch:
     """The sampler of one launch."""
 
-    def __init__(self, clock: VirtualClock, running: RunningLayout, service: VirtualService) -> None:
-        self._clock, self._running, self._service = clock, running, service
+    def __init__(self, clock: VirtualClock, running: RunningLayout) -> None:
+        self._clock, self._running = clock, running
 
     def sample(self, reading: Reading) -> Sample:
         """The simulated load and active count."""
@@ -52,21 +59,28 @@ class VirtualWatch:
         """The simulated CPU and memory."""
         running, clock = self._running, self._clock
         running.advance()
-        layout = running.layout
-        own_s = running.service_cpu_s + running.tuner_cpu_s
+        layout, truth, busy_s = running.layout, running.truth, running.busy_s
+        service_s = busy_s * (truth.worker_cores + truth.child_cores)
         return Usage(
             at_s=clock.monotonic_s(),
             wall_s=clock.wall_s(),
-            service_cpu_s_total=running.service_cpu_s,
+            service_cpu_s_total=service_s,
             tuner_cpu_s_total=running.tuner_cpu_s,
             backend_cpu_s_total=0.0,
-            box_cpu_s_total=own_s + running.foreign_cpu_s,
+            box_cpu_s_total=service_s + running.tuner_cpu_s + running.foreign_cpu_s,
             steal_s_total=0.0,
             n_context_switches_total=running.n_done * 40,
-            pss_bytes=layout.processes * self._service.pss_bytes_per_process if closing else None,
+            pss_bytes=int(truth.pss_bytes) if closing else None,
             n_processes=len(running.worker_pids()),
             n_threads=layout.total_threads,
             cpu_pressure_s_total=None,
             memory_pressure_s_total=None,
             io_pressure_s_total=None,
+            worker_cpu_s_total=busy_s * truth.worker_cores,
+            child_cpu_s_total=busy_s * truth.child_cores,
+            run_delay_s_total=busy_s * truth.n_delayed,
+            running_s_total=busy_s * (truth.worker_cores + truth.n_delayed),
+            blocked_s_total=busy_s * truth.n_blocked,
+            child_running_s_total=busy_s * (truth.child_cores + truth.n_children_delayed),
+            child_blocked_s_total=0.0,
         )
