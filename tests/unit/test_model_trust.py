@@ -156,9 +156,20 @@ def test_nothing_is_told_apart_that_differs_by_less_than_the_model_errs() -> Non
 
     assert result.best not in result.as_good
     values = [of(str(one), result).mean or 0.0 for one in result.as_good]
-    assert values == sorted(values, reverse=True)
+    assert values == pytest.approx(sorted(values, reverse=True), rel=0.001)
     assert Layout(1, 1) not in result.as_good
     assert set(parse_layouts("2x2,4x1,4x2,2x4,8x1,1x4,1x8")) <= {result.best, *result.as_good}
+
+
+def test_of_layouts_that_give_the_same_the_smallest_is_best() -> None:
+    """Pure waiting: the box gives the same however the threads are split, and a saturated GIL is one too."""
+    profile = Profile("s", MIXES["gil"], BOX, noise=NOISE)
+
+    result = trusted(
+        profile, [profile.demands], 0.02, Seen(BOX, (Layout(1, 1),)), BOX, parse_layouts("1x16,1x12,1x8")
+    )
+
+    assert (result.best, result.as_good) == (Layout(1, 8), (Layout(1, 12), Layout(1, 16)))
 
 
 def test_uncertainty_that_layouts_share_does_not_keep_them_from_being_told_apart() -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tuner.core.layout import Layout
     from tuner.core.model.calibrated import Calibrated
     from tuner.core.model.machine import Machine
+    from tuner.core.model.whatif import WhatIf
+    from tuner.reports.prediction import Predicted
 
 _WAYS = ("network", "simulation")
 _MOST_CORES = 1024  #: the network of a full grid of these takes minutes, and means nothing
@@ -98,9 +100,8 @@ def predict(
     import json
 
     from tuner import bootstrap
-    from tuner.core.model.trust import trusted
     from tuner.core.model.whatif import parse_what_if
-    from tuner.reports.prediction import MOST_ROWS, Predicted, prediction_facts, render_prediction
+    from tuner.reports.prediction import MOST_ROWS, prediction_facts, render_prediction
 
     if by not in _WAYS:
         raise ConfigError(f"--by {by}: should be {' or '.join(_WAYS)}")
@@ -117,28 +118,53 @@ def predict(
     )
     asked = _asked_layouts(layouts, grid_name)
     calibrated = bootstrap.calibrated(file)
-    calibration = calibrated.calibration
-    what_if.check(calibration.profile.demands)
+    what_if.check(calibrated.calibration.profile.demands)
     machine = _machine(calibrated, cores, physical_cores)
     chosen = asked or _layouts(calibrated, cores, grid_name)
-    simulated = None
-    if by == "simulation":
-        simulated = bootstrap.simulated_layouts(calibration.profile, machine, chosen, what_if)
-    known = (calibration.profile, calibration.draws, calibration.misfit_sd, calibrated.seen, machine, chosen)
-    predicted = Predicted(
-        calibrated=calibrated,
-        machine=what_if.of_machine(machine),
-        trusted=trusted(*known, what_if=what_if, middle=None if simulated is None else simulated.prediction),
-        what_if=what_if,
-        today=trusted(*known) if what_if else None,
-        residence_p95_s=None if simulated is None else simulated.residence_p95_s,
-        by=by,
-    )
+    predicted = _predicted(calibrated, machine, chosen, what_if, by)
     if as_json:
         typer.echo(json.dumps(prediction_facts(predicted)))
     else:
         typer.echo(render_prediction(predicted, most_rows=None if show_all else MOST_ROWS), nl=False)
     return 0
+
+
+def _predicted(
+    calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
+) -> Predicted:
+    """With the changes made, and, where there are some, without them beside it."""
+    from tuner import bootstrap
+    from tuner.core.model.trust import trusted
+    from tuner.core.model.whatif import WhatIf
+    from tuner.reports.prediction import Predicted
+
+    calibration, found, p95 = calibrated.calibration, [], None
+    for change in (WhatIf(), what_if) if what_if else (what_if,):
+        middle = None
+        if by == "simulation":
+            simulated = bootstrap.simulated_layouts(calibration.profile, machine, layouts, change)
+            middle, p95 = simulated.prediction, simulated.residence_p95_s
+        found.append(
+            trusted(
+                calibration.profile,
+                calibration.draws,
+                calibration.misfit_sd,
+                calibrated.seen,
+                machine,
+                layouts,
+                what_if=change,
+                middle=middle,
+            )
+        )
+    return Predicted(
+        calibrated=calibrated,
+        machine=what_if.of_machine(machine),
+        trusted=found[-1],
+        what_if=what_if,
+        today=found[0] if what_if else None,
+        residence_p95_s=p95,
+        by=by,
+    )
 
 
 def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] | None:

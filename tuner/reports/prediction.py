@@ -10,7 +10,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.calibrated import Calibrated, Measured
 from tuner.core.model.machine import Machine
-from tuner.core.model.trust import Trusted, TrustedLayout
+from tuner.core.model.trust import Trusted, TrustedLayout, order_of
 from tuner.core.model.whatif import WhatIf
 from tuner.core.sizes import render_size
 from tuner.reports.answer import percent
@@ -99,14 +99,16 @@ def trust_sentences(predicted: Predicted) -> list[str]:
             " known."
         )
     n_beyond = sum(bool(row.beyond) for row in trusted.rows)
-    if n_beyond == len(trusted.rows):
-        extent = "All of it is extrapolation: the error on what was measured says little of it."
-    elif n_beyond:
-        extent = f"{n_beyond} of {len(trusted.rows)} layouts are extrapolation: there it says less."
-    else:
-        extent = ""
-    if extent:
-        found.append(extent)
+    if n_beyond:
+        part = (
+            "All of it is"
+            if n_beyond == len(trusted.rows)
+            else f"{n_beyond} of {len(trusted.rows)} layouts are"
+        )
+        found.append(
+            f"{part} extrapolation"
+            + (": the error on what was measured says less there." if errors is not None else ".")
+        )
     if predicted.what_if:
         found.append("A what-if is never measured before it is made: its intervals hold if the change does.")
     if predicted.what_if.no_gil:
@@ -121,7 +123,7 @@ def trust_sentences(predicted: Predicted) -> list[str]:
     tried = [trusted.best, *trusted.as_good][:_TRIED]
     if not predicted.what_if and len(trusted.rows) > 1:
         names = ",".join(map(str, tried))
-        found.append(f"The model proposes, windows decide: tuner grid --layouts {names}")
+        found.append(f"The model proposes, windows decide: tuner grid CONFIG --layouts {names}")
     return found
 
 
@@ -181,7 +183,9 @@ def _what(predicted: Predicted, n_layouts: int) -> str:
 
 
 def _ordered(predicted: Predicted) -> list[TrustedLayout]:
-    return sorted(predicted.trusted.rows, key=lambda row: -(row.throughput_per_s.mean or 0.0))
+    trusted = predicted.trusted
+    layouts = [row.layout for row in trusted.rows]
+    return [trusted.rows[at] for at in order_of(layouts, trusted.middle)]
 
 
 def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list[str]]:
@@ -194,7 +198,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     headers = ["layout", "items/10 min", f"{percent(predicted.trusted.confidence)} interval"]
     headers += ["today"] if today else []
     headers += ["measured"] if with_measured else []
-    headers += ["load", "interval", "CPU", "memory"]
+    headers += ["load", "its interval", "CPU", "memory"]
     headers += ["p95"] if predicted.residence_p95_s is not None else []
     headers += ["beyond"]
     cells = []
@@ -217,7 +221,8 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
             "".join(letters.setdefault(reason, chr(ord("a") + len(letters))) for reason in row.beyond)
         )
         cells.append(tuple(line))
-    legend = [f"{letter}: {reason} - not measured" for reason, letter in letters.items()]
+    told = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
+    legend = [f"Beyond what was measured: {told}."] if told else []
     numeric = frozenset(range(len(headers) - 1)) - {0}
     return Table(tuple(headers), tuple(cells), numeric), legend
 

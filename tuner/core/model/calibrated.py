@@ -115,7 +115,7 @@ def of_profile(profile: Profile) -> Calibrated:
         ),
         seen=Seen(replace(profile.machine, foreign_cores=0.0), (Layout(1, 1),)),
         memory=MemoryFit(memory, frozenset(("process", "thread", "child")), error_ratio=None, df=0),
-        notes=(f"Not measured: {profile.source}.",) if profile.source else (),
+        notes=(f"A profile: {profile.source}.",) if profile.source else (),
     )
 
 

@@ -45,6 +45,7 @@ CONVOY_LOAD_SD = 0.12  #: and to 20 % where threads line up for the GIL
 _CONVOY = 0.9  #: of the time the GIL is held
 #: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
 SMT_GAINS = (0.1, 0.3, 0.5)
+_ALIKE = 0.001  #: of a throughput: no figure of the model is as exact
 _N_DRAWS = 24  #: of the demands that are solved; the standard deviation is then known to 15 %
 _LEAST_DRAWS = 9
 _MOST_STATES = 4_000_000  #: of all layouts and draws: what takes about half a second
@@ -58,7 +59,7 @@ class TrustedLayout:
     layout: Layout
     throughput_per_s: Estimate
     load: Estimate  #: tasks
-    cpu_cores: Estimate
+    cpu_cores: Estimate  #: as the kernel counts: a core is busy however slow its second thread makes it
     beyond: tuple[str, ...]  #: why it lies outside what was measured; empty when it does not
     n_children: float  #: running or waiting for a core, mean
 
@@ -69,7 +70,7 @@ class Trusted:
 
     rows: tuple[TrustedLayout, ...]  #: as the layouts were asked for
     best: Layout  #: largest predicted throughput
-    as_good: tuple[Layout, ...]  #: cannot be told from *best*, the largest first
+    as_good: tuple[Layout, ...]  #: cannot be told from *best*, the likeliest first
     middle: Prediction  #: without intervals
     confidence: float
 
@@ -96,14 +97,17 @@ def trusted(
         machine: the box to predict for.
         layouts: at least one.
         what_if: changes of demands and interpreter.
-        middle: what the layouts give, changes made, where the simulation says it; None: as the network has it.
+        middle: what the simulation says of the layouts, changes made; None: what the network says.
         confidence: of each interval by itself.
     """
     change = what_if or WhatIf()
     machine = change.of_machine(machine)
     if middle is None:
         middle = solve(_of(change.of_demands(profile.demands), profile.terms, layouts), machine)
-    doublings = np.asarray([core_doublings(seen, float(busy)) for busy in middle.cpu_cores])
+    demands = change.of_demands(profile.demands)
+    runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
+    busy = _busy_cores(middle, machine, runnable)
+    doublings = np.asarray([core_doublings(seen, float(one)) for one in busy])
     drawn = _solved_draws(
         [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings
     )
@@ -115,8 +119,6 @@ def trusted(
     load_sd = np.sqrt(_variance(drawn.load) + _load_sd(middle, layouts) ** 2 + model_sd**2)
     idle_ratio = 1 - middle.core_utilization_ratio  # busy cores cannot be busier
     cpu_sd = np.sqrt(_variance(drawn.cpu_cores) + (idle_ratio * np.hypot(model_sd, noise_sd)) ** 2)
-    demands = change.of_demands(profile.demands)
-    runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
     children = runnable * (demands.child_s / demands.cpu_s if demands.cpu_s else 0.0)
     rows = tuple(
         TrustedLayout(
@@ -128,13 +130,13 @@ def trusted(
                 quantile * load_sd[at],
                 most=layout.total_threads + profile.terms.process_cores * layout.processes,
             ),
-            cpu_cores=_around(middle.cpu_cores[at], quantile * cpu_sd[at], most=machine.cores),
+            cpu_cores=_around(busy[at], quantile * cpu_sd[at], most=machine.cores),
             beyond=tuple(
                 reasons(
                     seen,
                     machine,
                     layout,
-                    cpu_cores=float(middle.cpu_cores[at]),
+                    cpu_cores=float(busy[at]),
                     n_runnable=float(runnable[at]),
                 )
             ),
@@ -142,13 +144,23 @@ def trusted(
         )
         for at, layout in enumerate(layouts)
     )
-    best = int(np.argmax(middle.throughput_per_s))
+    best = order_of(layouts, middle)[0]
+    may_be_best = _may_be_best(best, middle, drawn, model_sd, confidence)
     return Trusted(
         rows=rows,
         best=layouts[best],
-        as_good=tuple(layouts[at] for at in _as_good(best, middle, drawn, model_sd, confidence)),
+        as_good=tuple(layouts[at] for at in order_of(layouts, middle) if at != best and may_be_best[at]),
         middle=middle,
         confidence=confidence,
+    )
+
+
+def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
+    """Places of *layouts*, largest throughput first; where nothing tells them apart, fewest threads first."""
+    steps = np.round(np.log(middle.throughput_per_s) / _ALIKE)
+    return sorted(
+        range(len(layouts)),
+        key=lambda at: (-steps[at], layouts[at].total_threads, layouts[at].processes, layouts[at]),
     )
 
 
@@ -253,15 +265,23 @@ def _variance(logs: Array) -> Array:
     return found
 
 
-def _as_good(best: int, middle: Prediction, drawn: _Drawn, model_sd: Array, confidence: float) -> list[int]:
+def _may_be_best(
+    best: int, middle: Prediction, drawn: _Drawn, model_sd: Array, confidence: float
+) -> NDArray[np.bool_]:
     """What may be as good as *best*: what both share (demands, box) cancels in their difference."""
     behind = np.log(middle.throughput_per_s[best]) - np.log(middle.throughput_per_s)
     of_draws = _variance(drawn.throughput_per_s[:, [best]] - drawn.throughput_per_s)
-    margin = NormalDist().inv_cdf((1 + confidence) / 2) * np.sqrt(
-        of_draws + model_sd**2 + model_sd[best] ** 2
-    )
-    order = np.argsort(behind, kind="stable")
-    return [int(at) for at in order if at != best and behind[at] <= margin[at]]
+    quantile = NormalDist().inv_cdf((1 + confidence) / 2)
+    found: NDArray[np.bool_] = behind <= quantile * np.sqrt(of_draws + model_sd**2 + model_sd[best] ** 2)
+    return found
+
+
+def _busy_cores(middle: Prediction, machine: Machine, runnable: Array) -> Array:
+    """Cores in use as the kernel counts them; the network counts work, which SMT slows down."""
+    if machine.physical_cores is None:
+        return middle.cpu_cores
+    beside = middle.cpu_cores - (runnable - middle.n_core_waiting)
+    return np.minimum(machine.cores, runnable + beside)
 
 
 def _around(middle: float, margin: float, most: float = float("inf")) -> Estimate:
