@@ -1,0 +1,187 @@
+"""Demands from windows of 1x1 alone, where nobody is in an item's way: clocks per item, and how sure.
+
+One thread works on one item after the other, so the residence time of an item is 1 / throughput. Own CPU,
+children's CPU and time in state D are read off the clocks; what remains when waiting for a core is taken off
+too is waiting asleep. What 1x1 cannot tell: how much of the own CPU lets go of the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from tuner.core.errors import ConfigError
+from tuner.core.model.clocks import Clocks, bin_s
+from tuner.core.model.demand import Array
+from tuner.core.model.machine import Machine
+from tuner.core.model.per_item import PerItem, by_launch, per_item
+
+NAMES = ("gil_s", "child_s", "blocked_s", "asleep_s")
+
+#: How launches are taken to scatter before they are seen: each demand by 2 %, as sure as two launches more
+#: would make it. One launch shows nothing of it, and two nearly nothing (t = 6.3 at 90 %).
+ASSUMED_LAUNCH_SD = 0.02
+ASSUMED_DF = 2
+USUAL_CV = 0.5  #: where the windows do not tell
+_LEAST_BINS = 60  #: of counts, all windows together: then the dispersion is known to 20 %
+_HIDDEN_RATIO = 0.02  #: workers that use less of the service's CPU only start those that work
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Means of `NAMES` per item, and a square root of the covariance of these means."""
+
+    mean: Array  #: (4,)
+    root: Array  #: (4, k): the covariance is root @ root.T
+    df: float  #: of Student's t
+    cv_ratio: float
+    notes: tuple[str, ...]  #: what these windows cannot tell, a sentence each
+
+
+def check_clocks(windows: Sequence[Clocks]) -> None:
+    """What no calibration can be made of.
+
+    Raises:
+        ConfigError: there are no windows, none with CPU, or they are of services that differ.
+    """
+    if not windows:
+        raise ConfigError(
+            "there is no window to calibrate on", hint="tuner rank says why windows do not count."
+        )
+    if not any(window.service_cpu_s > 0 for window in windows):
+        raise ConfigError(
+            f"none of the {len(windows)} windows says what CPU the service used: no demand can be told",
+            hint="Measure again where tuner may read the workers' files in /proc (hidepid, another user).",
+        )
+    variants = sorted({window.layout.variant for window in windows})
+    if len(variants) > 1:
+        told = ", ".join(variant or "as it is" for variant in variants)
+        raise ConfigError(
+            f"the windows are of {len(variants)} variants of the service ({told}): items of each differ",
+            hint="Calibrate each variant by itself.",
+        )
+
+
+def told_by_1x1(windows: Sequence[Clocks], machine: Machine) -> Told:
+    """What *windows* of 1x1 say of an item.
+
+    The interval is Student's t over launches. It covers how windows and launches differ that are like these;
+    not what the model leaves out, nor that another day's items may ask for more.
+
+    Raises:
+        ConfigError: see `check_clocks`; or there is no window of 1x1.
+    """
+    check_clocks(windows)
+    alone = [window for window in windows if window.layout.total_threads == 1]
+    if not alone:
+        layouts = ", ".join(sorted({str(window.layout) for window in windows}))
+        raise ConfigError(
+            f"there is no window of 1x1 ({layouts}): nothing else shows an item that meets nobody",
+            hint="Measure 1x1 (--layouts 1x1), or calibrate on all layouts together.",
+        )
+    launches = by_launch(alone)
+    of_launch = np.array([_demands(per_item(launch), machine) for launch in launches])
+    mean = of_launch.mean(axis=0)
+    off = (of_launch - mean).T
+    df = len(launches) - 1 + ASSUMED_DF
+    assumed = sqrt(ASSUMED_DF) * _assumed_root(launches, mean, machine)
+    root = np.concatenate([off, assumed], axis=1) / sqrt(df * len(launches))
+    total = per_item(alone)
+    return Told(mean, root, df, _cv(alone, mean), tuple(_notes(total, len(launches), machine)))
+
+
+def _demands(item: PerItem, machine: Machine) -> list[float]:
+    """`NAMES` of one launch: the residence time, taken apart.
+
+    Where strangers leave less than a core, computing takes longer than its CPU: the workers' clock of waiting
+    for a core says by how much, and for children (and without that clock) the share of a core does.
+    """
+    left = item.foreign_cores + machine.foreign_cores
+    speed = min(1.0, max(0.1, machine.cores - left))
+    computing_s = item.children_s / speed
+    computing_s += item.own_s / speed if item.delay_s is None else item.own_s + item.delay_s
+    waiting_s = max(0.0, item.residence_s - computing_s)
+    blocked_s = min(item.blocked_s or 0.0, waiting_s)
+    return [item.own_s, item.children_s, blocked_s, waiting_s - blocked_s]
+
+
+def _assumed_root(launches: Sequence[Sequence[Clocks]], mean: Array, machine: Machine) -> Array:
+    """Square root of the covariance that one launch is taken to have before any other is seen.
+
+    2 % of each demand from launch to launch; and of its windows what they show, or, where no launch has two,
+    what counting so few items and looking so rarely for state D leave open.
+    """
+    columns = [np.diag(ASSUMED_LAUNCH_SD * mean)]
+    df = sum(len(launch) - 1 for launch in launches)
+    n_windows = sum(len(launch) for launch in launches) / len(launches)
+    if df:
+        for launch in launches:
+            each = np.array([_demands(per_item([window]), machine) for window in launch])
+            columns.append((each - each.mean(axis=0)).T / sqrt(df * n_windows))
+    else:
+        windows = [launch[0] for launch in launches]
+        items = sum(window.n_done for window in windows) / len(windows)
+        looks = sum(window.length_s for window in windows) / len(windows)
+        share = mean[2] / mean.sum()
+        share = (share * looks + 0.5) / (looks + 1)  # none seen in 60 looks is not none at all
+        of_d = sqrt(share * (1 - share) / looks) * mean.sum() if windows[0].blocked_s is not None else 0.0
+        columns.append((USUAL_CV * mean / sqrt(items))[:, None])
+        columns.append(np.array([[0.0], [0.0], [of_d], [-of_d]]))
+    return np.concatenate(columns, axis=1)
+
+
+def _cv(windows: Sequence[Clocks], mean: Array) -> float:
+    """Coefficient of variation of each demand, by what the scatter of counts says of the residence time.
+
+    Demands are taken to scatter alike and independently: cv^2 of their sum is cv^2 sum(d^2) / (sum d)^2.
+    """
+    told = [
+        (window.count_dispersion, window.length_s / bin_s(window.throughput_per_s))
+        for window in windows
+        if window.count_dispersion is not None
+    ]
+    n_bins = sum(bins for _, bins in told)
+    if n_bins < _LEAST_BINS:
+        return USUAL_CV
+    of_residence = sum(dispersion * bins for dispersion, bins in told) / n_bins
+    return min(1.0, sqrt(of_residence * mean.sum() ** 2 / (mean**2).sum()))
+
+
+def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
+    notes = []
+    if total.source == "service":
+        notes.append(
+            "The CPU of workers and children was not kept apart: all of it is taken for Python with the GIL."
+        )
+    if total.source == "probe":
+        notes.append(
+            "The CPU of workers and children is what the items told the probe, not the kernel's clocks."
+        )
+    if total.source == "kernel" and total.own_s < _HIDDEN_RATIO * total.service_s:
+        notes.append(
+            f"The processes that supervisord started used {total.own_s / total.service_s:.1%} of the"
+            " service's CPU. If they only start the real workers (a shell, a master), these are taken for"
+            " children: start the workers themselves."
+        )
+    if total.blocked_s is None:
+        notes.append(
+            "Uninterruptible waiting was not seen: it counts as sleep, and the load is predicted without it."
+        )
+    if n_launches == 1:
+        notes.append(
+            f"One launch: how they differ was not seen, each demand by {ASSUMED_LAUNCH_SD:.0%} is assumed."
+        )
+    if machine.has_gil:
+        notes.append(
+            "1x1 cannot tell Python that lets go of the GIL: all CPU of the workers is taken to hold it."
+        )
+    if total.own_s + total.children_s > 1.02 * total.residence_s:
+        notes.append(
+            f"An item used {total.own_s + total.children_s:.3g} s of CPU in {total.residence_s:.3g} s:"
+            " workers and children compute side by side. The model does not know that: 1x1 is predicted too"
+            " slow."
+        )
+    return notes

@@ -1,0 +1,288 @@
+"""From windows to a calibrated model: demands with their uncertainty, and how far the model is off.
+
+`calibrate_alone` takes windows of 1x1, `calibrate_jointly` those of any layouts. `held_out` says how well a
+calibration does on layouts that it did not see: nothing else is a measure of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from random import Random
+from typing import Literal
+
+import numpy as np
+
+from tuner.core.errors import ConfigError
+from tuner.core.interval import Estimate
+from tuner.core.model.alone import USUAL_CV, check_clocks, told_by_1x1
+from tuner.core.model.clocks import Clocks
+from tuner.core.model.demand import Array, Demands
+from tuner.core.model.joint_fit import Fit, Problem, parts_of
+from tuner.core.model.left_out import (
+    HeldOut,
+    chosen_terms,
+    folds_of,
+    launch_noise_sd,
+    left_out,
+    predicted_by,
+)
+from tuner.core.model.machine import Machine
+from tuner.core.model.per_item import by_layout
+from tuner.core.model.profile import Profile
+
+CONFIDENCE = 0.9
+N_DRAWS = 200
+
+#: Standard deviation of log throughput around what 1x1 alone predicts, beyond noise, where nothing tells it:
+#: 3.1 % of mean error on three mixes (docs/model.md) is 3.9 % of standard deviation.
+ASSUMED_MISFIT_SD = 0.04
+_ASSUMED_DF = 2  #: as sure as two layouts left out would make it
+_LEAST_MISFIT_SD = 0.01
+_NOTHING_RATIO = 1e-4  #: of an item's time: a demand that is surely less has no interval
+_N_FOR_QUANTILES = 4000
+_SHARE_UNKNOWN_SD = 0.2  #: of the share of own CPU that holds the GIL: above it, that share is not told
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What windows say of a service, and how sure it is."""
+
+    profile: Profile
+    method: Literal["alone", "joint"]  #: from 1x1, or from all layouts together
+    n_windows: int
+    draws: tuple[Demands, ...]  #: as the uncertainty of all demands together has it
+    misfit_sd: float  #: of log throughput around the model, beyond the noise of windows
+    notes: tuple[str, ...] = ()  #: what these windows cannot tell, a sentence each
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How sure intervals are to be, and how many draws of the demands are made from which seed."""
+
+    confidence: float = CONFIDENCE  #: of each interval by itself
+    n_draws: int = N_DRAWS
+    seed: int = 0
+
+
+def calibrate_alone(
+    clocks: Sequence[Clocks],
+    machine: Machine,
+    *,
+    name: str = "service",
+    spawn_s: float = 0.0,
+    sampling: Sampling = Sampling(),
+) -> Calibration:
+    """Calibrate on the windows of 1x1 among *clocks*, and on no other.
+
+    Intervals and draws are Student's t over launches. They cover how windows and launches like these differ;
+    one launch tells nothing of the latter, so 2 % of each demand is assumed and said.
+
+    Args:
+        clocks: of windows that count.
+        machine: the box without strangers; those of each window are in its clocks.
+        name: of the service.
+        spawn_s: what is known of the start of an item's children, seconds per item; taken out of what was
+            seen in state D, and no more than that.
+        sampling: of intervals and draws.
+
+    Raises:
+        ConfigError: no window of 1x1, none with CPU, or several variants of the service.
+    """
+    told = told_by_1x1(clocks, machine)
+
+    def demands(values: Array) -> Demands:
+        gil_s, child_s, blocked_s, asleep_s = values
+        parts = np.array([gil_s, 1.0, child_s, blocked_s, asleep_s])
+        return _finished(parts_of(parts, ())[0], spawn_s, told.cv_ratio)
+
+    n_windows = sum(one.layout.total_threads == 1 for one in clocks)
+    drawn = [demands(values) for values in _drawn(told.mean, told.root, told.df, sampling.seed)]
+    profile = Profile(
+        name=name,
+        demands=demands(told.mean),
+        machine=machine,
+        source=f"{n_windows} window{'s' if n_windows > 1 else ''} of 1x1",
+        intervals=_intervals(demands(told.mean), drawn, sampling.confidence),
+    )
+    draws = tuple(drawn[: sampling.n_draws])
+    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, told.notes)
+
+
+def calibrate_jointly(
+    clocks: Sequence[Clocks],
+    machine: Machine,
+    *,
+    name: str = "service",
+    spawn_s: float = 0.0,
+    with_terms: bool = True,
+    sampling: Sampling = Sampling(),
+) -> Calibration:
+    """Calibrate on all windows, of any layouts, together; 1x1 is the anchor where it was measured.
+
+    Intervals and draws come from the curvature of the fit at its best: they are for the demands of this
+    model, and rest on its being nearly right.
+
+    Args:
+        clocks, machine, name, spawn_s, sampling: as of `calibrate_alone`.
+        with_terms: let the service have `Terms` where layouts left out come out better with them.
+
+    Raises:
+        ConfigError: no windows, none with CPU, several variants, or a single layout that is not 1x1.
+    """
+    problem = _problem(clocks, machine)
+    layouts = list(problem.items)
+    if len(layouts) == 1:
+        if layouts[0].total_threads > 1:
+            raise ConfigError(
+                f"{layouts[0]} alone cannot tell what an item asks for from how items meet each other",
+                hint="Measure 1x1 too, or a few layouts (--layouts 1x1,1x4,4x1).",
+            )
+        return calibrate_alone(clocks, machine, name=name, spawn_s=spawn_s, sampling=sampling)
+    fit = problem.fit(layouts)
+    terms = chosen_terms(problem, fit) if with_terms else ()
+    if terms:
+        fit = problem.fit(layouts, terms, fit)
+    anchor = next(iter(problem.anchors.values()), None)
+    cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
+
+    def demands(values: Array) -> Demands:
+        return _finished(parts_of(values, terms)[0], spawn_s, cv_ratio)
+
+    drawn = [demands(values) for values in _drawn(fit.values, fit.root, fit.df, sampling.seed)]
+    profile = Profile(
+        name=name,
+        demands=demands(fit.values),
+        machine=machine,
+        terms=parts_of(fit.values, terms)[1],
+        source=f"{len(clocks)} windows of {len(layouts)} layouts",
+        intervals=_intervals(demands(fit.values), drawn, sampling.confidence),
+    )
+    folds = folds_of(problem)
+    errors = left_out(problem, folds, terms, fit) if len(folds) > 1 else []
+    draws = tuple(drawn[: sampling.n_draws])
+    return Calibration(
+        profile,
+        "joint",
+        len(clocks),
+        draws,
+        _misfit_sd(problem, errors),
+        _notes(problem, fit, anchor is None),
+    )
+
+
+def held_out(
+    clocks: Sequence[Clocks], machine: Machine, *, method: Literal["alone", "joint"] | None = None
+) -> tuple[HeldOut, ...]:
+    """Every layout as it was measured, beside what a calibration says of it that did not see it.
+
+    Args:
+        clocks, machine: as of `calibrate_jointly`.
+        method: "alone": all are predicted from 1x1, which is not among them; "joint": each from all others,
+            terms chosen anew without it. None: joint where there are three layouts or more.
+
+    Returns:
+        In the order of layouts; none where a single one was measured.
+
+    Raises:
+        ConfigError: as `calibrate_jointly`; "alone" without a window of 1x1.
+    """
+    problem = _problem(clocks, machine)
+    layouts = list(problem.items)
+    if method == "alone" or (method is None and len(layouts) < 3):
+        told_by_1x1(clocks, machine)  # says what is missing
+        others = [layout for layout in layouts if layout not in problem.anchors]
+        fit = problem.fit(list(problem.anchors))
+        return tuple(predicted_by(problem, fit, others, 1, "alone")) if others else ()
+    whole = problem.fit(layouts)
+    if not chosen_terms(problem, whole):
+        return tuple(left_out(problem, [[layout] for layout in layouts], (), whole))
+    found = []
+    for layout in layouts:
+        seen = problem.without(layout)
+        fit = seen.fit(list(seen.items), (), whole)
+        fit = seen.fit(list(seen.items), chosen_terms(seen, fit), fit)
+        found.extend(predicted_by(problem, fit, [layout], len(seen.items)))
+    return tuple(found)
+
+
+def held_out_after(
+    clocks: Sequence[Clocks], machine: Machine, *, n_layouts: int = 6, n_rounds: int = 10, seed: int = 0
+) -> tuple[HeldOut, ...]:
+    """What a calibration on *n_layouts* of the measured layouts says of the others, *n_rounds* times.
+
+    1x1 is always among those seen, where it was measured; the rest is drawn. The rounds follow each other in
+    the answer.
+
+    Raises:
+        ConfigError: as `calibrate_jointly`; no more layouts were measured than are to be seen.
+    """
+    problem = _problem(clocks, machine)
+    anchors, others = list(problem.anchors), [one for one in problem.items if one not in problem.anchors]
+    if len(problem.items) <= n_layouts or n_layouts < 2:
+        raise ConfigError(
+            f"{len(problem.items)} layouts were measured: {n_layouts} to see leave none to predict",
+            hint="Measure more layouts, or see fewer (2 or more).",
+        )
+    random, found = Random(seed), []
+    whole = problem.fit(list(problem.items))
+    for _ in range(n_rounds):
+        seen = anchors + random.sample(others, n_layouts - len(anchors))
+        unseen = [layout for layout in others if layout not in seen]
+        found.extend(predicted_by(problem, problem.fit(seen, (), whole), unseen, n_layouts))
+    return tuple(found)
+
+
+def _problem(clocks: Sequence[Clocks], machine: Machine) -> Problem:
+    check_clocks(clocks)
+    groups = by_layout(clocks)
+    return Problem(groups, machine, launch_noise_sd(groups))
+
+
+def _finished(demands: Demands, spawn_s: float, cv_ratio: float) -> Demands:
+    spawning_s = min(spawn_s, demands.blocked_s)
+    return replace(demands, blocked_s=demands.blocked_s - spawning_s, spawn_s=spawning_s, cv_ratio=cv_ratio)
+
+
+def _drawn(mean: Array, root: Array, df: float, seed: int) -> Array:
+    """Multivariate t about *mean*, (draws, values)."""
+    random = np.random.default_rng(seed)
+    normal = random.standard_normal((_N_FOR_QUANTILES, root.shape[1]))
+    wider = np.sqrt(df / random.chisquare(df, _N_FOR_QUANTILES))
+    drawn: Array = mean + wider[:, None] * (normal @ root.T)
+    return drawn
+
+
+def _intervals(demands: Demands, drawn: Sequence[Demands], confidence: float) -> dict[str, Estimate]:
+    tail = (1 - confidence) / 2
+    found = {}
+    for name in ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s"):
+        values = [getattr(one, name) for one in drawn]
+        low, high = np.quantile(values, [tail, 1 - tail])
+        if high > _NOTHING_RATIO * demands.total_s:
+            found[name] = Estimate(getattr(demands, name), float(low), float(high))
+    return found
+
+
+def _misfit_sd(problem: Problem, errors: Sequence[HeldOut]) -> float:
+    """What layouts left out are off beyond their noise; two more that are off by 4 % are counted in."""
+    squares = _ASSUMED_DF * ASSUMED_MISFIT_SD**2
+    squares += sum(one.log_error**2 - problem.noise_sd[one.layout] ** 2 for one in errors)
+    return sqrt(max(_LEAST_MISFIT_SD**2, squares / (_ASSUMED_DF + len(errors))))
+
+
+def _notes(problem: Problem, fit: Fit, has_no_anchor: bool) -> tuple[str, ...]:
+    notes = []
+    sources = {item.source for item in problem.items.values()}
+    if "service" in sources:
+        notes.append(
+            "In some windows the CPU of workers and children was not kept apart: it is all taken for Python."
+        )
+    if has_no_anchor:
+        notes.append("1x1 was not measured: what an item asks for rests on the model of how items meet.")
+    if problem.machine.has_gil and sqrt((fit.root[1] ** 2).sum()) > _SHARE_UNKNOWN_SD:
+        notes.append(
+            "No layout shows how much of the workers' CPU lets go of the GIL: a process of many threads does."
+        )
+    return tuple(notes)

@@ -1,0 +1,132 @@
+"""What a window says of its items in clocks: CPU of workers and children, waits, states, strangers.
+
+Where each figure comes from is said: the kernel's clocks (study files since version 3), what the items told
+the probe, or, as a last resort, the CPU of the service as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from statistics import fmean
+from typing import Literal
+
+from tuner.core.layout import Layout
+from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.window import Sample
+
+Source = Literal["kernel", "probe", "service"]
+
+_APART_RATIO = 1.2  #: the probe was told of so much more CPU than the workers used: others do the work
+_BIN_ITEMS = 10  #: counted together, so that what a bin's ends cut off is a small part of it
+_LEAST_BINS = 10
+#: What the ends of bins add to the variance between neighbours: 3/2 of (1 - cv^4) / 6, for small cv. (The
+#: variance of a renewal count is cv^2 x mean + (1 - cv^4) / 6 for gamma times; the second term comes back,
+#: halved and with a minus, as covariance of neighbours.) Cox, Renewal theory (1962), section 4.5.
+_OF_BIN_ENDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """One window. Seconds are sums over the window and over all processes; None: nobody told."""
+
+    layout: Layout
+    launch_id: int
+    length_s: float
+    n_done: int
+    n_failed: int
+    service_cpu_s: float  #: workers, children and all below
+    worker_cpu_s: float | None = None  #: the workers' own threads
+    child_cpu_s: float | None = None  #: all else of the service
+    run_delay_s: float | None = None  #: thread-seconds that workers waited for a core
+    blocked_s: float | None = None  #: thread-seconds of workers in state D
+    child_blocked_s: float | None = None  #: the same of children
+    running_s: float | None = None  #: thread-seconds of workers in state R
+    child_running_s: float | None = None
+    foreign_cores: float = 0.0  #: cores that others used: strangers, backends, tuner, the hypervisor
+    n_active: float | None = None  #: mean of active tasks
+    pss_bytes: float | None = None
+    source: Source = "kernel"  #: of worker_cpu_s and child_cpu_s; service: neither is known
+    count_dispersion: float | None = None  #: variance over mean of counts of items, ends of bins taken off
+    block: int = 0
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Items finished well, per second."""
+        return self.n_done / self.length_s
+
+
+def clocks_of(window: WindowRecord, samples: Sequence[Sample] = ()) -> Clocks:
+    """The clocks of *window*; its *samples* (one a second) give ``count_dispersion``, else that is None.
+
+    The kernel's clocks go first. They are not taken where the items told the probe of more CPU than the
+    workers used: then supervisord started a shell or a master, and the items are worked on below it.
+    """
+    worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
+    source: Source = "kernel"
+    told_s, of_children_s = window.probe_python_cpu_s or 0.0, window.probe_child_cpu_s or 0.0
+    is_kernels = worker_s is not None and told_s <= _APART_RATIO * worker_s + 0.01 * window.service_cpu_s
+    if not is_kernels and (told_s or of_children_s):
+        child_s, source = of_children_s, "probe"
+        worker_s = max(told_s, window.service_cpu_s - of_children_s)
+    elif worker_s is None:
+        source = "service"
+    others_s = window.foreign_cpu_s + window.tuner_cpu_s + window.backend_cpu_s + window.steal_s
+    active = window.n_active_mean
+    return Clocks(
+        layout=window.layout,
+        launch_id=window.launch_id,
+        length_s=window.length_s,
+        n_done=window.n_done,
+        n_failed=window.n_failed,
+        service_cpu_s=window.service_cpu_s,
+        worker_cpu_s=worker_s,
+        child_cpu_s=child_s,
+        run_delay_s=window.run_delay_s if source == "kernel" else None,
+        blocked_s=window.blocked_s if source == "kernel" else None,
+        child_blocked_s=window.child_blocked_s if source == "kernel" else None,
+        running_s=window.running_s if source == "kernel" else None,
+        child_running_s=window.child_running_s if source == "kernel" else None,
+        foreign_cores=max(0.0, others_s / window.length_s),
+        n_active=window.n_active_from_load1 if active is None else active,
+        pss_bytes=window.pss_bytes,
+        source=source,
+        count_dispersion=count_dispersion(samples),
+        block=window.block,
+    )
+
+
+def clocks_of_counted(
+    windows: Iterable[WindowRecord], samples: Callable[[WindowRecord], Sequence[Sample]] = lambda _: ()
+) -> tuple[Clocks, ...]:
+    """The clocks of those *windows* that count: void ones and the cache's warming are left out."""
+    return tuple(
+        clocks_of(window, samples(window))
+        for window in windows
+        if not window.void and window.block != WARMING_BLOCK and window.n_done
+    )
+
+
+def bin_s(throughput_per_s: float) -> int:
+    """How many seconds are counted together."""
+    return ceil(_BIN_ITEMS / throughput_per_s)
+
+
+def count_dispersion(samples: Sequence[Sample]) -> float | None:
+    """Variance over mean of the items counted in bins of 10 items or more; None with fewer than 10 bins.
+
+    For a process that finishes one item after the other it tends to the squared coefficient of variation of
+    the time an item takes. The variance is taken between neighbours, so that slow drift is not part of it.
+    """
+    n_done = samples[-1].n_done_total - samples[0].n_done_total if samples else 0
+    if n_done <= 0:
+        return None
+    width = bin_s(n_done / (samples[-1].at_s - samples[0].at_s))
+    totals = [sample.n_done_total for sample in samples[::width]]
+    counts = [after - before for before, after in pairwise(totals)]
+    if len(counts) < _LEAST_BINS:
+        return None
+    variance = fmean((after - before) ** 2 for before, after in pairwise(counts)) / 2
+    return max(0.0, variance - _OF_BIN_ENDS) / fmean(counts)

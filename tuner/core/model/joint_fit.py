@@ -1,0 +1,261 @@
+"""The demands that make the network agree with every window of a study, by least squares.
+
+What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
+and of children; uninterruptible waiting per item; the mean of active tasks. What 1x1 says by itself
+(`tuner.core.model.alone`) pulls the demands with the weight of its standard errors, and is then no layout of
+the fit: it would count twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import hypot, sqrt
+
+import numpy as np
+
+from tuner.core.layout import Layout
+from tuner.core.model.alone import Told, told_by_1x1
+from tuner.core.model.clocks import Clocks
+from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import Prediction, solve
+from tuner.core.model.per_item import PerItem, mean_log_throughput, per_item
+
+NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s")  #: before the terms
+TERMS = tuple(one.name for one in fields(Terms))
+
+#: Standard deviations of what the model leaves out, beyond noise: `docs/model.md` says what was found.
+THROUGHPUT_SD = 0.03
+CPU_SD = 0.04
+_BLOCKED_SD = 0.2
+_ACTIVE_SD = 0.2
+_ACTIVE_TASKS = 0.3  #: and so many tasks
+_GIL_SHARE_SD = 0.5  #: about 1: own CPU is taken to hold the GIL until layouts say otherwise
+_LEAST_SE = 0.005  #: of a demand, as 1x1 has it: no window is surer of the box than that
+_LEAST_S = 1e-12  #: CPU of an item that used none
+_STEP = 1e-4  #: of finite differences, in units of each parameter's scale
+_MOST = {
+    "process_cores": 0.5,
+    "cpu_per_process_ratio": 0.5,
+    "blocked_per_process_ratio": 2.0,
+    "convoy_ratio": 2.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Parameters of the network, and how sure they are."""
+
+    values: Array  #: `NAMES`, and the terms that were asked for
+    root: Array  #: (n, k): root @ root.T is the covariance of the values
+    df: float  #: what the residuals leave; of Student's t
+    terms: tuple[str, ...]  #: names of fields of `Terms`
+    cost: float  #: half the sum of squares of what was compared, over standard deviations
+
+
+class Problem:
+    """Windows of some layouts, made ready to be fitted with or without some of them."""
+
+    def __init__(self, groups: Mapping[Layout, Sequence[Clocks]], machine: Machine, noise_sd: float) -> None:
+        """*noise_sd* is that of the logarithm of a launch's throughput."""
+        self.machine = machine
+        self._groups, self._sd = dict(groups), noise_sd
+        self.items = {layout: per_item(windows) for layout, windows in groups.items()}
+        self.logs = {layout: mean_log_throughput(windows) for layout, windows in groups.items()}
+        self.noise_sd = {
+            layout: noise_sd / sqrt(len({window.launch_id for window in windows}))
+            for layout, windows in groups.items()
+        }
+        self.anchors = {
+            layout: told_by_1x1(windows, machine)
+            for layout, windows in groups.items()
+            if layout.total_threads == 1
+        }
+
+    def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
+        """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
+        from scipy.optimize import least_squares  # type: ignore[import-untyped]
+
+        anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
+        others = [one for one in layouts if anchor is None or one.total_threads > 1]
+        begin = self._begin(layouts, anchor)
+        scale = np.array([*([begin.sum() - begin[1]] * 5), *(self._scale(begin, term) for term in terms)])
+        scale[1] = 1.0
+        scale[0], scale[2] = max(begin[0], 0.02 * scale[4]), max(begin[2], 0.02 * scale[4])
+        at = np.array([*begin, *([0.0] * len(terms))])
+        if start is not None:
+            at[:5] = start.values[:5]
+            for n, term in enumerate(terms, start=5):
+                at[n] = start.values[5 + start.terms.index(term)] if term in start.terms else 0.0
+        upper = np.full(len(at), np.inf)
+        upper[1] = 1.0
+        for n, term in enumerate(terms, start=5):
+            upper[n] = _MOST.get(term, np.inf)
+        compared = _Compared(self, others, anchor, tuple(terms), scale)
+        found = least_squares(
+            compared.residuals,
+            np.clip(at / scale, 1e-9, upper / scale * (1 - 1e-9)),
+            jac=compared.jacobian,
+            bounds=(np.zeros(len(at)), upper / scale),
+            xtol=1e-6,
+            ftol=1e-7,
+            max_nfev=60,
+        )
+        # Throughput that is further off than the weights allow for makes everything less sure.
+        worse = max(1.0, compared.throughput_square(found.x))
+        _, sizes, right = np.linalg.svd(found.jac, full_matrices=False)
+        root = scale[:, None] * right.T / np.maximum(sizes, 1e-6) * sqrt(worse)
+        df = max(3.0, float(len(layouts) - len(terms)))
+        return Fit(found.x * scale, root, df, tuple(terms), float(found.cost))
+
+    def without(self, layout: Layout) -> Problem:
+        """The same, *layout* never measured."""
+        return Problem(
+            {one: windows for one, windows in self._groups.items() if one != layout}, self.machine, self._sd
+        )
+
+    def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
+        """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
+        items = [self.items[layout] for layout in layouts]
+        return solve(stacked(fit.values[None, :], fit.terms, items), self.machine)
+
+    def _begin(self, layouts: Sequence[Layout], anchor: Told | None) -> Array:
+        """`NAMES` to start from: those of 1x1, or of the layout with the fewest threads."""
+        if anchor is not None:
+            gil_s, child_s, blocked_s, asleep_s = anchor.mean
+            return np.array([gil_s, 1.0, child_s, blocked_s, asleep_s])
+        item = self.items[min(layouts, key=lambda layout: (layout.total_threads, layout.threads))]
+        cpu_s = item.own_s + item.children_s
+        waiting_s = max(0.05 * cpu_s, item.residence_s - cpu_s)
+        blocked_s = min(item.blocked_s or 0.0, 0.9 * waiting_s)
+        return np.array([item.own_s, 1.0, item.children_s, blocked_s, waiting_s - blocked_s])
+
+    def _scale(self, begin: Array, term: str) -> float:
+        return float(begin.sum() - begin[1]) if term == "threaded_asleep_s" else 0.1
+
+
+def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
+    """The demands and terms that *values* stand for; what lies outside their bounds is set to them."""
+    own_s, share, child_s, blocked_s, asleep_s = (max(0.0, float(value)) for value in values[: len(NAMES)])
+    share = min(1.0, share)
+    demands = Demands(
+        gil_s=own_s * share,
+        python_s=own_s * (1 - share),
+        child_s=child_s,
+        asleep_s=asleep_s,
+        blocked_s=blocked_s,
+    )
+    more = {name: max(0.0, float(value)) for name, value in zip(terms, values[len(NAMES) :], strict=True)}
+    return demands, Terms(**more)
+
+
+def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem]) -> LayoutDemands:
+    """Demands of all *items*' layouts for each row of *values*: rows one after the other, layouts within.
+
+    Strangers of each layout's windows stand among the cores that processes use beside their items: they take
+    cores, and are active tasks.
+    """
+    processes = [item.layout.processes for item in items]
+    threads = [item.layout.threads for item in items]
+    foreign = np.array([item.foreign_cores for item in items])
+    rows = [layout_demands(*parts_of(row, terms), processes, threads) for row in values]
+    columns = {
+        one.name: np.concatenate([getattr(row, one.name) for row in rows]) for one in fields(LayoutDemands)
+    }
+    columns["process_cores"] = columns["process_cores"] + np.tile(foreign, len(values))
+    return LayoutDemands(**columns)
+
+
+class _Compared:
+    """What is measured beside what the network says, over standard deviations."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        layouts: Sequence[Layout],
+        anchor: Told | None,
+        terms: Sequence[str],
+        scale: Array,
+    ) -> None:
+        self._machine, self._terms, self._scale, self._anchor = problem.machine, terms, scale, anchor
+        self._items = [problem.items[layout] for layout in layouts]
+        self._logs = np.array([problem.logs[layout] for layout in layouts])
+        self._log_sd = np.array([hypot(THROUGHPUT_SD, problem.noise_sd[layout]) for layout in layouts])
+        is_split = [item.worker_s is not None for item in self._items]
+        self._is_split = np.array(is_split, dtype=bool) | (not any(is_split))
+        self._own_s = np.array([item.own_s for item in self._items])
+        self._child_s = np.array([item.children_s for item in self._items])
+        self._service_s = np.array([item.service_s for item in self._items])
+        self._pull = _pull(anchor) if anchor is not None else None
+
+    def residuals(self, at: Array) -> Array:
+        """Of one set of parameters, each over its scale."""
+        row: Array = self._rows(at[None, :])[0]
+        return row
+
+    def throughput_square(self, at: Array) -> float:
+        """Mean square of what throughput is off, over its variance; 0 where there is no layout."""
+        off = self._of_layouts((at * self._scale)[None, :])[0] if self._items else np.zeros((1, 1))
+        return float((off**2).mean())
+
+    def jacobian(self, at: Array) -> Array:
+        """By differences, all parameters in one solution of the network."""
+        steps = np.full(len(at), _STEP)
+        steps[1] *= -1 if at[1] > 0.5 else 1  # the one that often lies at its upper bound
+        rows = self._rows(np.concatenate([at[None, :], at[None, :] + np.diag(steps)]))
+        jacobian: Array = ((rows[1:] - rows[0]) / steps[:, None]).T
+        return jacobian
+
+    def _rows(self, at: Array) -> Array:
+        values = at * self._scale
+        told = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None]]
+        if self._anchor is not None and self._pull is not None:
+            told.append((values[:, [0, 2, 3, 4]] - self._anchor.mean) @ self._pull.T)
+        if self._items:
+            told.extend(self._of_layouts(values))
+        return np.concatenate(told, axis=1)
+
+    def _of_layouts(self, values: Array) -> list[Array]:
+        of = stacked(values, self._terms, self._items)
+        seen = solve(of, self._machine)
+        shape = (len(values), len(self._items))
+        told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
+        own_s, child_s = (of.gil_s + of.python_s).reshape(shape), of.child_s.reshape(shape)
+        # Where a layout's windows do not tell workers from children, as others do, their sum is compared.
+        for of_model, of_window in (
+            (np.where(self._is_split, own_s, own_s + child_s), self._own_s),
+            (np.where(self._is_split, child_s, 0.0), self._child_s),
+        ):
+            # of what an item asks for in CPU, so that a demand of next to nothing is not taken for a law
+            sd = CPU_SD * np.maximum(of_window, 0.1 * self._service_s)
+            told.append((of_model - of_window) / np.maximum(sd, _LEAST_S))
+        for model, window, sd in (
+            (of.blocked_s, *self._blocked()),
+            (seen.load, *self._active()),
+        ):
+            told.append((model.reshape(shape) - window) / sd)
+        return told
+
+    def _blocked(self) -> tuple[Array, Array]:
+        """Measured, and its standard deviation: infinite where nobody told."""
+        seen = np.array([item.blocked_s or 0.0 for item in self._items])
+        looks = np.array([item.length_s for item in self._items])
+        residence_s = np.array([item.residence_s for item in self._items])
+        share = np.clip((seen / residence_s * looks + 0.5) / (looks + 1), 0.0, 1.0)
+        sd = np.hypot(_BLOCKED_SD * seen, np.sqrt(share * (1 - share) / looks) * residence_s)
+        return seen, np.where([item.blocked_s is None for item in self._items], np.inf, sd)
+
+    def _active(self) -> tuple[Array, Array]:
+        seen = np.array([item.n_active or 0.0 for item in self._items])
+        sd = np.hypot(_ACTIVE_SD * seen, _ACTIVE_TASKS)
+        return seen, np.where([item.n_active is None for item in self._items], np.inf, sd)
+
+
+def _pull(anchor: Told) -> Array:
+    """Whitens the difference from what 1x1 says: the inverse square root of its covariance."""
+    covariance = anchor.root @ anchor.root.T
+    floor = (_LEAST_SE * np.maximum(anchor.mean, 0.02 * anchor.mean.sum())) ** 2
+    sizes, axes = np.linalg.eigh(covariance + np.diag(floor))
+    pull: Array = (axes / np.sqrt(sizes)) @ axes.T
+    return pull

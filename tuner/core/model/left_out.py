@@ -1,0 +1,146 @@
+"""How well the model does on layouts that it did not see, and which terms make it do better there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from statistics import fmean, stdev
+from typing import Literal
+
+from tuner.core.layout import Layout
+from tuner.core.model.clocks import Clocks
+from tuner.core.model.joint_fit import TERMS, Fit, Problem
+from tuner.core.model.per_item import by_launch, mean_log_throughput
+
+_LEAST_LAYOUTS = 6  #: to choose terms on: fewer cannot tell a term from a coincidence
+_FOLDS = 8  #: at most, where terms are chosen
+_WORTH = (
+    4.0  #: a term must first take so much off the sum of squares, as a parameter of no use does in 1 of 20
+)
+_MOST_TERMS = 2
+_USUAL_LAUNCH_SD = 0.02
+_USUAL_DF = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A layout as it was measured, and as a calibration predicts it that did not see it."""
+
+    layout: Layout
+    measured_per_s: float
+    predicted_per_s: float
+    measured_active: float | None  #: mean of active tasks; None: not seen
+    predicted_active: float
+    n_seen: int  #: layouts that the calibration saw
+    method: Literal["alone", "joint"] = "joint"
+
+    @property
+    def log_error(self) -> float:
+        """The logarithm of predicted over measured throughput."""
+        return log(self.predicted_per_s / self.measured_per_s)
+
+
+def launch_noise_sd(groups: Mapping[Layout, Sequence[Clocks]]) -> float:
+    """Standard deviation of a launch's log throughput, over all layouts; 2 % weighs as much as two more."""
+    squares, df = _USUAL_DF * _USUAL_LAUNCH_SD**2, _USUAL_DF
+    for windows in groups.values():
+        logs = [mean_log_throughput(launch) for launch in by_launch(windows)]
+        if len(logs) > 1:
+            squares += stdev(logs) ** 2 * (len(logs) - 1)
+            df += len(logs) - 1
+    return sqrt(squares / df)
+
+
+def left_out(
+    problem: Problem,
+    folds: Sequence[Sequence[Layout]],
+    terms: Sequence[str] = (),
+    start: Fit | None = None,
+) -> list[HeldOut]:
+    """The layouts of each fold, predicted by a fit to all others."""
+    found = []
+    for fold in folds:
+        seen = [layout for layout in problem.items if layout not in fold]
+        found.extend(predicted_by(problem, problem.fit(seen, terms, start), fold, len(seen)))
+    return found
+
+
+def predicted_by(
+    problem: Problem,
+    fit: Fit,
+    layouts: Sequence[Layout],
+    n_seen: int,
+    method: Literal["alone", "joint"] = "joint",
+) -> list[HeldOut]:
+    """*layouts* as they were measured, beside what *fit* says of them."""
+    told = problem.predict(fit, layouts)
+    return [
+        HeldOut(
+            layout=layout,
+            measured_per_s=exp(problem.logs[layout]),
+            predicted_per_s=float(told.throughput_per_s[n]),
+            measured_active=problem.items[layout].n_active,
+            predicted_active=float(told.load[n]),
+            n_seen=n_seen,
+            method=method,
+        )
+        for n, layout in enumerate(layouts)
+    ]
+
+
+def folds_of(problem: Problem) -> list[list[Layout]]:
+    """Every layout but 1x1 once, at most 8 folds; neighbours in different ones."""
+    layouts = [layout for layout in problem.items if layout.total_threads > 1]
+    n_folds = min(_FOLDS, len(layouts))
+    return [layouts[n::n_folds] for n in range(n_folds)]
+
+
+def chosen_terms(problem: Problem, base: Fit) -> tuple[str, ...]:
+    """The terms that make layouts left out come out better, by more than chance: at most 2, mostly none.
+
+    A term is tried where it takes something off the sum of squares of what was seen; it is kept where the
+    mean square error of layouts left out falls by more than the standard error of that difference.
+    """
+    if len(problem.items) < _LEAST_LAYOUTS:
+        return ()
+    layouts, folds = list(problem.items), folds_of(problem)
+    chosen: tuple[str, ...] = ()
+    best, fit = _squares(problem, folds, chosen, base), base
+    while len(chosen) < _MOST_TERMS:
+        tried = {}
+        for term in _sensible(problem, base):
+            if term in chosen:
+                continue
+            more = problem.fit(layouts, (*chosen, term), fit)
+            if fit.cost - more.cost > _WORTH / 2:
+                tried[term] = (_squares(problem, folds, (*chosen, term), more), more)
+        if not tried:
+            break
+        term = min(tried, key=lambda name: fmean(tried[name][0]))
+        squares, more = tried[term]
+        gains = [before - after for before, after in zip(best, squares, strict=True)]
+        if fmean(gains) <= stdev(gains) / sqrt(len(gains)):
+            break
+        chosen, best, fit = (*chosen, term), squares, more
+    return chosen
+
+
+def _sensible(problem: Problem, base: Fit) -> list[str]:
+    has_threads = any(layout.threads > 1 for layout in problem.items)
+    has_processes = any(layout.processes > 1 for layout in problem.items)
+    allowed = {
+        "process_cores": has_processes,
+        "cpu_per_process_ratio": has_processes,
+        "blocked_per_process_ratio": has_processes
+        and base.values[3] > 0.02 * base.values[[0, 2, 3, 4]].sum(),
+        "threaded_asleep_s": has_threads,
+        "convoy_ratio": has_threads and problem.machine.has_gil,
+    }
+    return [term for term in TERMS if allowed[term]]
+
+
+def _squares(
+    problem: Problem, folds: Sequence[Sequence[Layout]], terms: Sequence[str], start: Fit
+) -> list[float]:
+    return [one.log_error**2 for one in left_out(problem, folds, terms, start)]
