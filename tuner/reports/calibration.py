@@ -189,16 +189,15 @@ def _memory(calibrated: Calibrated) -> list[str]:
 
 
 def _untold(calibrated: Calibrated) -> list[str]:
-    if not calibrated.measured:
-        return []
-    if calibrated.calibration.method == "joint":
-        sd = calibrated.calibration.misfit_sd
-        return [
-            f"Layouts differ from the model by {percent(sd)} (standard deviation) beyond their own noise."
-        ]
-    has_gil = calibrated.seen.machine.has_gil
-    alike = "Python that lets go of the GIL (it is all taken to hold it), " if has_gil else ""
-    return [
-        f"What 1x1 cannot tell: {alike}what processes and threads cost each other (caches, memory, a backend"
-        " that slows down), and SMT. A study of a few layouts can: tuner calibrate STUDY.tuner.db."
-    ]
+    calibration = calibrated.calibration
+    found = list(calibration.notes)
+    if calibrated.measured and calibration.method == "joint":
+        found.append(
+            f"Layouts left out differ from the model by {percent(calibration.misfit_sd)} (standard deviation)."
+        )
+    elif calibrated.measured:
+        found.append(
+            "Nor what processes and threads cost each other (caches, memory, a backend that slows down), SMT,"
+            " and what a further thread takes of memory. A study of a few layouts can: tuner calibrate STUDY."
+        )
+    return found

@@ -44,22 +44,26 @@ def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
             items(PER_10_MIN * row.measured_per_s),
             items(PER_10_MIN * row.predicted_per_s),
             signed(row.error_ratio),
+            load(row.measured_load),
+            load(row.predicted_load),
+            "-" if row.load_error_ratio is None else signed(row.load_error_ratio),
         )
         for row in errors.rows
     )
-    return render_table(
-        Table(("layout", "measured", "predicted without it", "error"), rows, frozenset({1, 2, 3})), fmt
-    )
+    headers = ("left out", "items/10 min", "predicted", "error", "load", "predicted", "error")
+    return render_table(Table(headers, rows, frozenset(range(1, 7))), fmt)
 
 
 def left_out_sentence(errors: LeftOutErrors) -> str:
     """Mean and worst."""
     worst = errors.worst
-    return (
-        f"Left out of the fit, {_layouts(len(errors.rows))} predicted with an error of"
-        f" {percent(errors.mean_ratio)} on average, {percent(abs(worst.error_ratio))} at worst"
-        f" ({worst.layout})."
+    of_load = errors.load_mean_ratio
+    layouts = "the one layout was" if len(errors.rows) == 1 else f"each of {len(errors.rows)} layouts was"
+    said = (
+        f"Left out of the fit, {layouts} predicted with an error of {percent(errors.mean_ratio)} on average,"
+        f" {percent(abs(worst.error_ratio))} at worst ({worst.layout})"
     )
+    return f"{said}." if of_load is None else f"{said}; its load, of {percent(of_load)}."
 
 
 def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
@@ -68,6 +72,7 @@ def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
         return None
     return {
         "mean_ratio": errors.mean_ratio,
+        "load_mean_ratio": errors.load_mean_ratio,
         "worst_ratio": abs(errors.worst.error_ratio),
         "worst": str(errors.worst.layout),
         "layouts": [
@@ -76,6 +81,9 @@ def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
                 "measured_per_10min": PER_10_MIN * row.measured_per_s,
                 "predicted_per_10min": PER_10_MIN * row.predicted_per_s,
                 "error_ratio": row.error_ratio,
+                "measured_load": row.measured_load,
+                "predicted_load": row.predicted_load,
+                "load_error_ratio": row.load_error_ratio,
             }
             for row in errors.rows
         ],
@@ -112,6 +120,13 @@ def seconds(value: float) -> str:
     return f"{_digits(value * 1e6)} us"
 
 
+def load(tasks: float | None) -> str:
+    """A load average; a dash where nobody saw it."""
+    if tasks is None:
+        return "-"
+    return f"{tasks:.1f}" if tasks >= 9.95 else f"{tasks:.2f}"
+
+
 def signed(ratio: float) -> str:
     """A deviation: ``+3.1 %``."""
     return f"{100 * ratio:+.1f} %"
@@ -121,10 +136,6 @@ def named(names: Sequence[object], most: int = 8) -> str:
     """A list for a sentence, cut where it grows long."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _layouts(n: int) -> str:
-    return "the one layout is" if n == 1 else f"{n} layouts are"
 
 
 def _digits(value: float) -> str:

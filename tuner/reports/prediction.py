@@ -24,6 +24,7 @@ from tuner.reports.model import (
     left_out_facts,
     left_out_sentence,
     left_out_table,
+    load,
     named,
     seconds,
 )
@@ -210,8 +211,8 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
         if with_measured:
             line.append(_items(measured[row.layout].throughput_per_s) if row.layout in measured else "-")
         line += [
-            _load(row.load.mean or 0.0),
-            interval(row.load, _load),
+            load(row.load.mean),
+            interval(row.load, load),
             percent((row.cpu_cores.mean or 0.0) / predicted.machine.cores),
             _memory(memory),
         ]
@@ -229,10 +230,6 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
 
 def _items(per_s: float | None) -> str:
     return "-" if per_s is None else items(PER_10_MIN * per_s)
-
-
-def _load(tasks: float) -> str:
-    return f"{tasks:.1f}" if tasks >= 9.95 else f"{tasks:.2f}"
 
 
 def _memory_of(calibrated: Calibrated, row: TrustedLayout, confidence: float) -> Estimate | None:

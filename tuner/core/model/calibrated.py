@@ -41,11 +41,20 @@ class LeftOut:
     layout: Layout
     measured_per_s: float
     predicted_per_s: float
+    measured_load: float | None = None  #: active tasks, mean; None: not seen
+    predicted_load: float | None = None
 
     @property
     def error_ratio(self) -> float:
         """So much too high, of the measured."""
         return self.predicted_per_s / self.measured_per_s - 1
+
+    @property
+    def load_error_ratio(self) -> float | None:
+        """The same of the load; None: not seen."""
+        if not self.measured_load or self.predicted_load is None:
+            return None
+        return self.predicted_load / self.measured_load - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,12 @@ class LeftOutErrors:
     def mean_ratio(self) -> float:
         """Mean of the errors' sizes."""
         return fmean(abs(row.error_ratio) for row in self.rows)
+
+    @property
+    def load_mean_ratio(self) -> float | None:
+        """The same of the load; None: not seen."""
+        errors = [abs(error) for row in self.rows if (error := row.load_error_ratio) is not None]
+        return fmean(errors) if errors else None
 
     @property
     def worst(self) -> LeftOut:

@@ -3,7 +3,7 @@
 An interval is for a ten-minute window of a fresh launch of the layout. Its variance, of logarithms, is a sum:
 
 - *demands*: how uncertain they are; the network is solved again for each draw of them;
-- *model*: how far layouts lie from the model, as the fit saw it, and not less than it is known to be off;
+- *model*: how far layouts lie from the model that were left out of the fit;
 - *beyond*: for what lies outside of what was measured, growing with the doublings it is away;
 - *noise*: of a window and a launch.
 
@@ -32,14 +32,13 @@ from tuner.core.model.whatif import WhatIf
 Array = NDArray[np.float64]
 
 CONFIDENCE = 0.9
-#: The network against real windows of layouts it had not seen, up to 8 workers on 2 cores, was off by 2.1 %
-#: to 3.1 % on average; a standard deviation is 1.25 times that.
-UNSEEN_SD = 0.03
-MEASURED_SD = 0.01  #: of a layout that the fit saw: about what the network differs from the simulation by
 #: Leaving one layout of the published 24-core table out, the network is off by 8.7 % on average: 0.11, over
 #: the log2(24 / 2) doublings from the cores it is known on.
 PER_DOUBLING_OF_CORES_SD = 0.03
-PER_DOUBLING_OF_LAYOUT_SD = 0.01
+#: Real windows were held against the model up to 8 workers on 2 cores: the misfit is known for layouts so
+#: many doublings from the measured ones.
+CHECKED_DOUBLINGS = 3.0
+PER_DOUBLING_OF_LAYOUT_SD = 0.03  #: further out: as for cores, and as little known
 LOAD_SD = 0.06  #: load outside a convoy is good to 10 %, nine times in ten
 CONVOY_LOAD_SD = 0.12  #: and to 20 % where threads line up for the GIL
 _CONVOY = 0.9  #: of the time the GIL is held
@@ -92,7 +91,7 @@ def trusted(
     Args:
         profile: demands, terms and noise.
         draws: of the demands, from their uncertainty; one alone counts as known.
-        misfit_sd: standard deviation of log throughput around the model, as the fit saw it.
+        misfit_sd: standard deviation of log throughput around the model, of layouts that it did not see.
         seen: what the model was calibrated on.
         machine: the box to predict for.
         layouts: at least one.
@@ -111,7 +110,7 @@ def trusted(
     drawn = _solved_draws(
         [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings
     )
-    model_sd = _model_sd(misfit_sd, seen, machine, layouts, doublings)
+    model_sd = _model_sd(misfit_sd, seen, layouts, doublings)
     quantile = NormalDist().inv_cdf((1 + confidence) / 2)
     noise_sd = np.hypot(profile.noise.window_sd, profile.noise.launch_sd)
 
@@ -238,19 +237,12 @@ def _together(each: Sequence[LayoutDemands]) -> LayoutDemands:
     return LayoutDemands(**{name: np.concatenate([getattr(one, name) for one in each]) for name in names})
 
 
-def _model_sd(
-    misfit_sd: float, seen: Seen, machine: Machine, layouts: Sequence[Layout], doublings: Array
-) -> Array:
+def _model_sd(misfit_sd: float, seen: Seen, layouts: Sequence[Layout], doublings: Array) -> Array:
     """How far each layout may lie from the model, by itself: standard deviation of log throughput."""
-    measured = frozenset(seen.layouts)
-    found = []
-    for layout, of_busy in zip(layouts, doublings, strict=True):
-        is_known = layout in measured and machine == seen.machine
-        least = MEASURED_SD if is_known else UNSEEN_SD
-        of_layout = PER_DOUBLING_OF_LAYOUT_SD * doublings_outside(seen.layouts, layout)
-        found.append((max(misfit_sd, least), of_layout, PER_DOUBLING_OF_CORES_SD * of_busy))
-    squares: Array = (np.asarray(found) ** 2).sum(axis=1)
-    return np.sqrt(squares)
+    outside = np.asarray([doublings_outside(seen.layouts, layout) for layout in layouts])
+    of_layout = PER_DOUBLING_OF_LAYOUT_SD * np.maximum(0.0, outside - CHECKED_DOUBLINGS)
+    found: Array = np.sqrt(misfit_sd**2 + of_layout**2 + (PER_DOUBLING_OF_CORES_SD * doublings) ** 2)
+    return found
 
 
 def _load_sd(middle: Prediction, layouts: Sequence[Layout]) -> Array:

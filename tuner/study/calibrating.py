@@ -1,0 +1,169 @@
+"""Calibrating the model: the launches of 1x1 that it takes, and what any study says of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from statistics import fmean
+
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.model.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
+from tuner.core.model.calibration import calibrate_jointly, held_out
+from tuner.core.model.clocks import Clocks, clocks_of_counted
+from tuner.core.model.explanation import machine_of
+from tuner.core.model.extrapolation import Seen
+from tuner.core.model.machine import Machine
+from tuner.core.model.memory import MemorySeen, fit_memory
+from tuner.core.model.profile import ProfileMemory, ProfileNoise
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.simulated import is_simulated, simulated_told
+from tuner.core.window import Sample
+from tuner.ports import Store
+from tuner.study.piloting import read_pilot
+
+MADE_BY = "tuner calibrate"
+ANCHOR = Layout(1, 1)
+N_LAUNCHES = 3
+N_WINDOWS = 2  #: of each launch
+WINDOW_S = 60.0
+GIL = "worker_gil"  #: in the provenance: on or off, where the worker told
+
+
+def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:
+    """What to measure for a calibration, where *study* is what the config asks for: 1x1 and nothing else."""
+    return replace(
+        study,
+        strategy="all",
+        kind="none",
+        layouts=(ANCHOR,),
+        n_blocks=n_launches,
+        windows_per_launch=n_windows,
+        window_s=window_s,
+        min_window_s=None,
+        provenance={**study.provenance, "made_by": MADE_BY},
+    )
+
+
+def read_calibration(store: Store, name: str) -> Calibrated:
+    """What the windows in *store* say of an item, of the memory, and how well the model does on them.
+
+    Args:
+        store: of any study; *name* is its file's, for errors.
+        name: see there.
+
+    Raises:
+        ConfigError: there is no window to calibrate on.
+    """
+    study = store.study()
+    clocks = _used(clocks_of_counted(store.windows(), _samples_of_anchor(store)), name)
+    machine = replace(machine_of(study), has_gil=study.provenance.get(GIL) != "off")
+    layouts = sorted({one.layout for one in clocks})
+    calibration = calibrate_jointly(clocks, machine, name=study.service)
+    memory = fit_memory([_memory_seen(one) for one in clocks if one.pss_bytes is not None])
+    profile = replace(
+        calibration.profile,
+        source=_source(study, calibration.profile.source),
+        noise=_noise(store),
+        memory=ProfileMemory() if memory is None else memory.memory,
+    )
+    return Calibrated(
+        service=study.service,
+        where=_where(study),
+        calibration=replace(calibration, profile=profile),
+        seen=Seen(machine, tuple(layouts)),
+        memory=memory,
+        measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
+        left_out=_left_out(clocks, layouts, machine),
+        notes=tuple(simulated_told(study)),
+    )
+
+
+def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample]]:
+    """The samples of windows of 1x1, which show how items differ; those of other layouts are not read."""
+
+    def samples(window: WindowRecord) -> Sequence[Sample]:
+        if window.layout.total_threads > 1:
+            return ()
+        return store.samples(window.launch_id, window.index, window.attempt)
+
+    return samples
+
+
+def _used(clocks: Sequence[Clocks], name: str) -> list[Clocks]:
+    """Of the service as it is, where the study has variants of it."""
+    plain = [one for one in clocks if not one.layout.variant]
+    clocks = plain or clocks
+    if not clocks:
+        raise ConfigError(
+            f"{name} has no window that counts: there is nothing to calibrate on",
+            hint="tuner rank says why; tuner calibrate CONFIG measures 1x1.",
+        )
+    return list(clocks)
+
+
+def _left_out(clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine) -> LeftOutErrors | None:
+    """None: two layouts without 1x1, or one alone, leave nothing to predict from."""
+    if len(layouts) < 3 and Layout(1, 1, layouts[0].variant) not in layouts:
+        return None
+    rows = tuple(
+        LeftOut(
+            layout=one.layout,
+            measured_per_s=one.measured_per_s,
+            predicted_per_s=one.predicted_per_s,
+            measured_load=one.measured_active,
+            predicted_load=one.predicted_active,
+        )
+        for one in held_out(clocks, machine)
+    )
+    return LeftOutErrors(rows) if rows else None
+
+
+def _measured(clocks: Sequence[Clocks]) -> Measured:
+    """Of one layout."""
+    length_s = sum(one.length_s for one in clocks)
+    loads = [one.n_active for one in clocks if one.n_active is not None]
+    sizes = [one.pss_bytes for one in clocks if one.pss_bytes is not None]
+    return Measured(
+        layout=clocks[0].layout,
+        throughput_per_s=sum(one.n_done for one in clocks) / length_s,
+        load=fmean(loads) if loads else None,
+        cpu_cores=sum(one.service_cpu_s for one in clocks) / length_s,
+        pss_bytes=fmean(sizes) if sizes else None,
+        n_windows=len(clocks),
+    )
+
+
+def _memory_seen(clocks: Clocks) -> MemorySeen:
+    """Children as they were seen; else as many as are active, by their share of the CPU."""
+    if clocks.child_running_s is not None:
+        n_children = (clocks.child_running_s + (clocks.child_blocked_s or 0.0)) / clocks.length_s
+    elif clocks.child_cpu_s is not None and clocks.service_cpu_s > 0:
+        cores = clocks.service_cpu_s / clocks.length_s
+        n_children = max(cores, clocks.n_active or 0.0) * clocks.child_cpu_s / clocks.service_cpu_s
+    else:
+        n_children = 0.0
+    return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0)
+
+
+def _noise(store: Store) -> ProfileNoise:
+    """Of windows and launches, where the study tells them; the usual where it does not."""
+    usual, pilot = ProfileNoise(), read_pilot(store)
+    if pilot is None or pilot.launch.mean is None:
+        return usual
+    if pilot.window is None or pilot.window.mean is None:  # the launch's has the window's in it
+        return replace(usual, window_sd=0.0, launch_sd=pilot.launch.mean)
+    return replace(usual, window_sd=pilot.window.mean, launch_sd=pilot.launch.mean)
+
+
+def _source(study: StudyRecord, windows: str) -> str:
+    """For the profile: what was measured, where and when."""
+    simulated = " (simulated)" if is_simulated(study) else ""
+    return f"{MADE_BY}: {windows}{simulated}, {_where(study)}"
+
+
+def _where(study: StudyRecord) -> str:
+    day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
+    host = study.provenance.get("host", "")
+    return f"{host}, {day}" if host else day
