@@ -5,6 +5,7 @@ Adapters are imported where they are wired, so that a command pays for its own o
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import pwd
@@ -17,9 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner import __version__
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
 from tuner.ports import Box, Feeder, Store
 
 if TYPE_CHECKING:
@@ -48,21 +51,25 @@ Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 QUICK_LAYOUTS = 5
 WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
+_SIMULATED_HOST = "a simulated box"
+_STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
 
 
-def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
-    """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all."""
+def planned(settings: Settings, *, quick: bool = False, profile: Profile | None = None) -> StudyRecord:
+    """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all.
+
+    With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
+    """
     from tuner.adapters.cores import usable_cores
-    from tuner.adapters.provenance import provenance
     from tuner.config.load import canonical_json
     from tuner.core.spread import well_spread
 
     asked = settings.study
-    box_cores = usable_cores().count
+    box_cores = usable_cores().count if profile is None else float(asked.cores or int(profile.machine.cores))
     cores = asked.cores or max(1, int(box_cores))
     layouts = asked.layouts_for(cores)
     return StudyRecord(
-        service=settings.service.name,
+        service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,
         layouts=tuple(well_spread(layouts, QUICK_LAYOUTS)) if quick else layouts,
         cores=cores,
@@ -74,7 +81,7 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         seed=asked.seed,
         budget_s=asked.budget,
         created_wall_s=time.time(),
-        config=canonical_json(settings),
+        config=canonical_json(settings) if profile is None else _simulated_config(settings, profile),
         max_attempts=asked.max_attempts,
         warmup_cap_s=asked.warmup_cap,
         foreign_limit_cores=asked.foreign_limit,
@@ -86,7 +93,10 @@ def planned(settings: Settings, *, quick: bool = False) -> StudyRecord:
         limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
-        provenance={**provenance(_spawn_path_command(settings)), **({"quick": "true"} if quick else {})},
+        provenance={
+            **(_provenance(settings) if profile is None else _simulated_provenance(profile, cores)),
+            **({"quick": "true"} if quick else {}),
+        },
     )
 
 
@@ -107,6 +117,43 @@ def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None])
         )
     if began != here:
         warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
+
+
+def settings_kept(record: StudyRecord, file: Path) -> Settings:
+    """What the study in *file* was asked for; of a simulated one its study section, it has no other.
+
+    Raises:
+        ConfigError: they hold secrets, which are not kept, or they do not hold here.
+    """
+    from tuner.config.load import settings_of_study
+
+    kept = json.loads(record.config)
+    kept.pop("simulate", None)
+    return settings_of_study(json.dumps(kept), str(file))
+
+
+def profile_kept(record: StudyRecord, file: Path) -> Profile:
+    """The profile that the simulated study in *file* plays."""
+    from tuner.config.profile import parse_profile
+
+    return parse_profile(json.loads(record.config)["simulate"], str(file))
+
+
+def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> None:
+    """Before a simulated study goes on: with *profile* as it was begun.
+
+    Raises:
+        ConfigError: the profile has changed since.
+    """
+    from tuner.config.profile import profile_texts
+    from tuner.core.changes import changed_settings
+
+    kept, given = json.loads(record.config)["simulate"], profile_texts(profile)
+    if changes := changed_settings(json.dumps(kept), json.dumps(given)):
+        raise ConfigError(
+            f"{file} was begun with another profile: {'; '.join(changes)}",
+            hint="Go on with that one, or begin another study with --study.",
+        )
 
 
 def open_store(file: Path, *, read_only: bool = False) -> SqliteStore:
@@ -175,6 +222,60 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             sampler=ProcSampler(clock, backends=settings.backends, warn=warn),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
         )
+
+
+def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
+    """The box that the simulated study *record*, kept in *store*, is made on, and the time of the simulation.
+
+    The same study meets the same windows whenever it goes on: what they give follows from its seed, from
+    which command made it, and from the profile that its *file* keeps.
+    """
+    from tuner.adapters.virtual_clock import VirtualClock
+    from tuner.adapters.virtual_profile import profile_box
+
+    profile, provenance = profile_kept(record, file), record.provenance
+    clock = VirtualClock.resumed(store, profile.stop_s)
+    stream = (str(record.seed), provenance.get("made_by", ""), provenance.get(_STREAM, ""))
+    virtual = profile_box(
+        profile,
+        cores=int(record.box_cores),
+        n_layouts=len(record.layouts),
+        seed="/".join(stream),
+        name=_SIMULATED_HOST,
+        clock=clock,
+    )
+    return virtual.box(), lambda: clock.wall_s() - record.created_wall_s
+
+
+def another_stream(record: StudyRecord, name: str) -> StudyRecord:
+    """*record*, which if it is simulated meets other windows than studies of another *name*."""
+    if not is_simulated(record):
+        return record
+    return replace(record, provenance={**record.provenance, _STREAM: name})
+
+
+def _simulated_config(settings: Settings, profile: Profile) -> str:
+    """As a study keeps it: what was asked, and the whole profile, so that it goes on without its file."""
+    from tuner.config.load import canonical_json
+    from tuner.config.profile import profile_texts
+
+    asked = json.loads(canonical_json(settings))
+    kept = {"study": asked["study"], "simulate": profile_texts(profile)}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+
+
+def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
+    """What is known of a box that is none; its kind as the same facts of a real one tell it."""
+    machine = profile.machine_of(cores)
+    siblings = machine.cores / (machine.physical_cores or machine.cores)
+    return {
+        SIMULATED: profile.name,
+        "host": _SIMULATED_HOST,
+        "tuner": __version__,
+        "physical_cores": f"{machine.physical_cores or machine.cores:g}",
+        "worker_gil": "on" if machine.has_gil else "off",
+        **({"threads_per_core": f"{siblings:.0f}"} if siblings == round(siblings) else {}),
+    }
 
 
 def ranked(
@@ -304,6 +405,12 @@ def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
     )
 
 
+def _provenance(settings: Settings) -> dict[str, str]:
+    from tuner.adapters.provenance import provenance
+
+    return provenance(_spawn_path_command(settings))
+
+
 def _spawn_path_command(settings: Settings) -> Sequence[str] | None:
     if settings.service.kind != "crash-processor":
         return None
@@ -335,7 +442,8 @@ def explained(
 ) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
     """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
 
-    The rules are for *cores*, or for what the study ran on; *question* may limit memory.
+    The rules are for *cores* (None: for what the study ran on) and for the variant of the fastest layout;
+    *question* may limit memory.
     """
     from tuner.core.model.evidence import why_unknown
     from tuner.core.question import Question
@@ -348,14 +456,15 @@ def explained(
     found = _explanation(record, windows, ranking)
     if found is None:
         return record, why_unknown(windows), ()
-    if found.demands is None:
+    best = found.diagnoses[0].layout.variant
+    if best not in found.references:
         return record, found, ()
     from tuner.core.model.extrapolation import Seen
     from tuner.core.model.sizing import resized, sizing_rules
 
-    seen = Seen(found.machine, tuple(found.evidence))
+    seen = Seen(found.machine, tuple(layout for layout in found.evidence if layout.variant == best))
     wanted = found.machine if cores is None else resized(found.machine, cores)
-    return record, found, sizing_rules(found.demands, wanted, seen, found.terms)
+    return record, found, sizing_rules(found.references[best].demands, wanted, seen)
 
 
 def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking) -> Ranking:

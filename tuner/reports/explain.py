@@ -61,7 +61,7 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
         "has_gil": None if known is None else known.machine.has_gil,
         "unknown": found if isinstance(found, str) else None,
         "layouts": [] if known is None else [_layout_facts(one, known) for one in known.diagnoses],
-        "demands": None if known is None or known.demands is None else dataclasses.asdict(known.demands),
+        "references": [] if known is None else _reference_facts(known),
         "rules": [dataclasses.asdict(rule) for rule in rules],
         "notes": [] if known is None else _notes(study, known),
     }
@@ -76,11 +76,15 @@ def _notes(study: StudyRecord, found: Explanation) -> list[str]:
             f"Layouts for {study.cores} cores measured on {study.box_cores:g}: there, other things may bind"
             " them."
         )
-    if found.demands is None:
-        notes.append(
-            "No layout was measured that could tell how long items wait, so nothing is modelled. A study with"
-            " 1x1 would."
-        )
+    for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
+        reference = found.references.get(variant)
+        if reference is not None:
+            notes += reference.notes
+        else:
+            notes.append(
+                f"No layout of {variant or 'the service'} could tell how long items wait, so nothing is"
+                " modelled. 1x1 would."
+            )
     missing = [str(layout) for layout in study.layouts if layout not in found.evidence]
     if missing:
         notes.append(f"Nothing is known of {', '.join(missing)}: no window with CPU clocks counts.")
@@ -105,7 +109,7 @@ def _table(found: Explanation) -> Table:
         rows.append(
             (
                 str(one.layout),
-                _items(600 * seen.n_done / seen.length_s),
+                _items(600 * seen.done_per_s),
                 short(one.what),
                 *(percent(one.utilization[name]) for name in stations),
                 *("-" if share not in one.shares else percent(one.shares[share]) for share in shares),
@@ -138,7 +142,7 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "processes": one.layout.processes,
         "threads": one.layout.threads,
         "variant": one.layout.variant,
-        "throughput_per_10min": 600 * seen.n_done / seen.length_s,
+        "throughput_per_10min": 600 * seen.done_per_s,
         "bound_by": list(one.what),
         "sentence": sentence(one),
         "utilization": {name: dataclasses.asdict(figure) for name, figure in one.utilization.items()},
@@ -151,6 +155,13 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "memory": one.memory,
         "measured_s": seen.length_s,
     }
+
+
+def _reference_facts(found: Explanation) -> list[dict[str, Any]]:
+    return [
+        {"variant": variant, "layout": str(one.layout), "demands": dataclasses.asdict(one.demands)}
+        for variant, one in found.references.items()
+    ]
 
 
 def _threads(one: Diagnosis, share: Share) -> dict[str, Any] | None:

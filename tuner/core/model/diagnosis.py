@@ -5,9 +5,9 @@ can ever pass (utilization law). So, by the CPU clocks of a layout's windows:
 
 - A station that is busy for `BUSY` of the time or more binds.
 - One whose utilization is `NEAR` of that or more binds as well: relieving the first alone brings 5 % at most.
-- Where none is so busy, threads wait, and more of them would help. They wait for something that items share
-  (a backend) where most of it is uninterruptible (disks, NFS) or longer than for an item alone; else each for
-  its own reasons.
+- Where none is so busy, more threads would help: the layout waits. It waits for something that items share (a
+  backend) where its threads spend more of their time on that than on anything else: in uninterruptible waits
+  (disks, NFS), or longer in waits than an item alone.
 - Memory binds where a limit keeps the layout out, or where tasks waited for memory.
 
 Own CPU of a worker counts as time with its GIL, less what a calibration knows to be without: an upper end
@@ -156,11 +156,21 @@ def bound_by(
     highest = utilization[stations[0]]
     if highest >= BUSY or (gain_ratio is not None and gain_ratio < NO_GAIN):
         return tuple(station for station in stations if utilization[station] >= NEAR * highest)
-    own = shares.get("asleep", 0.0) + shares.get("elsewhere", 0.0)
-    shared = max(0.0, shares.get("blocked", 0.0) - starting) + shares.get("contended", 0.0)
-    kinds: list[tuple[float, What]] = [(own, "waiting"), (shared, "backend")]
-    most = max(own, shared)
-    return tuple(what for amount, what in kinds if amount >= NEAR * most)
+    of_backend = max(0.0, shares.get("blocked", 0.0) - starting) + shares.get("contended", 0.0)
+    of_own = {name: share for name, share in shares.items() if name not in ("blocked", "contended")}
+    most = max(_at_once(of_own), of_backend)
+    kinds: list[tuple[float, What]] = [(_at_once(of_own), "waiting"), (of_backend, "backend")]
+    return tuple(what for amount, what in sorted(kinds, reverse=True) if amount >= NEAR * most)
+
+
+def _at_once(shares: Mapping[Share, float]) -> float:
+    """The largest of: computing, standing in line, an item's own waits."""
+    groups: tuple[tuple[Share, ...], ...] = (
+        ("python", "child"),
+        ("core_line", "gil_line"),
+        ("asleep", "elsewhere"),
+    )
+    return max(sum(shares.get(name, 0.0) for name in group) for group in groups)
 
 
 def gil_ratio_of(demands: Demands) -> float:
@@ -227,19 +237,24 @@ def _longest_line(utilization: Mapping[Station, float], modelled: Mapping[Share,
 
 
 def _expected(seen: Sequence[Evidence], machine: Machine, demands: Demands, terms: Terms) -> list[Expected]:
-    """The network, with the CPU per item that each layout showed and what others left it."""
+    """The network, with the CPU per item that each layout showed and what others left it.
+
+    Waits are by Little's law: as long as calibrated, as many items as were seen.
+    """
     as_it_is = _measured_demands(seen, demands, terms, times=1)
     with_twice = _measured_demands(seen, demands, terms, times=2)
     quiet = replace(machine, foreign_cores=0.0)
     now, then = solve(as_it_is, quiet), solve(with_twice, quiet)
+    per_s = np.array([one.throughput_per_s for one in seen])
+    starting = per_s * as_it_is.spawn_s
     return [
         Expected(*(float(value) for value in values))
         for values in zip(
             now.n_core_waiting,
             now.n_gil_waiting,
-            now.n_asleep,
-            now.n_blocked,
-            now.throughput_per_s * as_it_is.spawn_s,
+            per_s * as_it_is.asleep_s,
+            per_s * as_it_is.blocked_s + starting,
+            starting,
             then.throughput_per_s / now.throughput_per_s,
             strict=True,
         )

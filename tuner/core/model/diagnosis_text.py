@@ -55,6 +55,12 @@ def threads(figure: Figure) -> str:
     )
 
 
+def _so_many(figure: Figure, of: Diagnosis) -> str:
+    if of.layout.total_threads == 1:
+        return f"its thread waits {percent(figure)} of the time"
+    return f"{threads(figure)} of {of.layout.total_threads} threads wait"
+
+
 def _mark(figure: Figure) -> str:
     return MODELLED if figure.source == "modelled" else ""
 
@@ -66,7 +72,7 @@ def _gil(of: Diagnosis) -> str:
         mine = "its one thread keeps the GIL" if one else "the one thread of each process keeps its GIL"
         return f"{mine} busy {busy}, another would wait for it"
     line = of.n_threads("gil_line")
-    told = "" if line is None else f", {threads(line)} of {layout.total_threads} threads wait for it"
+    told = "" if line is None else f", {_so_many(line, of)} for it"
     return f"the GIL {'is' if one else 'of each process is'} busy {busy}{told}"
 
 
@@ -80,7 +86,7 @@ def _cores(of: Diagnosis) -> str:
         told += f", {of.others_cores:.2g} of that by others"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * of.layout.total_threads:
-        told += f", {threads(line)} of {of.layout.total_threads} threads wait for one"
+        told += f", {_so_many(line, of)} for one"
     return told
 
 

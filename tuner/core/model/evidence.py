@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import fsum
 
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
+from tuner.core.model.clocks import Clocks, clocks_of
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 
 NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
@@ -34,6 +36,7 @@ class Evidence:
     run_delay_s: float | None = None  #: workers' threads that wanted a core and had none, thread-seconds
     blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
     memory: str | None = None  #: why memory binds, in words; None: it does not
+    clocks: tuple[Clocks, ...] = field(default=(), repr=False)  #: the windows themselves
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
@@ -43,6 +46,11 @@ class Evidence:
     def throughput_per_s(self) -> float:
         """Items that finished, per second, bad ones included."""
         return self.n_items / self.length_s
+
+    @property
+    def done_per_s(self) -> float:
+        """Items that finished well, per second."""
+        return self.n_done / self.length_s
 
     @property
     def others_cores(self) -> float:
@@ -56,7 +64,7 @@ def evidence_of(
     """What the windows with CPU clocks show, by layout in the study's order; empty when none has any.
 
     Windows that count are taken; of a layout that has none, those that were void for memory pressure alone.
-    Clocks of the kernel go before what items counted themselves. *verdicts* say which limits a layout keeps.
+    *verdicts* say which limits a layout keeps.
 
     A study on fewer cores than the box has keeps its service on these: others are then charged only with what
     does not fit on the rest.
@@ -88,43 +96,39 @@ def why_unknown(windows: Iterable[WindowRecord]) -> str:
 def _added(
     layout: Layout, windows: Iterable[WindowRecord], study: StudyRecord, memory: str | None
 ) -> Evidence | None:
-    read = [(window, own) for window in windows if (own := _own_cpu_s(window)) is not None]
-    n_items = sum(window.n_done + window.n_failed for window, _ in read)
+    read = [(window, one) for window in windows if (one := _clocks(window)) is not None]
+    clocks = tuple(one for _, one in read)
+    n_items = sum(one.n_done + one.n_failed for one in clocks)
     if not n_items:
         return None
     spare = max(0.0, study.box_cores - study.cores)
     return Evidence(
         layout=layout,
-        length_s=sum(window.length_s for window, _ in read),
-        n_done=sum(window.n_done for window, _ in read),
+        length_s=fsum(one.length_s for one in clocks),
+        n_done=sum(one.n_done for one in clocks),
         n_items=n_items,
-        own_cpu_s=sum(own for _, own in read),
-        child_cpu_s=sum(_child_cpu_s(window, own) for window, own in read),
-        others_cpu_s=sum(max(0.0, _others_cpu_s(window) - spare * window.length_s) for window, _ in read),
-        backend_cpu_s=sum(window.backend_cpu_s for window, _ in read),
-        run_delay_s=_sum_or_none([window.run_delay_s for window, _ in read]),
-        blocked_s=_sum_or_none([window.blocked_s for window, _ in read]),
+        own_cpu_s=fsum(one.worker_cpu_s or 0.0 for one in clocks),
+        child_cpu_s=fsum(one.child_cpu_s or 0.0 for one in clocks),
+        others_cpu_s=fsum(max(0.0, one.foreign_cores - spare) * one.length_s for one in clocks),
+        backend_cpu_s=fsum(window.backend_cpu_s for window, _ in read),
+        run_delay_s=_sum_or_none([one.run_delay_s for one in clocks]),
+        blocked_s=_sum_or_none([one.blocked_s for one in clocks]),
         memory=memory,
+        clocks=clocks,
     )
 
 
-def _own_cpu_s(window: WindowRecord) -> float | None:
-    return window.probe_python_cpu_s if window.worker_cpu_s is None else window.worker_cpu_s
-
-
-def _child_cpu_s(window: WindowRecord, own_cpu_s: float) -> float:
-    """Without a clock of its own, what the service used beside its workers."""
-    known = window.probe_child_cpu_s if window.worker_cpu_s is None else window.child_cpu_s
-    return max(0.0, window.service_cpu_s - own_cpu_s) if known is None else known
-
-
-def _others_cpu_s(window: WindowRecord) -> float:
-    return window.foreign_cpu_s + window.tuner_cpu_s + window.backend_cpu_s + window.steal_s
+def _clocks(window: WindowRecord) -> Clocks | None:
+    """None: nobody told the CPU of the workers from that of their children."""
+    if window.worker_cpu_s is None and window.probe_python_cpu_s is None:  # most windows of an old file
+        return None
+    clocks = clocks_of(window)
+    return None if clocks.source == "service" else clocks
 
 
 def _sum_or_none(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    return fsum(known) if len(known) == len(values) else None
 
 
 def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:

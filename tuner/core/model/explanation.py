@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tuner.core.layout import Layout
-from tuner.core.model.demand import NO_TERMS, Demands, Terms, layout_demands
+from tuner.core.model.alone import told_by_1x1
+from tuner.core.model.demand import NO_TERMS, Demands, layout_demands
 from tuner.core.model.diagnosis import BUSY, Diagnosis, What, diagnose
 from tuner.core.model.evidence import Evidence
 from tuner.core.model.machine import Machine
@@ -19,13 +20,21 @@ _HALVINGS = 30  #: of an interval of asleep_s
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """What the modelled figures of one variant of the service rest on."""
+
+    demands: Demands
+    layout: Layout  #: what it was worked out from
+    notes: tuple[str, ...] = ()  #: what its windows cannot tell, a sentence each
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """All diagnoses of a study."""
 
     diagnoses: tuple[Diagnosis, ...]  #: fastest layout first
     evidence: Mapping[Layout, Evidence]
-    demands: Demands | None  #: what the modelled figures rest on; None: nothing tells how items wait
-    terms: Terms
+    references: Mapping[str, Reference]  #: by variant; a variant is absent where nothing tells how items wait
     machine: Machine
 
     @property
@@ -34,51 +43,62 @@ class Explanation:
         return {one.layout: one.what for one in self.diagnoses}
 
 
-def explain(
-    seen: Sequence[Evidence], machine: Machine, demands: Demands | None = None, terms: Terms = NO_TERMS
-) -> Explanation:
-    """Say what binds each of the layouts *seen*; there is at least one.
-
-    *demands* and *terms* are of a calibration; None: worked out from the layout with the fewest threads.
-    """
-    if demands is None:
-        demands = reference_demands(seen, machine)
-    found = diagnose(seen, machine, demands, terms)
+def explain(seen: Sequence[Evidence], machine: Machine) -> Explanation:
+    """Say what binds each of the layouts *seen*; items of different variants of the service differ."""
+    diagnoses: list[Diagnosis] = []
+    references = {}
+    for variant in dict.fromkeys(one.layout.variant for one in seen):
+        own = [one for one in seen if one.layout.variant == variant]
+        reference = reference_of(own, machine)
+        if reference is not None:
+            references[variant] = reference
+        diagnoses += diagnose(own, machine, None if reference is None else reference.demands)
     by_layout = {one.layout: one for one in seen}
-    found.sort(key=lambda one: (-by_layout[one.layout].n_done / by_layout[one.layout].length_s, one.layout))
-    return Explanation(tuple(found), by_layout, demands, terms, machine)
+    diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
+    return Explanation(tuple(diagnoses), by_layout, references, machine)
 
 
-def reference_demands(seen: Sequence[Evidence], machine: Machine) -> Demands | None:
-    """What an item asks for, by the layout with the fewest threads; None where its throughput cannot tell.
+def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None:
+    """What an item asks for, by 1x1 or else by the layout with the fewest threads; None: that cannot tell.
 
-    CPU is as clocks have it, all of a worker's own with the GIL; how long items sleep is what the network
-    needs to give the throughput that was seen. Where several threads saturate a station it could be anything.
+    All of a worker's own CPU is taken to need the GIL.
     """
     one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
-    own_s, blocked_s = one.own_cpu_s / one.n_items, (one.blocked_s or 0.0) / one.n_items
-    cpu_s = own_s + one.child_cpu_s / one.n_items
-    if one.layout.total_threads > 1:
-        busy = max(
-            one.own_cpu_s / (one.length_s * one.layout.processes) if one.layout.threads > 1 else 0.0,
-            (one.own_cpu_s + one.child_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores),
-        )
-        if busy >= BUSY:
-            return None
-    most_s = one.layout.total_threads / one.throughput_per_s
-    low_s, high_s = 0.0, most_s
+    if one.layout.total_threads == 1:
+        told = told_by_1x1(one.clocks, machine)
+        own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
+        demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
+        return Reference(demands, one.layout, told.notes)
+    busy = (one.own_cpu_s + one.child_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
+    if one.layout.threads > 1:
+        busy = max(busy, one.own_cpu_s / (one.length_s * one.layout.processes))
+    return None if busy >= BUSY else Reference(_demands_that_give(one, machine), one.layout)
+
+
+def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
+    """CPU by the clocks; asleep for as long as the network needs to give the throughput that was seen.
+
+    Where threads saturate a station that could be any time: the caller has looked.
+    """
+    quiet = replace(machine, foreign_cores=0.0)
+    demands = Demands(
+        gil_s=one.own_cpu_s / one.n_items,
+        child_s=one.child_cpu_s / one.n_items,
+        blocked_s=(one.blocked_s or 0.0) / one.n_items,
+        asleep_s=one.layout.total_threads / one.throughput_per_s,
+    )
+    low_s, high_s = 0.0, demands.asleep_s
     for _ in range(_HALVINGS):
-        asleep_s = (low_s + high_s) / 2
-        demands = Demands(
-            gil_s=own_s, child_s=one.child_cpu_s / one.n_items, asleep_s=asleep_s, blocked_s=blocked_s
-        )
+        demands = replace(demands, asleep_s=(low_s + high_s) / 2)
         of = replace(
             layout_demands(demands, NO_TERMS, [one.layout.processes], [one.layout.threads]),
             process_cores=np.array([one.others_cores]),
         )
-        given_per_s = float(solve(of, replace(machine, foreign_cores=0.0)).throughput_per_s[0])
-        low_s, high_s = (asleep_s, high_s) if given_per_s > one.throughput_per_s else (low_s, asleep_s)
-    return demands if cpu_s + low_s > 0 else None
+        if float(solve(of, quiet).throughput_per_s[0]) > one.throughput_per_s:
+            low_s = demands.asleep_s
+        else:
+            high_s = demands.asleep_s
+    return demands
 
 
 def machine_of(study: StudyRecord) -> Machine:
