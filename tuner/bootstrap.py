@@ -408,7 +408,14 @@ def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
 def _provenance(settings: Settings) -> dict[str, str]:
     from tuner.adapters.provenance import provenance
 
-    return provenance(_spawn_path_command(settings))
+    alone = Layout(1, 1)
+    spec, _ = _service(settings, [alone], Path(tempfile.gettempdir()))
+    return provenance(
+        _spawn_path_command(settings),
+        spec.command_line(alone, 0, 1),
+        spec.environment_of(alone, 0, 1),
+        spec.directory,
+    )
 
 
 def _spawn_path_command(settings: Settings) -> Sequence[str] | None:

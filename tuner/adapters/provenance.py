@@ -13,15 +13,24 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tuner import __version__
 from tuner.adapters.host import describe_host
+from tuner.adapters.worker_interpreter import interpreter_facts
 
 _ASK_WAIT_S = 20.0
 
 
-def provenance(spawn_path_command: Sequence[str] | None) -> dict[str, str]:
+def provenance(
+    spawn_path_command: Sequence[str] | None,
+    worker_command: Sequence[str] = (),
+    worker_environment: Mapping[str, str] | None = None,
+    worker_directory: str | None = None,
+) -> dict[str, str]:
     """What can be found out; what cannot is left out.
 
     Args:
         spawn_path_command: prints as JSON how the worker starts its children, where the worker knows.
+        worker_command: what starts a worker: its interpreter is asked whether it has a GIL.
+        worker_environment: what the worker finds beside tuner's own environment.
+        worker_directory: where it runs.
     """
     facts = {
         **describe_host(),
@@ -35,6 +44,7 @@ def provenance(spawn_path_command: Sequence[str] | None) -> dict[str, str]:
         "git_revision": _git_revision(),
     }
     facts.update(_spawn_path(spawn_path_command) if spawn_path_command else {})
+    facts.update(interpreter_facts(worker_command, worker_environment or {}, worker_directory))
     return {name: value for name, value in facts.items() if value}
 
 

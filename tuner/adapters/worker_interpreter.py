@@ -1,0 +1,115 @@
+"""Which Python a worker's command line runs, and whether it has a GIL: found out by asking it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_WAIT_S = 20.0
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_LONGEST_SHEBANG = 256  #: as the kernel has it
+# What the interpreter says of itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
+_QUESTION = (
+    "import json, platform, sys;"
+    "print(json.dumps([platform.python_implementation(), platform.python_version(),"
+    " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+)
+
+
+def interpreter_facts(
+    command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
+) -> dict[str, str]:
+    """``worker_python`` (CPython 3.13.0) and ``worker_gil`` (on, off); nothing when they cannot be found out.
+
+    The interpreter is asked as the worker will start it: with its -X options, and *environment* beside
+    tuner's own. A module that does not know free threading may switch the GIL on later, when it is imported.
+
+    Args:
+        command: the worker's words: an interpreter, or a script whose first line names one; ``env`` may
+            stand before it.
+        environment: what the worker finds beside tuner's own environment.
+        directory: where it runs; None: tuner's current folder.
+    """
+    words = [*command]
+    assigned: dict[str, str] = {}
+    if words and Path(words[0]).name == "env":
+        words.pop(0)
+        while words and _ASSIGNMENT.match(words[0]):
+            name, _, value = words.pop(0).partition("=")
+            assigned[name] = value
+    interpreter = _interpreter_of(words, directory)
+    if not interpreter:
+        return {}
+    everything = {**os.environ, **environment, **assigned}
+    try:
+        done = subprocess.run(
+            [*interpreter, "-c", _QUESTION],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=everything,
+            cwd=directory,
+            timeout=_WAIT_S,
+            check=False,
+        )
+        implementation, version, has_gil = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return {}
+    return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
+
+
+def _interpreter_of(words: Sequence[str], directory: str | None) -> list[str]:
+    """The interpreter with what it is told of the GIL; empty when the words name no Python."""
+    if not words:
+        return []
+    program = _found(words[0], directory)
+    if program is None:
+        return []
+    if _PYTHON.match(program.name):
+        return [str(program), *_x_options(words[1:])]
+    return _shebang(program)
+
+
+def _found(word: str, directory: str | None) -> Path | None:
+    if "/" in word:
+        path = Path(directory or ".", word)
+        return path if path.is_file() else None
+    found = shutil.which(word)
+    return None if found is None else Path(found)
+
+
+def _x_options(words: Sequence[str]) -> list[str]:
+    """The -X options before the program that Python runs."""
+    found = []
+    rest = iter(words)
+    for word in rest:
+        if word == "-X":
+            found += [word, next(rest, "")]
+        elif word.startswith("-X"):
+            found.append(word)
+        elif word == "-W":
+            next(rest, "")
+        elif not word.startswith("-") or word in ("-", "-c", "-m"):
+            break
+    return found
+
+
+def _shebang(program: Path) -> list[str]:
+    try:
+        with program.open("rb") as file:
+            first = file.readline(_LONGEST_SHEBANG)
+    except OSError:
+        return []
+    if not first.startswith(b"#!"):
+        return []
+    words = first[2:].decode("utf-8", "replace").split()
+    if words and Path(words[0]).name == "env":
+        words = words[2:] if words[1:2] == ["-S"] else words[1:]
+    return _interpreter_of(words, None) if words and _PYTHON.match(Path(words[0]).name) else []
