@@ -2,11 +2,12 @@
 
     python mix_worker.py --python-turns N --native-turns N --asleep-s S --blocked-s S --child-turns N --cv C
         --seed N --child PROGRAM --blocked LIBRARY
-    python mix_worker.py --turns-per-ms CHILD     # prints, as JSON, how many turns this box makes in a ms
+    python mix_worker.py --turns-per-ms CHILD  # prints, as JSON, how many turns this box makes in a ms
 
 Standard library only, Python 3.11 or later. The sizes of an item's parts come from decks: each deck holds the
 quantiles of a lognormal distribution and is shuffled anew whenever it is used up, so that even a short window
-has items of nearly every size in their true shares. Seed, process and thread give each thread a stream of its own.
+has items of nearly every size in their true shares. Seed, process and thread give each thread a stream of its
+own.
 """
 
 from __future__ import annotations

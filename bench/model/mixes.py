@@ -7,15 +7,17 @@ python bench/model/mixes.py report [--from mixes ...] [--pictures FOLDER] [--jso
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 from mix_measuring import Plan, measure
-from mix_registry import read_registry, tools_in
+from mix_registry import read_registry, tools_in, unregistered
 
 from tuner.core.durations import parse_duration
-from tuner.core.errors import TunerError
+from tuner.core.errors import ConfigError, TunerError
 from tuner.core.layout import parse_layout
+from tuner.core.validity import FOREIGN_FLOOR_CORES
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -39,6 +41,39 @@ def _measure(options: argparse.Namespace) -> int:
     return 0 if is_complete else 5
 
 
+def _report(options: argparse.Namespace) -> int:
+    files = sorted(file for given in options.of for file in _files(given))
+    if not files:
+        raise ConfigError(
+            f"there is no study of a mix in {', '.join(map(str, options.of))}",
+            hint="mixes.py measure makes some.",
+        )
+    from mix_judging import judge  # scipy and the model, which measuring can do without
+    from mix_points import read_run
+    from mix_report import as_json, bars, render
+
+    registry = read_registry()
+    judged = [judge(read_run(file, options.foreign_limit)) for file in files]
+    judged.sort(key=lambda one: [mix.name for mix in registry.mixes].index(one.run.mix.name))
+    warnings = [warning for one in judged if (warning := unregistered(one.run.record, registry))]
+    if options.pictures is not None:
+        from mix_pictures import draw
+
+        for one in judged:
+            print(draw(one, options.pictures), file=sys.stderr)
+    if options.json:
+        json.dump(as_json(judged, warnings), sys.stdout, indent=1)
+        print()
+    else:
+        print(render(judged, warnings), end="")
+    return 0 if all(bar.verdict == "met" for bar in bars(judged)) else 5
+
+
+def _files(given: Path) -> list[Path]:
+    """A study, or those of a folder."""
+    return list(given.glob("*.tuner.db")) if given.is_dir() else [given]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -58,6 +93,14 @@ def main() -> int:
     measuring.add_argument("--python", default=sys.executable, help="interpreter of the workers")
     measuring.add_argument("--seed", type=int, default=1)
     measuring.set_defaults(run=_measure)
+    reporting = commands.add_parser("report", help="from what was measured, nothing is run")
+    reporting.add_argument(
+        "--from", dest="of", type=Path, nargs="+", default=[Path("mixes")], metavar="FILE", help="or folders"
+    )
+    reporting.add_argument("--foreign-limit", type=float, default=FOREIGN_FLOOR_CORES, metavar="CORES")
+    reporting.add_argument("--pictures", type=Path, metavar="FOLDER", help="a PNG per mix (needs matplotlib)")
+    reporting.add_argument("--json", action="store_true")
+    reporting.set_defaults(run=_report)
     options = parser.parse_args()
     try:
         code: int = options.run(options)
