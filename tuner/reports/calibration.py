@@ -132,7 +132,7 @@ def _share(demands: Demands, name: str) -> float:
 
 def _shown(demands: Demands, name: str) -> str:
     share = _share(demands, name)
-    return percent(share) if share else "-"
+    return percent(share) if share >= 0.0005 else "-"
 
 
 def _sureness(calibrated: Calibrated) -> str:

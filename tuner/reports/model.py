@@ -21,6 +21,8 @@ DEMANDS = {
 }
 PER_10_MIN = 600.0
 _LARGE = 1e9
+_BUSY = 0.15  #: cores that others used: then what was measured is not what a quiet box gives
+_NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
 
 def headline(calibrated: Calibrated) -> str:
@@ -30,10 +32,15 @@ def headline(calibrated: Calibrated) -> str:
         return f"{calibrated.service}: as a profile has it{where}."
     cores = calibrated.seen.machine.cores
     joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
-    return (
+    said = (
         f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
         f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
     )
+    if calibrated.foreign_cores > _BUSY:
+        said += (
+            f" Others used {calibrated.foreign_cores:.2f} cores meanwhile; predicted is a box without them."
+        )
+    return said
 
 
 def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
@@ -112,7 +119,7 @@ def items(value: float) -> str:
 
 def seconds(value: float) -> str:
     """A time that an item takes, in the unit that suits it."""
-    if value == 0:
+    if value < _NOTHING_S:
         return "0"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if value >= 0.9995 * size:

@@ -76,6 +76,8 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         memory=memory,
         measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
         left_out=_left_out(clocks, layouts, machine),
+        foreign_cores=sum(one.foreign_cores * one.length_s for one in clocks)
+        / sum(one.length_s for one in clocks),
         notes=tuple(simulated_told(study)),
     )
 

@@ -91,6 +91,7 @@ class Calibrated:
     memory: MemoryFit | None  #: None: nobody saw any
     measured: tuple[Measured, ...] = ()  #: none: the figures come from a profile
     left_out: LeftOutErrors | None = None  #: None: there were too few layouts to leave one out
+    foreign_cores: float = 0.0  #: that others used meanwhile, mean
     notes: tuple[str, ...] = ()  #: what every reader should see first
 
 

@@ -1,13 +1,15 @@
 """How far a prediction can be trusted: intervals, what is best and what cannot be told from it.
 
-An interval is for a ten-minute window of a fresh launch of the layout. Its variance, of logarithms, is a sum:
+An interval is for a window of a fresh launch of the layout. It holds what four things make of it together,
+in logarithms:
 
 - *demands*: how uncertain they are; the network is solved again for each draw of them;
 - *model*: how far layouts lie from the model that were left out of the fit;
 - *beyond*: for what lies outside of what was measured, growing with the doublings it is away;
 - *noise*: of a window and a launch.
 
-Figures are predicted from the middle of the demands; draws only say how far around it to look.
+Figures are predicted from the middle of the demands; draws of them only say how far around it to look, and to
+which side: what the cores can give at most, no draw exceeds.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ _CONVOY = 0.9  #: of the time the GIL is held
 #: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
 SMT_GAINS = (0.1, 0.3, 0.5)
 _ALIKE = 0.001  #: of a throughput: no figure of the model is as exact
-_N_DRAWS = 24  #: of the demands that are solved; the standard deviation is then known to 15 %
+_N_DRAWS = 40  #: of the demands that are solved
+_N_SCORES = 51  #: normal quantiles that stand for the rest around each draw
 _LEAST_DRAWS = 9
 _MOST_STATES = 4_000_000  #: of all layouts and draws: what takes about half a second
 _AT_ONCE = 400_000  #: states that are solved in one call
@@ -101,9 +104,9 @@ def trusted(
     """
     change = what_if or WhatIf()
     machine = change.of_machine(machine)
-    if middle is None:
-        middle = solve(_of(change.of_demands(profile.demands), profile.terms, layouts), machine)
     demands = change.of_demands(profile.demands)
+    network = solve(_of(demands, profile.terms, layouts), machine)
+    middle = network if middle is None else middle
     runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
     busy = _busy_cores(middle, machine, runnable)
     doublings = np.asarray([core_doublings(seen, float(one)) for one in busy])
@@ -111,25 +114,24 @@ def trusted(
         [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings
     )
     model_sd = _model_sd(misfit_sd, seen, layouts, doublings)
-    quantile = NormalDist().inv_cdf((1 + confidence) / 2)
-    noise_sd = np.hypot(profile.noise.window_sd, profile.noise.launch_sd)
-
-    throughput_sd = np.sqrt(_variance(drawn.throughput_per_s) + model_sd**2 + noise_sd**2)
-    load_sd = np.sqrt(_variance(drawn.load) + _load_sd(middle, layouts) ** 2 + model_sd**2)
+    noise_sd = float(np.hypot(profile.noise.window_sd, profile.noise.launch_sd))
+    around = np.hypot(model_sd, noise_sd)
     idle_ratio = 1 - middle.core_utilization_ratio  # busy cores cannot be busier
-    cpu_sd = np.sqrt(_variance(drawn.cpu_cores) + (idle_ratio * np.hypot(model_sd, noise_sd)) ** 2)
+
+    load_around = np.hypot(model_sd, _load_sd(middle, layouts))
+    throughput = _ends(
+        middle.throughput_per_s, drawn.throughput_per_s / network.throughput_per_s, around, confidence
+    )
+    load = _ends(middle.load, drawn.load / network.load, load_around, confidence)
+    cpu = _ends(busy, drawn.cpu_cores / network.cpu_cores, idle_ratio * around, confidence)
     children = runnable * (demands.child_s / demands.cpu_s if demands.cpu_s else 0.0)
     rows = tuple(
         TrustedLayout(
             layout=layout,
-            throughput_per_s=_around(middle.throughput_per_s[at], quantile * throughput_sd[at]),
+            throughput_per_s=throughput[at],
             # one task a thread, at most: it or its child
-            load=_around(
-                middle.load[at],
-                quantile * load_sd[at],
-                most=layout.total_threads + profile.terms.process_cores * layout.processes,
-            ),
-            cpu_cores=_around(busy[at], quantile * cpu_sd[at], most=machine.cores),
+            load=_at_most(load[at], layout.total_threads + profile.terms.process_cores * layout.processes),
+            cpu_cores=_at_most(cpu[at], machine.cores),
             beyond=tuple(
                 reasons(
                     seen,
@@ -165,7 +167,7 @@ def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """Logarithms, shape (draws, layouts)."""
+    """Shape (draws, layouts)."""
 
     throughput_per_s: Array
     load: Array
@@ -201,9 +203,9 @@ def _solved_draws(
         ]
     shape = (-1, len(layouts))
     return _Drawn(
-        np.log(np.concatenate([one.throughput_per_s for one in found])).reshape(shape),
-        np.log(np.concatenate([one.load for one in found])).reshape(shape),
-        np.log(np.concatenate([one.cpu_cores for one in found])).reshape(shape),
+        np.concatenate([one.throughput_per_s for one in found]).reshape(shape),
+        np.concatenate([one.load for one in found]).reshape(shape),
+        np.concatenate([one.cpu_cores for one in found]).reshape(shape),
     )
 
 
@@ -251,18 +253,12 @@ def _load_sd(middle: Prediction, layouts: Sequence[Layout]) -> Array:
     return np.where(in_convoy, CONVOY_LOAD_SD, LOAD_SD)
 
 
-def _variance(logs: Array) -> Array:
-    """Over draws."""
-    found: Array = logs.var(axis=0, ddof=1)
-    return found
-
-
 def _may_be_best(
     best: int, middle: Prediction, drawn: _Drawn, model_sd: Array, confidence: float
 ) -> NDArray[np.bool_]:
     """What may be as good as *best*: what both share (demands, box) cancels in their difference."""
     behind = np.log(middle.throughput_per_s[best]) - np.log(middle.throughput_per_s)
-    of_draws = _variance(drawn.throughput_per_s[:, [best]] - drawn.throughput_per_s)
+    of_draws = np.log(drawn.throughput_per_s[:, [best]] / drawn.throughput_per_s).var(axis=0, ddof=1)
     quantile = NormalDist().inv_cdf((1 + confidence) / 2)
     found: NDArray[np.bool_] = behind <= quantile * np.sqrt(of_draws + model_sd**2 + model_sd[best] ** 2)
     return found
@@ -276,8 +272,20 @@ def _busy_cores(middle: Prediction, machine: Machine, runnable: Array) -> Array:
     return np.minimum(machine.cores, runnable + beside)
 
 
-def _around(middle: float, margin: float, most: float = float("inf")) -> Estimate:
-    """An interval of logarithms, back in plain figures."""
-    factor = float(np.exp(margin))
-    middle = min(float(middle), most)
-    return Estimate(middle, middle / factor, min(most, middle * factor))
+def _ends(middle: Array, drawn_ratio: Array, around: Array, confidence: float) -> list[Estimate]:
+    """The interval of each layout: draws, as ratios of *middle*, and *around* each the rest, normal."""
+    scores = np.asarray([NormalDist().inv_cdf((rank + 0.5) / _N_SCORES) for rank in range(_N_SCORES)])
+    logs = np.log(middle) + np.log(drawn_ratio)[:, None, :] + scores[None, :, None] * around
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(logs.reshape(-1, len(middle)), [tail, 1 - tail], axis=0)
+    return [
+        Estimate(float(mid), min(float(mid), float(one)), max(float(mid), float(other)))
+        for mid, one, other in zip(middle, np.exp(low), np.exp(high), strict=True)
+    ]
+
+
+def _at_most(estimate: Estimate, most: float) -> Estimate:
+    mean, low, high = (
+        None if one is None else min(one, most) for one in (estimate.mean, estimate.low, estimate.high)
+    )
+    return Estimate(mean, low, high)
