@@ -6,7 +6,7 @@ SimPy and Ciw come with the dependency group `bench-model`. All take turns, with
 medians over rounds. An event is the end of a stage, or a forced hand-over of the GIL, for all of them; theirs
 are fewer than what they schedule. Time is CPU time, so that a busy box matters less: of the run alone, for
 the C program of its whole process. Throughput is the mean over rounds, and has to agree within 1 %: exit
-code 1 where it does not. Ciw's customers cannot hold a GIL while they compute: it gets the network without one.
+code 1 where it does not. Ciw's customers cannot hold a GIL while they compute: it gets a network without one.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
@@ -30,17 +31,27 @@ from tuner.core.model.simulation import (
 from tuner.core.model.variates import Exponentials, natural_log
 
 MOST_QUEUED = 1_000_000  #: items that wait for a thread
-_FORCED, _ARRIVAL = len(STAGE_KINDS), len(STAGE_KINDS) + 1  # kinds of events that end no stage
+_KINDS = (*STAGE_KINDS, "forced", "arrival")  # of events: the end of a stage, or what ends none
+_FORCED, _ARRIVAL = _KINDS.index("forced"), _KINDS.index("arrival")
 _FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
 
 
-def run(scenario: Scenario) -> Counts:
-    """Let *scenario* pass and count.
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened."""
+
+    at_s: float
+    what: str  #: the kind of stage that ended, or "forced" (a hand-over), or "arrival"
+    thread: int  #: whose stage it was, or who lost the GIL; thread k is one of process k modulo P
+
+
+def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
+    """Let *scenario* pass and count. Where a list is given, every event is added to *trajectory*.
 
     Raises:
         ValueError: arrivals are far beyond what the layout can do.
     """
-    network = _Network(scenario)
+    network = _Network(scenario, trajectory)
     network.open()
     while not network.measured.is_complete:
         network.step()
@@ -82,12 +93,12 @@ class _Tasks:
 class _Network:
     """All threads, and the clock."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, trajectory: list[Event] | None) -> None:
         n = scenario.n_threads
         speeds = scenario.speeds
         cv = scenario.demands.cv_ratio
         self.now_s = 0.0
-        self.measured = _Measured(scenario)
+        self.measured = _Measured(scenario, trajectory)
         self._arrival_per_s = scenario.arrival_per_s
         self._turn_s = scenario.machine.switch_interval_s
         self._handover_s = scenario.machine.handover_s
@@ -272,7 +283,8 @@ class _Network:
 class _Measured:
     """How many tasks are where, their integrals over time, and the items done."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, trajectory: list[Event] | None) -> None:
+        self._trajectory = trajectory
         self.n_runnable = self.n_gil_held = self.n_gil_waiting = 0
         self.n_asleep = self.n_blocked = self.n_queued = 0
         self.n_forced = 0
@@ -310,6 +322,8 @@ class _Measured:
     def note(self, now_s: float, kind: int, thread: int) -> None:
         """An event: FNV-1a, a word of 64 bits at a time."""
         self._n_events += 1
+        if self._trajectory is not None:
+            self._trajectory.append(Event(now_s, _KINDS[kind], thread))
         (bits,) = struct.unpack("<Q", struct.pack("<d", now_s))
         for word in (bits, kind << 32 | thread):
             self._digest = (self._digest ^ word) * _FNV_PRIME & _MASK

@@ -6,6 +6,7 @@ Source: Blackman & Vigna, Scrambled linear pseudorandom number generators (2021)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import frexp
 
 _MASK = 2**64 - 1
@@ -19,24 +20,38 @@ class Exponentials:
     """Exponential variates of mean 1, by -log(1 - u) of xoshiro256**'s u."""
 
     def __init__(self, seed: int) -> None:
-        self._state = []
-        for _ in range(4):
-            seed = (seed + 0x9E3779B97F4A7C15) & _MASK
-            mixed = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-            mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-            self._state.append(mixed ^ (mixed >> 31))
+        self._words = Xoshiro(splitmix(seed, 4))
 
     def next(self) -> float:
         """The next one."""
-        return -natural_log(1.0 - (self._next_word() >> 11) * 2.0**-53)
+        return -natural_log(1.0 - (self._words.next() >> 11) * 2.0**-53)
 
-    def _next_word(self) -> int:
+
+class Xoshiro:
+    """xoshiro256**: random words of 64 bits, from four that are not all 0."""
+
+    def __init__(self, state: Sequence[int]) -> None:
+        self._state = tuple(state)
+
+    def next(self) -> int:
+        """The next one."""
         a, b, c, d = self._state
-        word = (_rotated(b * 5 & _MASK, 7) * 9) & _MASK
+        word = _rotated(b * 5 & _MASK, 7) * 9 & _MASK
         c ^= a
         d ^= b
-        self._state = [a ^ d, b ^ c, c ^ (b << 17 & _MASK), _rotated(d, 45)]
+        self._state = (a ^ d, b ^ c, c ^ (b << 17 & _MASK), _rotated(d, 45))
         return word
+
+
+def splitmix(seed: int, n: int) -> list[int]:
+    """The first *n* words of splitmix64: a state that differs in half of its bits from that of seed + 1."""
+    words = []
+    for _ in range(n):
+        seed = (seed + 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        words.append(mixed ^ (mixed >> 31))
+    return words
 
 
 def natural_log(x: float) -> float:

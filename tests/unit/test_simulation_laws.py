@@ -1,0 +1,267 @@
+"""Laws that hold for any network, and what a scenario may ask for. Tolerances: three standard errors."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from math import inf, log
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.core.layout import Layout
+from tuner.core.model import events
+from tuner.core.model.demand import Demands, Terms
+from tuner.core.model.machine import Machine
+from tuner.core.model.simulation import Scenario, path_of, scenario_of, simulate
+
+FULL = Demands(
+    gil_s=0.05, python_s=0.02, child_s=0.2, asleep_s=0.1, blocked_s=0.03, spawn_s=0.01, n_gil_visits=3
+)
+BOX = Machine(cores=4, handover_s=0)
+
+seconds = st.one_of(st.just(0.0), st.floats(1e-4, 1.0))
+demands_of_any_kind = st.builds(
+    Demands,
+    gil_s=st.floats(1e-3, 0.1),
+    python_s=seconds,
+    child_s=seconds,
+    asleep_s=seconds,
+    blocked_s=seconds,
+    spawn_s=seconds,
+    n_gil_visits=st.integers(1, 7),
+    cv_ratio=st.sampled_from([0.0, 0.5, 1.0]),
+)
+
+
+def closed(layout: Layout, demands: Demands = FULL, machine: Machine = BOX, n_items: int = 6000) -> Scenario:
+    return Scenario(layout, demands, machine, n_items=n_items, n_warm_items=300)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    demands=demands_of_any_kind,
+    processes=st.integers(1, 4),
+    threads=st.integers(1, 4),
+    cores=st.sampled_from([0.5, 1, 2, 8]),
+    has_gil=st.booleans(),
+)
+def test_every_thread_is_somewhere(
+    demands: Demands, processes: int, threads: int, cores: float, has_gil: bool
+) -> None:
+    machine = Machine(cores=cores, has_gil=has_gil, switch_interval_s=0.02)
+    one = simulate(closed(Layout(processes, threads), demands, machine, n_items=100))
+    n_runnable = one.load - one.n_blocked
+    n = processes * threads
+
+    assert n_runnable + one.n_blocked + one.n_asleep + one.n_gil_waiting == pytest.approx(n, rel=1e-9)
+    assert n_runnable - one.n_core_waiting == pytest.approx(one.cpu_cores)
+    assert 0 <= one.gil_utilization_ratio <= 1 + 1e-9
+    assert one.core_utilization_ratio <= 1 + 1e-9
+    assert 0 < one.residence_p50_s <= one.residence_p95_s <= one.residence_p99_s
+
+
+@pytest.mark.parametrize("layout", [Layout(1, 1), Layout(1, 6), Layout(3, 2), Layout(6, 1)])
+def test_items_spend_in_the_network_what_littles_law_says(layout: Layout) -> None:
+    one = simulate(closed(layout))
+    per_s = one.throughput_per_s
+
+    assert per_s * one.residence_s == pytest.approx(layout.processes * layout.threads, rel=0.005)
+    assert one.n_asleep == pytest.approx(per_s * FULL.asleep_s, rel=0.02)
+    assert one.n_blocked == pytest.approx(per_s * (FULL.blocked_s + FULL.spawn_s), rel=0.02)
+
+
+@pytest.mark.parametrize("layout", [Layout(1, 6), Layout(3, 2)])
+def test_cores_do_what_items_ask_for_and_no_more(layout: Layout) -> None:
+    one = simulate(closed(layout))
+
+    assert one.cpu_cores == pytest.approx(one.throughput_per_s * FULL.cpu_s, rel=0.01)
+
+
+def test_one_thread_alone_takes_what_an_item_asks_for() -> None:
+    one = simulate(closed(Layout(1, 1), replace(FULL, cv_ratio=0.0), n_items=20))
+
+    assert one.throughput_per_s == pytest.approx(1 / FULL.total_s)
+    assert one.residence_s == pytest.approx(FULL.total_s)
+    assert one.throughput_error_per_s == pytest.approx(0, abs=1e-9)
+    assert one.gil_utilization_ratio == pytest.approx(FULL.gil_s / FULL.total_s)
+    assert one.load == pytest.approx(1 - FULL.asleep_s / FULL.total_s)
+
+
+def test_nobody_waits_for_the_gil_where_each_process_has_one_thread() -> None:
+    one = simulate(closed(Layout(6, 1)))
+
+    assert (one.n_gil_waiting, one.n_forced_per_s) == (0.0, 0.0)
+
+
+def test_without_a_gil_threads_are_as_good_as_processes() -> None:
+    free = replace(BOX, has_gil=False)
+    python = Demands(gil_s=0.1, asleep_s=0.05)
+    threads, processes = (
+        simulate(closed(Layout(1, 6), python, free, n_items=1000)),
+        simulate(closed(Layout(6, 1), python, free, n_items=1000)),
+    )
+
+    assert threads == processes
+    assert threads.gil_utilization_ratio == 0.0
+    assert (
+        threads.throughput_per_s > 3 * simulate(closed(Layout(1, 6), python, n_items=1000)).throughput_per_s
+    )
+
+
+def test_a_process_does_no_more_than_its_gil_lets_it() -> None:
+    one = simulate(closed(Layout(1, 30), machine=Machine(cores=100, handover_s=0), n_items=3000))
+
+    assert one.gil_utilization_ratio == pytest.approx(1.0, abs=0.005)
+    assert one.throughput_per_s == pytest.approx(1 / FULL.gil_s, rel=0.01)
+
+
+def test_hand_overs_cost_throughput_where_the_gil_is_the_limit() -> None:
+    """A visit of W = 25 ms takes W / 4.5 + 1/2 turns on average, and each costs 0.5 ms."""
+    python = Demands(gil_s=0.05, asleep_s=0.05)
+    dear, free = (
+        simulate(closed(Layout(1, 8), python, replace(BOX, handover_s=cost_s), n_items=2000))
+        for cost_s in (0.0005, 0.0)
+    )
+
+    assert dear.throughput_per_s / free.throughput_per_s == pytest.approx(
+        25 / (25 + 0.5 * (25 / 4.5 + 0.5)), abs=0.01
+    )
+
+
+def test_cores_that_processes_use_themselves_are_missing_and_are_told() -> None:
+    terms = Terms(process_cores=0.5)
+    work = Demands(gil_s=0, child_s=0.1, cv_ratio=0)
+    one = simulate(scenario_of(work, BOX, Layout(4, 2), terms, n_items=80, n_warm_items=24))
+
+    assert one.throughput_per_s == pytest.approx((4 - 2) / 0.1)
+    assert (one.cpu_cores, one.load) == (pytest.approx(4.0), pytest.approx(8 + 2))
+
+
+def test_terms_make_demands_of_the_layout() -> None:
+    terms = Terms(cpu_per_process_ratio=0.1, threaded_asleep_s=0.5, convoy_ratio=0.2)
+    scenario = scenario_of(FULL, BOX, Layout(3, 2), terms)
+
+    assert scenario.demands.child_s == pytest.approx(FULL.child_s * 1.2)
+    assert scenario.demands.asleep_s == pytest.approx(FULL.asleep_s + 0.5)
+    assert scenario.demands.gil_s == pytest.approx(FULL.gil_s * 1.2 * 1.1)
+    assert (scenario.demands.n_gil_visits, scenario.demands.cv_ratio) == (3, FULL.cv_ratio)
+
+
+@given(demands=demands_of_any_kind, has_gil=st.booleans())
+def test_stages_add_up_to_the_demands(demands: Demands, has_gil: bool) -> None:
+    path = path_of(demands, has_gil=has_gil)
+    by_kind = {
+        kind: sum(s.mean_s for s in path if s.kind == kind) for kind in ("gil", "core", "asleep", "blocked")
+    }
+
+    assert by_kind["asleep"] == pytest.approx(demands.asleep_s)
+    assert by_kind["blocked"] == pytest.approx(demands.blocked_s + demands.spawn_s)
+    assert by_kind["gil"] + by_kind["core"] == pytest.approx(demands.cpu_s)
+    assert sum(s.kind == "gil" for s in path) == (demands.n_gil_visits if has_gil else 0)
+    assert all(stage.mean_s > 0 for stage in path)
+
+
+@pytest.mark.parametrize(
+    ("visits", "kinds"),
+    [
+        (1, "gil asleep blocked core core blocked"),
+        (2, "gil asleep blocked core core gil blocked"),
+        (3, "gil asleep gil blocked core core gil blocked"),
+        (5, "gil asleep gil asleep gil asleep gil blocked core core gil blocked"),
+    ],
+)
+def test_the_gil_is_visited_before_the_child_and_after(visits: int, kinds: str) -> None:
+    path = path_of(replace(FULL, n_gil_visits=visits), has_gil=True)
+
+    assert " ".join(stage.kind for stage in path) == kinds
+
+
+def test_what_an_item_does_not_ask_for_is_no_stage() -> None:
+    assert [s.kind for s in path_of(Demands(gil_s=0, child_s=1.0), has_gil=True)] == ["core"]
+    assert [s.kind for s in path_of(Demands(gil_s=0, asleep_s=1.0), has_gil=True)] == ["asleep"]
+
+
+def test_quantiles_are_those_of_the_residence_times() -> None:
+    """One thread, one exponential stage: residence times are exponential."""
+    one = simulate(closed(Layout(1, 1), Demands(gil_s=0, child_s=2.0, cv_ratio=1), n_items=40_000))
+
+    assert one.residence_p50_s == pytest.approx(2 * log(2), rel=0.03)
+    assert one.residence_p95_s == pytest.approx(2 * log(20), rel=0.03)
+    assert one.residence_p99_s == pytest.approx(2 * log(100), rel=0.05)
+
+
+def test_quantiles_of_equal_times_are_within_the_width_of_a_bucket() -> None:
+    one = simulate(closed(Layout(1, 1), Demands(gil_s=0, child_s=2.0, cv_ratio=0), n_items=20))
+
+    assert one.residence_p50_s == pytest.approx(2.0, rel=0.01)
+    assert one.residence_p99_s == pytest.approx(2.0, rel=0.01)
+
+
+def test_the_standard_error_is_that_of_repeated_runs() -> None:
+    demands = Demands(gil_s=0.02, child_s=0.1, n_gil_visits=1)
+    runs = [simulate(replace(closed(Layout(2, 2), demands, n_items=300), seed=seed)) for seed in range(40)]
+    scatter = stdev(one.throughput_per_s for one in runs)
+    told = fmean(one.throughput_error_per_s for one in runs)
+
+    assert 0.7 < told / scatter < 1.4
+
+
+def test_open_arrivals_come_at_their_rate_and_littles_law_holds() -> None:
+    scenario = replace(closed(Layout(2, 2), n_items=8000), arrival_per_s=6.0)
+    one = simulate(scenario)
+    n_present = one.n_queued + (one.load - one.n_blocked) + one.n_blocked + one.n_asleep + one.n_gil_waiting
+
+    assert one.throughput_per_s == pytest.approx(6.0, rel=0.035)
+    assert n_present == pytest.approx(one.throughput_per_s * one.residence_s, rel=0.005)
+
+
+def test_arrivals_beyond_capacity_end_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MOST_QUEUED", 500)
+
+    with pytest.raises(ValueError, match="500 items wait: arrival_per_s is above what the layout can do"):
+        simulate(replace(closed(Layout(1, 1)), arrival_per_s=100.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"n_items": 19}, "n_items should be 20 or more"),
+        ({"n_warm_items": -1}, "n_warm_items 0 or more"),
+        ({"seed": -1}, "seed should be"),
+        ({"seed": 2**64}, "seed should be"),
+        ({"arrival_per_s": 0.0}, "arrival_per_s should be above 0"),
+        ({"arrival_per_s": inf}, "arrival_per_s should be above 0"),
+        ({"process_cores": -0.1}, "process_cores should be 0 or more"),
+        ({"machine": Machine(cores=4, switch_interval_s=0.0)}, "switch_interval_s should be"),
+        ({"machine": Machine(cores=4, handover_s=-1e-6)}, "handover_s should be 0 or more"),
+        ({"machine": Machine(cores=4, handover_s=0.005)}, "it is microseconds, got 0.005 s"),
+        ({"machine": Machine(cores=0.1, handover_s=0.0004)}, "more than half of switch_interval_s"),
+    ],
+)
+def test_a_scenario_that_cannot_be_is_refused(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        replace(closed(Layout(2, 4)), **changes)
+
+
+def test_a_dear_hand_over_is_nobodys_concern_where_nobody_waits_for_a_gil() -> None:
+    dear = Machine(cores=4, handover_s=0.005)
+
+    assert simulate(closed(Layout(4, 1), machine=dear, n_items=20)).throughput_per_s > 0
+    assert (
+        simulate(closed(Layout(1, 4), machine=replace(dear, has_gil=False), n_items=20)).throughput_per_s > 0
+    )
+
+
+def test_an_endless_switch_interval_forces_nothing() -> None:
+    one = simulate(closed(Layout(1, 4), machine=replace(BOX, switch_interval_s=inf), n_items=400))
+
+    assert one.n_forced_per_s == 0.0
+    assert one.n_gil_waiting > 0.0
+
+
+def test_every_figure_is_a_number() -> None:
+    one = simulate(closed(Layout(2, 2), n_items=100))
+
+    assert all(getattr(one, field.name) >= 0 for field in fields(one))
