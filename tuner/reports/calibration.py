@@ -193,7 +193,8 @@ def _untold(calibrated: Calibrated) -> list[str]:
     found = list(calibration.notes)
     if calibrated.measured and calibration.method == "joint":
         found.append(
-            f"Layouts left out differ from the model by {percent(calibration.misfit_sd)} (standard deviation)."
+            f"Layouts left out differ from the model by {percent(calibration.misfit_sd)}, one standard"
+            " deviation; windows' own noise is not in it."
         )
     elif calibrated.measured:
         found.append(
