@@ -5,8 +5,8 @@
 Each service runs through `tuner grid` in a few layouts. While a layout runs, its worker processes are looked
 at without tuner: each thread's system call twenty times a second (/proc/PID/task/TID/syscall: a futex is the
 line for the GIL, clock_nanosleep a sleep, wait4 or a pipe a child), what the scheduler says it ran and waited
-for a core (schedstat), and, where py-spy is installed, whether a thread holds the GIL. Takes some five minutes;
-on a box that others use, the cores belong to them as well.
+for a core (schedstat), and, where py-spy is installed, whether a thread holds the GIL. Takes some five
+minutes; on a box that others use, the cores belong to them as well.
 """
 
 from __future__ import annotations

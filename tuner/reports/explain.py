@@ -159,7 +159,11 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
 
 def _reference_facts(found: Explanation) -> list[dict[str, Any]]:
     return [
-        {"variant": variant, "layout": str(one.layout), "demands": dataclasses.asdict(one.demands)}
+        {
+            "variant": variant,
+            "layouts": [str(layout) for layout in one.layouts],
+            "demands": dataclasses.asdict(one.demands),
+        }
         for variant, one in found.references.items()
     ]
 

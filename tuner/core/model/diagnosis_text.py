@@ -83,7 +83,7 @@ def _cores(of: Diagnosis) -> str:
         many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
     told = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
     if of.others_cores > of.cores * _OTHERS:
-        told += f", {of.others_cores:.2g} of that by others"
+        told += f", others use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * of.layout.total_threads:
         told += f", {_so_many(line, of)} for one"
@@ -113,7 +113,7 @@ def _backend(of: Diagnosis) -> str:
 
 def _memory(of: Diagnosis) -> str:
     busiest = max(of.utilization, key=lambda name: of.utilization[name].value)
-    return f"memory: {of.memory}; {_WORDS[busiest]} busy {percent(of.utilization[busiest])}"
+    return f"{of.memory}; {_WORDS[busiest]} busy {percent(of.utilization[busiest])}"
 
 
 def _time_of(of: Diagnosis) -> str:

@@ -135,7 +135,7 @@ def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:
     for finding in () if verdict is None else verdict.findings:
         if finding.limit.name == "memory_bytes" and finding.state == "beyond" and finding.level is not None:
             used, limit = (render_amount("memory_bytes", x) for x in (finding.level, finding.limit.at_most))
-            return f"it uses {used}, and the limit is {limit}"
+            return f"its memory is {used}, and the limit is {limit}"
     if n_short:
         return f"tasks waited for memory in {n_short} of its {n_short + n_good} windows"
     return None

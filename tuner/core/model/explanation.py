@@ -16,6 +16,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.records import StudyRecord
 
+_MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
 
 
@@ -24,7 +25,7 @@ class Reference:
     """What the modelled figures of one variant of the service rest on."""
 
     demands: Demands
-    layout: Layout  #: what it was worked out from
+    layouts: tuple[Layout, ...]  #: what it was worked out from
     notes: tuple[str, ...] = ()  #: what its windows cannot tell, a sentence each
 
 
@@ -61,18 +62,29 @@ def explain(seen: Sequence[Evidence], machine: Machine) -> Explanation:
 def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None:
     """What an item asks for, by 1x1 or else by the layout with the fewest threads; None: that cannot tell.
 
-    All of a worker's own CPU is taken to need the GIL.
+    All of a worker's own CPU is taken to need the GIL, unless a process was seen to use more than a core:
+    then the joint fit says how much of it does.
     """
+    if machine.has_gil and len(seen) > 1 and any(_lets_go_of_the_gil(one) for one in seen):
+        from tuner.core.model.calibration import calibrate_jointly  # scipy, which few services need here
+
+        clocks = [clocks for one in seen for clocks in one.clocks]
+        joint = calibrate_jointly(clocks, machine)
+        return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)
     one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
     if one.layout.total_threads == 1:
         told = told_by_1x1(one.clocks, machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
-        return Reference(demands, one.layout, told.notes)
+        return Reference(demands, (one.layout,), told.notes)
     busy = (one.own_cpu_s + one.child_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
     if one.layout.threads > 1:
         busy = max(busy, one.own_cpu_s / (one.length_s * one.layout.processes))
-    return None if busy >= BUSY else Reference(_demands_that_give(one, machine), one.layout)
+    return None if busy >= BUSY else Reference(_demands_that_give(one, machine), (one.layout,))
+
+
+def _lets_go_of_the_gil(one: Evidence) -> bool:
+    return one.own_cpu_s > _MORE_THAN_A_CORE * one.length_s * one.layout.processes
 
 
 def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
@@ -102,8 +114,12 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
 
 
 def machine_of(study: StudyRecord) -> Machine:
-    """What *study* ran on, quiet: the cores it was for, or those there were; SMT by its provenance."""
+    """What *study* ran on, quiet: the cores it was for, or those there were; SMT, GIL by its provenance."""
     cores = min(float(study.cores), study.box_cores)
     siblings = study.provenance.get("threads_per_core", "")
     smt = int(siblings) if siblings.isdigit() else 1
-    return Machine(cores=cores, physical_cores=cores / smt if smt > 1 else None)
+    return Machine(
+        cores=cores,
+        physical_cores=cores / smt if smt > 1 else None,
+        has_gil=study.provenance.get("worker_gil") != "off",
+    )

@@ -66,7 +66,13 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = 
     threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
     reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
     rules = [
-        Rule("threads", "threads that fill one process", threads, reason, beyond(Layout(1, threads or MOST))),
+        Rule(
+            "threads",
+            f"{'thread' if threads == 1 else 'threads'} that fill one process",
+            threads,
+            reason,
+            beyond(Layout(1, threads or MOST)),
+        ),
     ]
     kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
     if threads is not None and threads > 1:
@@ -78,7 +84,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = 
         )
         of = "1 thread" if each == 1 else f"{each} threads"
         outside = beyond(Layout(processes or MOST // each, each))
-        what = f"processes of {of} that fill the box"
+        what = f"{'process' if processes == 1 else 'processes'} of {of} that fill the box"
         rules.append(Rule(kind, what, processes, _cores_reason(demands, machine), outside))
     if demands.cpu_s:
         rules.append(_by_utilization(demands, machine, seen))

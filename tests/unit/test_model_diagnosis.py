@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.model.demand import Demands
+from tuner.core.model.diagnosis import (
+    BUSY,
+    NEAR,
+    NO_GAIN,
+    Expected,
+    Figure,
+    Share,
+    Station,
+    What,
+    bound_by,
+    diagnose,
+    diagnose_one,
+)
+from tuner.core.model.diagnosis_text import sentence, short
+from tuner.core.model.evidence import Evidence
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+
+SOCORRO = Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54)
+BOX = Machine(24)
+
+
+def seen_of(text: str, demands: Demands, machine: Machine, length_s: float = 60_000.0) -> Evidence:
+    """What windows would show of a layout that does as the model says."""
+    layout = parse_layout(text)
+    n_items = round(float(predict(demands, machine, [layout]).throughput_per_s[0]) * length_s)
+    return Evidence(
+        layout=layout,
+        length_s=length_s,
+        n_done=n_items,
+        n_items=n_items,
+        own_cpu_s=n_items * (demands.gil_s + demands.python_s),
+        child_cpu_s=n_items * demands.child_s,
+    )
+
+
+def own_cpu(text: str, cores: float, *, length_s: float = 100.0, **more: float) -> Evidence:
+    """A layout whose workers use so many cores and start no children."""
+    return Evidence(parse_layout(text), length_s, 1000, 1000, cores * length_s, 0.0, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("gil", "cores", "what"),
+    [
+        (0.97, 0.50, ("gil",)),
+        (0.10, 0.99, ("cores",)),
+        (BUSY, 0.10, ("gil",)),
+        (BUSY - 1e-9, 0.10, ("waiting",)),
+        (0.10, BUSY, ("cores",)),
+        (0.10, BUSY - 1e-9, ("waiting",)),
+        (1.00, NEAR, ("gil", "cores")),
+        (1.00, NEAR - 1e-9, ("gil",)),
+        (NEAR, 1.00, ("cores", "gil")),
+        (
+            BUSY,
+            BUSY * NEAR,
+            ("gil", "cores"),
+        ),  # the second is below the threshold, and a near tie all the same
+    ],
+)
+def test_the_station_with_the_highest_utilization_binds_once_it_is_busy_and_a_near_tie_names_both(
+    gil: float, cores: float, what: tuple[What, ...]
+) -> None:
+    assert bound_by({"gil": gil, "cores": cores}, {"asleep": 1.0}, gain_ratio=1.5) == what
+
+
+@pytest.mark.parametrize(
+    ("gain", "what"), [(NO_GAIN, ("waiting",)), (NO_GAIN - 1e-9, ("cores",)), (None, ("waiting",))]
+)
+def test_where_twice_the_threads_bring_nothing_it_is_not_waiting_that_binds(
+    gain: float | None, what: tuple[What, ...]
+) -> None:
+    assert bound_by({"gil": 0.1, "cores": 0.7}, {"asleep": 1.0}, gain_ratio=gain) == what
+
+
+@pytest.mark.parametrize(
+    ("shares", "starting", "what"),
+    [
+        ({"asleep": 0.6, "blocked": 0.4}, 0.0, ("waiting",)),
+        ({"asleep": 0.4, "blocked": 0.6}, 0.0, ("backend",)),
+        ({"asleep": 0.4, "blocked": 0.3, "contended": 0.3}, 0.0, ("backend",)),
+        ({"asleep": 0.4, "blocked": 0.6}, 0.3, ("waiting",)),  # half of it starts children
+        ({"asleep": 0.5, "contended": 0.5}, 0.0, ("waiting", "backend")),
+        ({"python": 0.2, "child": 0.4, "blocked": 0.4}, 0.0, ("waiting",)),  # most of the time they compute
+        ({"gil_line": 0.3, "core_line": 0.25, "blocked": 0.45}, 0.0, ("waiting",)),
+        ({"elsewhere": 0.9, "python": 0.1}, 0.0, ("waiting",)),
+    ],
+)
+def test_a_backend_binds_where_threads_spend_more_on_it_than_on_anything_else(
+    shares: dict[Share, float], starting: float, what: tuple[What, ...]
+) -> None:
+    assert bound_by({"gil": 0.2, "cores": 0.2}, shares, starting=starting) == what
+
+
+def test_short_of_memory_goes_before_all() -> None:
+    assert bound_by({"cores": 1.0}, {}, short_of_memory=True) == ("memory",)
+
+
+def test_the_published_service_is_bound_by_the_gil_in_one_process_and_by_the_cores_in_many() -> None:
+    seen = [seen_of(text, SOCORRO, BOX) for text in ("1x1", "1x24", "24x1", "8x6")]
+
+    found = {str(one.layout): one for one in diagnose(seen, BOX, SOCORRO)}
+
+    assert {text: one.what for text, one in found.items()} == {
+        "1x1": ("waiting",), "1x24": ("gil",), "24x1": ("cores",), "8x6": ("cores",),
+    }  # fmt: skip
+    assert sentence(found["1x24"]) == "1x24: the GIL is busy 100 %, ~16 of 24 threads wait for it"
+    assert sentence(found["8x6"]).startswith("8x6: all 24 cores busy, ~")
+
+
+def test_by_hand_one_process_of_four_threads() -> None:
+    """400 thread-seconds: 90 computing, 20 waiting for a core, 10 blocked; the model halves the other 280."""
+    seen = own_cpu("1x4", 0.9, run_delay_s=20.0, blocked_s=10.0)
+    expected = Expected(
+        n_core_waiting=9.0, n_gil_waiting=1.4, n_asleep=1.4, n_blocked=9.0, n_starting=0.0, gain_ratio=1.0
+    )
+
+    found = diagnose_one(seen, Machine(2), expected)
+
+    assert found.utilization == {"cores": Figure(0.45, "measured"), "gil": Figure(0.9, "measured")}
+    assert {name: (round(one.value, 12), one.source) for name, one in found.shares.items()} == {
+        "python": (0.225, "measured"),
+        "child": (0.0, "measured"),
+        "core_line": (0.05, "measured"),
+        "blocked": (0.025, "measured"),
+        "asleep": (0.35, "modelled"),
+        "gil_line": (0.35, "modelled"),
+    }
+    assert sentence(found) == "1x4: the GIL is busy 90 %, ~1.4 of 4 threads wait for it"
+
+
+def test_what_threads_wait_beyond_the_model_is_the_line_of_the_busy_station_or_else_a_backend_s() -> None:
+    expected = Expected(0.0, 0.4, 0.4, 0.0, 0.0, 1.5)
+
+    busy = diagnose_one(own_cpu("1x4", 0.9), Machine(2), expected)
+    idle = diagnose_one(own_cpu("1x4", 0.1), Machine(2), expected)
+
+    assert busy.shares["gil_line"].value == pytest.approx(0.675)
+    assert "contended" not in busy.shares
+    assert idle.shares["contended"].value == pytest.approx(0.775)
+    assert idle.what == ("backend",)
+
+
+def test_strangers_that_fill_the_cores_bind_and_are_told() -> None:
+    found = diagnose_one(own_cpu("1x1", 0.4, others_cpu_s=158.0), Machine(2), None)
+
+    assert found.what == ("cores",)
+    assert sentence(found) == "1x1: all 2 cores busy, others use 1.6 of them"
+
+
+def test_without_a_gil_there_is_no_such_station_and_no_line_for_it() -> None:
+    machine = replace(BOX, has_gil=False)
+
+    (found,) = diagnose([seen_of("1x24", SOCORRO, machine)], machine, SOCORRO)
+
+    assert found.what == ("cores",)
+    assert "gil" not in found.utilization
+    assert "gil_line" not in found.shares
+
+
+def test_cpu_that_is_known_not_to_need_the_gil_is_left_out_of_it_and_the_figure_is_then_the_model_s() -> None:
+    demands = Demands(gil_s=0.1, python_s=0.3, asleep_s=0.1)
+
+    (found,) = diagnose([seen_of("1x2", demands, BOX)], BOX, demands)
+
+    busy = found.utilization["gil"]
+    own_cores = found.shares["python"].value * 2
+    assert (busy.value, busy.source) == (pytest.approx(own_cores / 4), "modelled")
+
+
+def test_children_that_use_more_cores_than_there_are_threads_leave_no_share_for_anything_else() -> None:
+    seen = Evidence(Layout(1, 1), 100.0, 100, 100, own_cpu_s=50.0, child_cpu_s=250.0)
+
+    found = diagnose_one(seen, Machine(8), Expected(0.0, 0.0, 0.5, 0.0, 0.0, 1.9))
+
+    assert found.shares["child"].value == pytest.approx(250 / 300)
+    assert found.shares["asleep"].value == 0
+
+
+def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
+    (found,) = diagnose([own_cpu("1x4", 0.2)], Machine(2), None)
+
+    assert found.shares["elsewhere"] == Figure(pytest.approx(0.95), "measured")
+    assert found.gain_ratio is None
+    assert sentence(found) == (
+        "1x4: nothing is full (GIL 20 %, cores 10 %), its threads wait or sleep 95 %, are in Python 5 % of"
+        " the time"
+    )
+
+
+def test_nothing_to_go_by_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"1x1: 0 items in 10\.0 s say nothing"):
+        Evidence(Layout(1, 1), 10.0, 0, 0, 0.0, 0.0)
+
+
+def test_the_column_joins_what_binds() -> None:
+    assert [short(what) for what in ((), ("gil",), ("cores", "gil"), ("memory",))] == [  # type: ignore[arg-type]
+        "", "GIL", "cores+GIL", "memory",
+    ]  # fmt: skip
+
+
+seconds = st.floats(0.0, 5.0)
+layouts = st.builds(Layout, st.integers(1, 12), st.integers(1, 12))
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> tuple[list[Evidence], Machine, Demands]:
+    """Any layouts of a service with any clocks, the model's or not."""
+    demands = Demands(
+        gil_s=draw(st.floats(0.001, 2.0)),
+        python_s=draw(seconds),
+        child_s=draw(seconds),
+        asleep_s=draw(seconds),
+        blocked_s=draw(seconds),
+        spawn_s=draw(seconds),
+    )
+    seen = [
+        Evidence(
+            layout=layout,
+            length_s=draw(st.floats(1.0, 1000.0)),
+            n_done=(n_items := draw(st.integers(1, 1000))),
+            n_items=n_items,
+            own_cpu_s=draw(st.floats(0.0, 5000.0)),
+            child_cpu_s=draw(st.floats(0.0, 5000.0)),
+            others_cpu_s=draw(st.floats(0.0, 500.0)),
+            run_delay_s=draw(st.none() | st.floats(0.0, 5000.0)),
+            blocked_s=draw(st.none() | st.floats(0.0, 5000.0)),
+        )
+        for layout in draw(st.lists(layouts, min_size=1, max_size=3, unique=True))
+    ]
+    return seen, Machine(draw(st.floats(0.5, 64.0)), has_gil=draw(st.booleans())), demands
+
+
+@settings(max_examples=60, deadline=None)
+@given(studies(), st.booleans())
+def test_shares_add_up_to_one_and_utilizations_lie_in_0_to_1_whatever_was_seen(
+    study: tuple[list[Evidence], Machine, Demands], with_model: bool
+) -> None:
+    seen, machine, demands = study
+
+    for one in diagnose(seen, machine, demands if with_model else None):
+        assert sum(figure.value for figure in one.shares.values()) == pytest.approx(1.0)
+        assert all(figure.value >= 0 for figure in one.shares.values())
+        assert all(0 <= figure.value <= 1 for figure in one.utilization.values())
+        assert one.what
+        assert len(set(one.what)) == len(one.what)
+        assert sentence(one).startswith(f"{one.layout}: ")
+
+
+stations = st.fixed_dictionaries({"gil": st.floats(0.0, 1.0), "cores": st.floats(0.0, 1.0)})
+
+
+@given(stations, st.floats(0.0, 1.0))
+def test_a_station_that_binds_still_binds_when_it_is_busier(
+    utilization: dict[Station, float], more: float
+) -> None:
+    before = bound_by(utilization, {"asleep": 1.0})
+    for station in ("gil", "cores"):
+        busier = {**utilization, station: min(1.0, utilization[station] + more)}  # type: ignore[index]
+        if station in before:
+            assert station in bound_by(busier, {"asleep": 1.0})  # type: ignore[arg-type]
+
+
+@given(st.floats(0.0, 2.0), st.floats(0.0, 2.0))
+def test_more_own_cpu_never_makes_the_gil_less_busy(one: float, other: float) -> None:
+    low, high = (
+        diagnose_one(own_cpu("2x4", cores), Machine(4), None).utilization["gil"].value
+        for cores in sorted((one, other))
+    )
+    assert low <= high

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.limits import Finding, Limit, Verdict
+from tuner.core.model.clocks import Clocks
+from tuner.core.model.demand import Demands
+from tuner.core.model.evidence import NO_CLOCKS, NO_WINDOWS, Evidence, evidence_of, why_unknown
+from tuner.core.model.explanation import explain, machine_of
+from tuner.core.model.extrapolation import Seen
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.core.model.sizing import ENOUGH, MOST, resized, sizing_rules
+from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.window import VoidReason
+
+L1X1, L2X2 = Layout(1, 1), Layout(2, 2)
+PRESSED = (VoidReason("memory-pressure", "tasks waited for memory in 20 % of the window"),)
+DISTURBED = (VoidReason("disturbed", "foreign CPU"),)
+
+
+def study_of(*layouts: Layout, cores: int = 2, box_cores: float = 2.0, **provenance: str) -> StudyRecord:
+    return StudyRecord(
+        service="s", strategy="all", layouts=layouts, cores=cores, box_cores=box_cores, window_s=100.0,
+        warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0,
+        config="{}", provenance=provenance,
+    )  # fmt: skip
+
+
+def window(
+    layout: Layout, *, void: tuple[VoidReason, ...] = (), block: int = 0, **seen: float
+) -> WindowRecord:
+    usual = {
+        "service_cpu_s": 90.0, "tuner_cpu_s": 1.0, "backend_cpu_s": 2.0, "foreign_cpu_s": 3.0, "steal_s": 4.0,
+        "worker_cpu_s": 50.0, "child_cpu_s": 40.0, "run_delay_s": 5.0, "blocked_s": 6.0,
+    }  # fmt: skip
+    return WindowRecord(
+        launch_id=1, block=block, layout=layout, box="b", index=0, attempt=1, started_wall_s=0.0,
+        length_s=100.0, n_done=90, n_failed=10, load1_mean=1.0, load1_max=1.0, n_active_mean=1.0,
+        pss_bytes=None, void=void,
+        **{**usual, **seen},  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_windows_that_count_are_added_up_and_others_left_out() -> None:
+    windows = [
+        window(L1X1), window(L1X1, worker_cpu_s=70.0), window(L1X1, void=DISTURBED),
+        window(L1X1, block=WARMING_BLOCK), window(L2X2, void=DISTURBED),
+    ]  # fmt: skip
+
+    (one,) = evidence_of(study_of(L1X1, L2X2), windows, {})
+
+    assert (one.layout, one.length_s, one.n_done, one.n_items) == (L1X1, 200.0, 180, 200)
+    assert (one.own_cpu_s, one.child_cpu_s, one.others_cpu_s, one.backend_cpu_s) == (120.0, 80.0, 20.0, 4.0)
+    assert (one.run_delay_s, one.blocked_s, one.memory) == (10.0, 12.0, None)
+    assert (one.throughput_per_s, one.done_per_s, one.others_cores) == (1.0, 0.9, 0.1)
+
+
+def test_a_clock_that_one_window_lacks_is_not_known() -> None:
+    (one,) = evidence_of(study_of(L1X1), [window(L1X1), window(L1X1, run_delay_s=None)], {})  # type: ignore[arg-type]
+
+    assert (one.run_delay_s, one.blocked_s) == (None, 12.0)
+
+
+def test_what_items_counted_themselves_stands_in_for_clocks_of_the_kernel() -> None:
+    windows = [
+        window(L1X1, worker_cpu_s=None, child_cpu_s=None, probe_python_cpu_s=50.0, probe_child_cpu_s=40.0)  # type: ignore[arg-type]
+    ]
+
+    (one,) = evidence_of(study_of(L1X1), windows, {})
+
+    assert (one.own_cpu_s, one.child_cpu_s, one.run_delay_s) == (50.0, 40.0, None)
+
+
+def test_a_file_without_clocks_shows_nothing_and_says_why_and_so_does_one_without_windows() -> None:
+    old = [window(L1X1, worker_cpu_s=None, child_cpu_s=None)]  # type: ignore[arg-type]
+
+    assert evidence_of(study_of(L1X1), old, {}) == []
+    assert why_unknown(old) == NO_CLOCKS
+    assert why_unknown([window(L1X1, void=DISTURBED)]) == NO_WINDOWS
+    assert why_unknown([]) == NO_WINDOWS
+
+
+def test_a_layout_that_finished_nothing_is_left_out() -> None:
+    idle = window(L1X1)
+    idle.n_done = idle.n_failed = 0
+
+    assert evidence_of(study_of(L1X1), [idle], {}) == []
+
+
+def test_windows_void_for_memory_pressure_alone_tell_what_binds_a_layout() -> None:
+    windows = [window(L1X1), window(L1X1, void=PRESSED), window(L2X2, void=PRESSED)]
+
+    first, second = evidence_of(study_of(L1X1, L2X2), windows, {})
+
+    assert first.memory == "tasks waited for memory in 1 of its 2 windows"
+    assert second.memory == "tasks waited for memory in 1 of its 1 windows"
+    assert {one.what for one in explain([first, second], Machine(2)).diagnoses} == {("memory",)}
+
+
+@pytest.mark.parametrize(("state", "name", "binds"), [
+    ("beyond", "memory_bytes", True), ("open", "memory_bytes", False), ("beyond", "load", False),
+])  # fmt: skip
+def test_memory_binds_where_its_limit_is_shown_to_be_passed(state: str, name: str, binds: bool) -> None:
+    finding = Finding(Limit(name, 8 * 2**30), state, 3, 9 * 2**30)  # type: ignore[arg-type]
+
+    (one,) = evidence_of(study_of(L1X1), [window(L1X1)], {L1X1: Verdict(state, (finding,))})  # type: ignore[arg-type]
+
+    assert one.memory == ("its memory is 9 GiB, and the limit is 8 GiB" if binds else None)
+
+
+def test_on_fewer_cores_than_the_box_has_others_are_charged_with_what_the_rest_cannot_hold() -> None:
+    study = study_of(L1X1, cores=2, box_cores=4.0)
+
+    (few,) = evidence_of(study, [window(L1X1, foreign_cpu_s=150.0)], {})
+    (many,) = evidence_of(study, [window(L1X1, foreign_cpu_s=293.0)], {})
+
+    assert few.others_cpu_s == 0
+    assert many.others_cpu_s == pytest.approx(100.0)
+
+
+def test_the_box_is_what_the_study_ran_on() -> None:
+    assert machine_of(study_of(L1X1, cores=24, box_cores=2.0)) == Machine(2.0)
+    assert machine_of(study_of(L1X1, cores=4, box_cores=8.0, threads_per_core="2")).physical_cores == 2.0
+    assert not machine_of(study_of(L1X1, worker_gil="off")).has_gil
+
+
+def seen_of(text: str, demands: Demands, machine: Machine) -> Evidence:
+    """What windows show of a layout that does as the model says."""
+    layout, length_s = parse_layout(text), 6000.0
+    given = predict(demands, machine, [layout])
+    n = round(float(given.throughput_per_s[0]) * length_s)
+    own_s, child_s = n * (demands.gil_s + demands.python_s), n * demands.child_s
+    clocks = Clocks(layout, 1, length_s, n, 0, own_s + child_s, own_s, child_s)
+    return Evidence(layout, length_s, n, n, own_s, child_s, clocks=(clocks,))
+
+
+@pytest.mark.parametrize("layouts", [("1x1", "1x8"), ("2x1", "1x8"), ("1x2", "2x4")])
+def test_waits_are_found_from_the_layout_with_the_fewest_threads(layouts: tuple[str, ...]) -> None:
+    demands, machine = Demands(gil_s=0.02, child_s=0.05, asleep_s=0.08), Machine(4)
+
+    found = explain([seen_of(text, demands, machine) for text in layouts], machine)
+
+    reference = found.references[""]
+    assert reference.layouts == (parse_layout(layouts[0]),)
+    assert reference.demands.asleep_s == pytest.approx(0.08, rel=0.01)
+
+
+def test_a_lone_layout_that_is_full_cannot_tell_how_items_wait() -> None:
+    demands, machine = Demands(gil_s=0.02, asleep_s=0.08), Machine(4)
+
+    found = explain([seen_of("1x24", demands, machine)], machine)
+
+    assert found.references == {}
+    assert found.bound_by == {Layout(1, 24): ("gil",)}
+    assert "elsewhere" in found.diagnoses[0].shares
+
+
+def test_each_variant_has_demands_of_its_own_and_the_fastest_layout_comes_first() -> None:
+    machine = Machine(4)
+    slow, fast = Demands(gil_s=0.02, asleep_s=0.3), Demands(gil_s=0.02, asleep_s=0.1)
+
+    found = explain([seen_of("1x1", slow, machine), seen_of("1x1@eager", fast, machine)], machine)
+
+    assert [str(one.layout) for one in found.diagnoses] == ["1x1@eager", "1x1"]
+    assert found.references[""].demands.asleep_s == pytest.approx(0.3, rel=1e-3)
+    assert found.references["eager"].demands.asleep_s == pytest.approx(0.1, rel=1e-3)
+
+
+def test_a_process_that_uses_more_than_a_core_shows_that_its_cpu_does_not_all_need_the_gil() -> None:
+    demands, machine = Demands(gil_s=0.002, python_s=0.018, asleep_s=0.01), Machine(8)
+    layouts = ("1x1", "1x4", "1x12")
+
+    found = explain([seen_of(text, demands, machine) for text in layouts], machine)
+
+    assert found.references[""].demands.gil_s == pytest.approx(0.002, rel=0.1)
+    assert found.bound_by[Layout(1, 12)] == ("cores",)  # all own CPU with the GIL would be 8 cores of one
+
+
+def test_threads_that_fill_a_process_are_the_fewest_that_give_95_percent_of_its_most() -> None:
+    demands, machine = Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54), Machine(24)
+
+    rules = {rule.kind: rule for rule in sizing_rules(demands, machine, Seen(Machine(2), (L1X1, L2X2)))}
+
+    assert rules.keys() == {"threads", "processes", "single-threads", "utilization"}
+    threads = rules["threads"].count
+    assert threads is not None
+    gives = predict(demands, machine, [Layout(1, threads - 1), Layout(1, threads)]).throughput_per_s
+    assert gives[0] < ENOUGH / 0.586 <= gives[1]
+    assert "1 + 6.55 = 7.55 would keep it busy" in rules["threads"].reason
+    assert rules["threads"].extrapolated == ("more than 2 threads in a process", "more than 2 cores busy")
+    assert rules["utilization"].count == 28  # 24 / (3.886 / 4.426) = 27.3
+    assert rules["utilization"].extrapolated == ("more than 2 cores busy",)
+
+
+def test_processes_that_fill_the_box_are_the_fewest_that_give_95_percent_of_its_most() -> None:
+    demands, machine = Demands(gil_s=0.1, child_s=0.3, asleep_s=0.2), Machine(8)
+
+    rules = {rule.kind: rule for rule in sizing_rules(demands, machine, Seen(machine, (L1X1, Layout(8, 8))))}
+
+    count = rules["single-threads"].count
+    assert count is not None
+    gives = predict(demands, machine, [Layout(count - 1, 1), Layout(count, 1)]).throughput_per_s
+    assert gives[0] < ENOUGH * 20 <= gives[1]
+    assert rules["utilization"].count == 12  # 8 / (0.4 / 0.6)
+
+
+def test_pure_python_needs_one_thread_a_process_and_what_was_measured_is_no_extrapolation() -> None:
+    rules = sizing_rules(Demands(gil_s=0.02), Machine(2), Seen(Machine(2), (L1X1, Layout(2, 1))))
+
+    assert [(rule.kind, rule.count) for rule in rules] == [
+        ("threads", 1), ("single-threads", 2), ("utilization", 2),
+    ]  # fmt: skip
+    assert all(rule.extrapolated == () for rule in rules)
+
+
+def test_more_threads_than_anybody_looks_for_are_told_as_such() -> None:
+    rules = sizing_rules(Demands(gil_s=0.001, asleep_s=10.0), Machine(2), Seen(Machine(2), (L1X1,)))
+
+    assert rules[0].count is None
+    assert rules[0].extrapolated[0].startswith("more than 1 thread")
+    assert MOST == 1024
+
+
+def test_a_larger_box_of_the_same_kind_keeps_its_threads_per_core() -> None:
+    assert resized(Machine(4, 2), 24) == Machine(24, 12)
+    assert resized(Machine(4), 24) == Machine(24)

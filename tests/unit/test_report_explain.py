@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.model.clocks import Clocks
+from tuner.core.model.demand import Demands
+from tuner.core.model.evidence import NO_CLOCKS, Evidence
+from tuner.core.model.explanation import Explanation, explain
+from tuner.core.model.extrapolation import Seen
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.core.model.sizing import Rule, sizing_rules
+from tuner.core.ranking import Ranking, rank
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.reports.explain import render_explanation, render_explanation_json
+from tuner.reports.formats import table_formats
+from tuner.reports.ranking import render_ranking
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SERVICE = Demands(gil_s=0.6, child_s=3.3, asleep_s=0.5, blocked_s=0.05)
+MACHINE = Machine(24)
+LAYOUTS = tuple(map(parse_layout, ("1x1", "1x24", "4x6", "24x1", "8x6", "2x12")))
+STUDY = StudyRecord(
+    service="crash-processor", strategy="all", layouts=LAYOUTS, cores=24, box_cores=24.0, window_s=600.0,
+    warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None,
+    created_wall_s=1_790_000_000.0, config="{}", provenance={"host": "stage-1"},
+)  # fmt: skip
+
+
+def seen_of(layout: Layout) -> Evidence:
+    """What ten minutes show of a layout that does as the model says."""
+    given = predict(SERVICE, MACHINE, [layout])
+    n = round(600 * float(given.throughput_per_s[0]))
+    own_s, child_s, blocked_s = n * SERVICE.gil_s, n * SERVICE.child_s, n * SERVICE.blocked_s
+    clocks = Clocks(layout, 1, 600.0, n, 0, own_s + child_s, own_s, child_s, blocked_s=blocked_s)
+    memory = "its memory is 9 GiB, and the limit is 8 GiB" if layout == Layout(8, 6) else None
+    others_s = 360.0 if layout == Layout(24, 1) else 0.0
+    return Evidence(
+        layout, 600.0, n, n, own_s, child_s, others_s, blocked_s=blocked_s, memory=memory, clocks=(clocks,)
+    )
+
+
+@pytest.fixture(scope="module")
+def found() -> Explanation:
+    return explain([seen_of(layout) for layout in LAYOUTS if layout != Layout(2, 12)], MACHINE)
+
+
+@pytest.fixture(scope="module")
+def rules(found: Explanation) -> list[Rule]:
+    return sizing_rules(found.references[""].demands, MACHINE, Seen(MACHINE, tuple(found.evidence)))
+
+
+def test_the_explanation_looks_as_it_should(found: Explanation, rules: list[Rule]) -> None:
+    rendered = render_explanation(STUDY, found, rules)
+
+    assert rendered == (GOLDEN / "explain.simple").read_text(encoding="utf-8")
+    assert max(map(len, rendered.split("\n\n")[1].splitlines())) <= 100
+
+
+def to_eight_digits(content: object) -> object:
+    """The last digits of the model's figures depend on the numpy."""
+    if isinstance(content, float):
+        return float(f"{content:.8g}")
+    if isinstance(content, dict):
+        return {name: to_eight_digits(value) for name, value in content.items()}
+    return [to_eight_digits(value) for value in content] if isinstance(content, list) else content
+
+
+def test_the_json_looks_as_it_should(found: Explanation, rules: list[Rule]) -> None:
+    rendered = json.loads(render_explanation_json(STUDY, found, rules))
+
+    golden = json.loads((GOLDEN / "explain.json").read_text(encoding="utf-8"))
+    assert to_eight_digits(rendered) == to_eight_digits(golden)
+
+
+def test_what_is_not_known_is_one_sentence_in_both() -> None:
+    assert render_explanation(STUDY, NO_CLOCKS, ()).endswith(f"\n\n{NO_CLOCKS}\n")
+    content = json.loads(render_explanation_json(STUDY, NO_CLOCKS, ()))
+    assert (content["unknown"], content["layouts"], content["rules"]) == (NO_CLOCKS, [], [])
+
+
+def test_layouts_without_evidence_a_smaller_box_and_no_model_are_told() -> None:
+    found = explain([seen_of(Layout(1, 24))], MACHINE)
+
+    text = render_explanation(replace(STUDY, cores=48), found, ())
+
+    assert "Layouts for 48 cores measured on 24: there, other things may bind them." in text
+    assert "No layout of the service could tell how long items wait, so nothing is modelled." in text
+    assert "Nothing is known of 1x1, 4x6, 24x1, 8x6, 2x12: no window with CPU clocks counts." in text
+
+
+def ranking_with(bound: bool) -> Ranking:
+    windows = [
+        WindowRecord(
+            launch_id=number, block=block, layout=layout, box="stage-1", index=0, attempt=1,
+            started_wall_s=0.0, length_s=600.0, n_done=1000 * number + 20 * block, n_failed=0, load1_mean=9.0,
+            load1_max=10.0, n_active_mean=9.0, service_cpu_s=9000.0, tuner_cpu_s=1.0, backend_cpu_s=0.0,
+            foreign_cpu_s=1.0, steal_s=0.0, pss_bytes=123e6, void=(),
+        )
+        for block in range(2)
+        for number, layout in enumerate(LAYOUTS, 1)
+    ]  # fmt: skip
+    ranking = rank(STUDY, windows)
+    if not bound:
+        return ranking.with_bound_by({}, NO_CLOCKS)
+    of = explain([seen_of(layout) for layout in LAYOUTS if layout != Layout(2, 12)], MACHINE)
+    return ranking.with_bound_by({**of.bound_by, Layout(4, 6): ("cores", "gil")}, None)
+
+
+@pytest.mark.parametrize("fmt", ["simple", "markdown", "csv"])
+def test_the_ranking_carries_what_binds_as_a_column(fmt: str) -> None:
+    rendered = render_ranking(STUDY, ranking_with(bound=True), fmt)
+
+    assert rendered == (GOLDEN / f"ranking_bound.{fmt}").read_text(encoding="utf-8")
+
+
+def test_the_table_with_the_column_fits_a_hundred_columns() -> None:
+    table = render_ranking(STUDY, ranking_with(bound=True), "simple").split("\n\n")[1]
+
+    assert "bound by" in table
+    assert max(map(len, table.splitlines())) <= 100
+
+
+def test_the_json_has_codes_and_null_where_it_is_not_known() -> None:
+    rows = json.loads(render_ranking(STUDY, ranking_with(bound=True), "json"))["layouts"]
+
+    assert {row["layout"]: row["bound_by"] for row in rows} == {
+        "1x1": ["waiting"], "1x24": ["gil"], "4x6": ["cores", "gil"], "24x1": ["cores"], "8x6": ["memory"],
+        "2x12": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("fmt", table_formats())
+def test_every_format_has_the_column_where_it_is_known_and_else_says_why_once(fmt: str) -> None:
+    known = render_ranking(STUDY, ranking_with(bound=True), fmt)
+    unknown = render_ranking(STUDY, ranking_with(bound=False), fmt)
+
+    assert "bound" in known.splitlines()[0] if fmt in ("csv", "tsv") else "bound by" in known
+    assert NO_CLOCKS[:40] not in known
+    if fmt in ("csv", "tsv"):
+        assert all(NO_CLOCKS in line for line in unknown.splitlines()[1:])
+    else:
+        assert unknown.count("What binds the layouts is not known") == 1
+        assert "bound by" not in unknown
