@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.session import Simulate
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def aa(
         str | None,
         typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
     ] = None,
+    simulate: Simulate = None,
     study: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.aa.tuner.db."),
@@ -90,7 +92,7 @@ def aa(
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
-    from tuner.cli.session import given, measured, resumed_session, say
+    from tuner.cli.session import given, go_on, measured, resumed_session, say
     from tuner.study.pairing import pairs_strategy
 
     options = given(
@@ -109,6 +111,7 @@ def aa(
     named = [f"--{name}" for name, value in of_new.items() if value is not None]
     if config is not None and config.suffix == ".db":
         named += [option.option for option in options.values()] + ["--resume"] * (resume is not None)
+        named += ["--simulate"] * (simulate is not None)
         if named:
             raise ConfigError(
                 f"{config} was measured: nothing is run, and {', '.join(named)} has no place",
@@ -121,15 +124,15 @@ def aa(
                 f"--resume goes on with {resume} as it is; {', '.join(named)} is for a new one",
                 hint="Leave it out.",
             )
-        session = resumed_session(resume, config, options, made_by="tuner aa")
+        session = resumed_session(resume, config, options, made_by="tuner aa", simulate=simulate)
     else:
-        session = _new(config, options, layout, repeats, windows, study)
+        session = _new(config, options, layout, repeats, windows, study, simulate)
     code, is_over = measured(session, pairs_strategy(session.record))
     if not session.file.exists() or code == EXIT_NOTHING:
         return code
     say(f"Kept in {session.file}; see it again with: tuner aa {session.file}")
     if not is_over:
-        say(f"Go on with: tuner aa --resume {session.file}")
+        go_on(session, "tuner aa", simulate)
     shown = _shown(session.file, as_json=as_json)
     return code if code == EXIT_INTERRUPTED else shown
 
@@ -141,10 +144,11 @@ def _new(
     repeats: int | None,
     windows_per_launch: int,
     study: Path | None,
+    simulate: Path | None,
 ) -> Session:
     from tuner import bootstrap
-    from tuner.cli.session import new_session
-    from tuner.config.load import Given, load_settings
+    from tuner.cli.session import asked_for, new_session
+    from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
     from tuner.study import check_budget
@@ -155,15 +159,16 @@ def _new(
         parse_layout(layout)
     except ConfigError as error:
         raise ConfigError(f"--layout: {error.problem}", hint=error.hint) from error
-    settings = load_settings(
+    settings, profile = asked_for(
         config,
         {
             ("study", "strategy"): Given("tuner aa", "all"),
             ("study", "layouts"): Given("--layout", layout),
             **options,
         },
+        simulate,
     )
-    record = bootstrap.planned(settings)
+    record = bootstrap.planned(settings, profile=profile)
     window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
     n_pairs = repeats or _REPEATS
     budget_s = record.budget_s
@@ -185,9 +190,8 @@ def _new(
 
 def _shown(file: Path, *, as_json: bool) -> int:
     """Print what the pairs in *file* show."""
-    import json
-
     from tuner import bootstrap
+    from tuner.cli.session import echo
     from tuner.reports.self_test import render_self_test, self_test_facts
     from tuner.study.pairing import read_self_test
     from tuner.study.timetable import Timetable
@@ -206,8 +210,6 @@ def _shown(file: Path, *, as_json: bool) -> int:
         return EXIT_WEAKER
     test, pilot = found
     layout = record.layouts[0]
-    if as_json:
-        typer.echo(json.dumps(self_test_facts(layout, test, pilot, spent_s)))
-    else:
-        typer.echo(render_self_test(layout, test, pilot, spent_s), nl=False)
+    shown = layout, test, pilot, spent_s
+    echo(record, render_self_test(*shown), self_test_facts(*shown), as_json=as_json)
     return 0

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.session import Simulate
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Session
+    from tuner.cli.session import Options, Session
     from tuner.core.staleness import Checked
     from tuner.core.strategy import Kind
 
@@ -58,6 +59,7 @@ def check(
         str | None,
         typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default: as long as the study's were."),
     ] = None,
+    simulate: Simulate = None,
     to: Annotated[
         Path | None,
         typer.Option(
@@ -80,7 +82,7 @@ def check(
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """
     from tuner import bootstrap
-    from tuner.cli.session import measured, say
+    from tuner.cli.session import go_on, measured, say
     from tuner.study.checking import asked_of, read_past, recheck_of
 
     typed = {
@@ -99,7 +101,7 @@ def check(
                 f"--resume goes on with {resume} as it is; {', '.join(named)} cannot change that",
                 hint="Leave it out.",
             )
-        session = _resumed(study, config, resume)
+        session = _resumed(study, config, resume, simulate)
     else:
         session = _new(
             study,
@@ -110,6 +112,7 @@ def check(
             kind="strict" if kind == "strict" else "calibrated",
             foreign_limit=foreign_limit,
             to=to,
+            simulate=simulate,
         )
     with bootstrap.open_store(study, read_only=True) as parent:
         past = read_past(parent, asked_of(session.record))
@@ -119,7 +122,7 @@ def check(
     checked = _shown(study, session.file, as_json=as_json)
     say(f"Kept in {session.file}")
     if code == EXIT_INTERRUPTED or checked.check.state == "open":
-        say(f"Go on with: tuner check {study} --resume {session.file}")
+        go_on(session, f"tuner check {study}", simulate)
     if code == EXIT_INTERRUPTED:
         return code
     return {"right": 0, "stale": StaleReport.exit_code, "open": EXIT_WEAKER}[checked.check.state]
@@ -135,12 +138,13 @@ def _new(
     kind: Kind,
     foreign_limit: float | None,
     to: Path | None,
+    simulate: Path | None,
 ) -> Session:
     from dataclasses import replace
 
     from tuner import bootstrap
-    from tuner.cli.session import new_session, say
-    from tuner.config.load import load_settings, settings_of_study
+    from tuner.cli.session import asked_for, check_same_kind, new_session, say
+    from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
     from tuner.study import check_budget
@@ -153,14 +157,19 @@ def _new(
         except ConfigError as error:
             raise ConfigError(f"--current: {error.problem}", hint=error.hint) from error
     parent, ranking = bootstrap.ranked(study)
+    check_same_kind(parent, study, simulate, f"tuner check {study}")
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(f"{study} ranks no layout: there is no answer to check")
     if ranking.claim is not None and not ranking.claim.answer.reached:
         say(f"{study} has no answer yet; {ranked[0]}, which leads, is what is checked.")
-    bootstrap.check_same_box(parent, study, say)
-    settings = settings_of_study(parent.config, str(study)) if config is None else load_settings(config, {})
-    now = bootstrap.planned(settings)
+    cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
+    settings, profile = asked_for(config, cores if simulate is not None else {}, simulate)
+    if profile is None:
+        bootstrap.check_same_box(parent, study, say)
+        if config is None:
+            settings = bootstrap.settings_kept(parent, study)
+    now = bootstrap.planned(settings, profile=profile)
     with bootstrap.open_store(study, read_only=True) as store:
         windows = store.windows()
     record = check_study(
@@ -175,14 +184,15 @@ def _new(
         windows=windows,
     )
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
-    return new_session(settings, record, _free_name(study) if to is None else to)
+    file = _free_name(study) if to is None else to
+    return new_session(settings, bootstrap.another_stream(record, file.name), file)
 
 
-def _resumed(study: Path, config: Path | None, file: Path) -> Session:
+def _resumed(study: Path, config: Path | None, file: Path, simulate: Path | None) -> Session:
     from tuner import bootstrap
     from tuner.cli.session import resumed_session
 
-    session = resumed_session(file, config, {}, made_by="tuner check")
+    session = resumed_session(file, config, {}, made_by="tuner check", simulate=simulate)
     with bootstrap.open_store(study, read_only=True) as store:
         created = repr(store.study().created_wall_s)
     provenance = session.record.provenance
@@ -196,9 +206,8 @@ def _resumed(study: Path, config: Path | None, file: Path) -> Session:
 
 def _shown(study: Path, file: Path, *, as_json: bool) -> Checked:
     """Print what the check in *file* has found."""
-    import json
-
     from tuner import bootstrap
+    from tuner.cli.session import echo
     from tuner.reports.check import check_facts, render_check
     from tuner.study.checking import read_check
 
@@ -206,8 +215,8 @@ def _shown(study: Path, file: Path, *, as_json: bool) -> Checked:
         bootstrap.open_store(study, read_only=True) as parent,
         bootstrap.open_store(file, read_only=True) as store,
     ):
-        checked = read_check(parent, store)
-    typer.echo(json.dumps(check_facts(checked)) if as_json else render_check(checked), nl=as_json)
+        record, checked = store.study(), read_check(parent, store)
+    echo(record, render_check(checked), check_facts(checked), as_json=as_json)
     return checked
 
 

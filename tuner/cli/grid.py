@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
+from tuner.cli import EXIT_NOTHING
+from tuner.cli.session import Simulate
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.adapters.sqlite import SqliteStore
-    from tuner.config.load import Given
-    from tuner.config.settings import Settings
-    from tuner.core.records import StudyRecord
-
-    Options = dict[tuple[str | int, ...], Given]
+    from tuner.cli.session import Options, Session
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
 _QUICK = {
@@ -150,6 +145,7 @@ def grid(
         str | None,
         typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
     ] = None,
+    simulate: Simulate = None,
     study: Annotated[
         Path | None,
         typer.Option(
@@ -179,6 +175,7 @@ def grid(
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
     """
+    from tuner.cli.session import resumed_session
     from tuner.config.load import Given
 
     texts: dict[tuple[str | int, ...], tuple[str, str | None]] = {
@@ -210,13 +207,18 @@ def grid(
                 f"--resume goes on with a study as it is; --{'quick' if quick else 'study'} is for a new one",
                 hint="Leave one of them out.",
             )
-        return _resume(resume, config, options, as_json=as_json)
-    return _begin(config, options, study, quick=quick, as_json=as_json)
+        session = resumed_session(resume, config, options, made_by="tuner grid", simulate=simulate)
+    else:
+        session = _begun(config, options, study, simulate, quick=quick)
+    return _measured(session, simulate, as_json=as_json)
 
 
-def _begin(config: Path | None, options: Options, study: Path | None, *, quick: bool, as_json: bool) -> int:
+def _begun(
+    config: Path | None, options: Options, study: Path | None, simulate: Path | None, *, quick: bool
+) -> Session:
     from tuner import bootstrap
-    from tuner.config.load import Given, load_settings
+    from tuner.cli.session import asked_for, new_session, say
+    from tuner.config.load import Given
     from tuner.core.strategies.of_study import strategy_of
     from tuner.study import check_budget
 
@@ -225,78 +227,31 @@ def _begin(config: Path | None, options: Options, study: Path | None, *, quick: 
         if ("study", "strategy") in options:
             del given["study", "repeats"]  # as many as that strategy has
         options = {**given, **options}
-    settings = load_settings(config, options)
-    record = bootstrap.planned(settings, quick=quick)
-    file = study if study is not None else Path(f"{record.service}.tuner.db")
-    if file.exists() or file.is_symlink():
-        raise ConfigError(
-            f"{file} exists already, and a study is never overwritten",
-            hint=f"Go on with it (--resume {file}), or give another name with --study.",
-        )
+    settings, profile = asked_for(config, options, simulate)
+    record = bootstrap.planned(settings, quick=quick, profile=profile)
+    session = new_session(
+        settings, record, study if study is not None else Path(f"{record.service}.tuner.db")
+    )
     if quick:
-        _say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
+        say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
     check_budget(record, strategy_of(record).propose())
-    return _measured(settings, record, file, lambda: bootstrap.new_store(file, record), as_json=as_json)
+    return session
 
 
-def _resume(file: Path, config: Path | None, options: Options, *, as_json: bool) -> int:
-    from tuner import bootstrap
-    from tuner.config.load import canonical_json, load_settings, settings_of_study
-    from tuner.core.changes import changed_settings
-
-    with bootstrap.open_store(file, read_only=True) as store:
-        record = store.study()
-    if options:
-        named = ", ".join(given.option for given in options.values())
-        raise ConfigError(
-            f"--resume goes on with what {file} asks for; {named} cannot change that",
-            hint="Leave it out, or begin another study with --study.",
-        )
-    if config is None:
-        settings = settings_of_study(record.config, str(file))
-    else:
-        settings = load_settings(config, {})
-        changes = changed_settings(record.config, canonical_json(settings))
-        # The file fixes the study section itself, options of the command line that began it included.
-        if changes := [change for change in changes if not change.startswith("study")]:
-            raise ConfigError(
-                f"{config} is not what {file} was begun with: {'; '.join(changes)}",
-                hint="Leave it out, or begin another study with --study.",
-            )
-    bootstrap.check_same_box(record, file, _say)
-    return _measured(settings, record, file, lambda: bootstrap.open_store(file), as_json=as_json)
-
-
-def _measured(
-    settings: Settings, record: StudyRecord, file: Path, opened: Callable[[], SqliteStore], *, as_json: bool
-) -> int:
+def _measured(session: Session, simulate: Path | None, *, as_json: bool) -> int:
     """Measure, then print what is known by then; the exit code says how good it is."""
-    from tuner import bootstrap
-    from tuner.adapters.signals import stopping_by_signal
-    from tuner.adapters.terminal import showing_progress
+    from tuner.cli.session import go_on, measured, say
     from tuner.core.strategies.of_study import strategy_of
-    from tuner.study import run_study
 
-    if record.cores > record.box_cores:
-        _say(f"Layouts for {record.cores} cores measured on {record.box_cores:g}.")
-    with stopping_by_signal() as stop:
-        try:
-            with (
-                showing_progress() as progress,
-                bootstrap.this_box(settings, record, str(file), progress.warning) as box,
-                opened() as store,
-            ):
-                outcome = run_study(box, store, progress, stop, strategy_of(record))
-            code, is_over = outcome.exit_code, outcome.is_over
-        except KeyboardInterrupt:
-            code, is_over = EXIT_INTERRUPTED, False
+    file = session.file
+    code, is_over = measured(session, strategy_of(session.record))
     if code == EXIT_NOTHING:
-        _say(f"Nothing could be measured; why is told above, and kept in {file}.")
+        say(f"Nothing could be measured; why is told above, and kept in {file}.")
     if file.exists() and (code != EXIT_NOTHING or as_json):
         _print_ranking(file, as_json=as_json)
-        _say(f"Kept in {file}; see it again with: tuner rank {file}")
+        say(f"Kept in {file}; see it again with: tuner rank {file}")
     if file.exists() and not is_over:
-        _say(f"Go on with: tuner grid --resume {file}")
+        go_on(session, "tuner grid", simulate)
     return code
 
 
@@ -306,7 +261,3 @@ def _print_ranking(file: Path, *, as_json: bool) -> None:
 
     record, ranking = bootstrap.ranked(file)
     typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.session import Simulate
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def plan(
         str | None,
         typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
     ] = None,
+    simulate: Simulate = None,
     study: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.pilot.tuner.db."),
@@ -101,7 +103,7 @@ def plan(
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
-    from tuner.cli.session import given, measured, resumed_session, say
+    from tuner.cli.session import given, go_on, measured, resumed_session, say
     from tuner.core.strategies.of_study import strategy_of
 
     options = given(
@@ -122,7 +124,11 @@ def plan(
     )
     if config is not None and config.suffix == ".db":
         named = [option.option for option in options.values()]
-        named += [f"--{n}" for n, x in (("pilot", pilot), ("study", study), ("resume", resume)) if x]
+        named += [
+            f"--{n}"
+            for n, x in (("pilot", pilot), ("study", study), ("resume", resume), ("simulate", simulate))
+            if x
+        ]
         if named:
             raise ConfigError(
                 f"{config} is a study that was measured: nothing is run, and {', '.join(named)} has no place",
@@ -134,24 +140,26 @@ def plan(
             raise ConfigError(
                 f"--resume goes on with a pilot as it is; {named[0]} is for a new one", hint="Leave one out."
             )
-        session = resumed_session(resume, config, options, made_by="tuner plan")
+        session = resumed_session(resume, config, options, made_by="tuner plan", simulate=simulate)
     else:
-        session = _new(config, options, pilot, study)
+        session = _new(config, options, pilot, study, simulate)
     code, is_over = measured(session, strategy_of(session.record))
     if not session.file.exists() or code == EXIT_NOTHING:
         return code
     say(f"Kept in {session.file}; see it again with: tuner plan {session.file}")
     if not is_over:
-        say(f"Go on with: tuner plan --resume {session.file}")
+        go_on(session, "tuner plan", simulate)
     if code == EXIT_INTERRUPTED:
         return code
     return _forecast(session.file, as_json=as_json)
 
 
-def _new(config: Path | None, options: Options, pilot: str | None, study: Path | None) -> Session:
+def _new(
+    config: Path | None, options: Options, pilot: str | None, study: Path | None, simulate: Path | None
+) -> Session:
     from tuner import bootstrap
-    from tuner.cli.session import new_session
-    from tuner.config.load import Given, load_settings
+    from tuner.cli.session import asked_for, new_session
+    from tuner.config.load import Given
     from tuner.core.durations import parse_duration
     from tuner.study.piloting import pilot_study
 
@@ -159,17 +167,17 @@ def _new(config: Path | None, options: Options, pilot: str | None, study: Path |
         lasts_s = _PILOT if pilot is None else parse_duration(pilot)
     except ConfigError as error:
         raise ConfigError(f"--pilot: {error.problem}", hint=error.hint) from error
-    settings = load_settings(config, {("study", "strategy"): Given("tuner plan", "race"), **options})
-    record = pilot_study(bootstrap.planned(settings), lasts_s)
+    options = {("study", "strategy"): Given("tuner plan", "race"), **options}
+    settings, profile = asked_for(config, options, simulate)
+    record = pilot_study(bootstrap.planned(settings, profile=profile), lasts_s)
     file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
     return new_session(settings, record, file)
 
 
 def _forecast(file: Path, *, as_json: bool) -> int:
     """Simulate what the study of *file* would take, and print it."""
-    import json
-
     from tuner import bootstrap
+    from tuner.cli.session import echo
     from tuner.core.forecast import CAUSES, Question, cost_of, questions, savings
     from tuner.reports.plan import Plan, plan_facts, render_plan
     from tuner.study.piloting import read_pilot
@@ -204,7 +212,7 @@ def _forecast(file: Path, *, as_json: bool) -> int:
         max_window_s=basis.max_window_s,
         computed_s=time.monotonic() - began_s,
     )
-    typer.echo(json.dumps(plan_facts(result)) if as_json else render_plan(result), nl=as_json)
+    echo(record, render_plan(result), plan_facts(result), as_json=as_json)
     return 0
 
 

@@ -1,24 +1,40 @@
-"""What `plan`, `aa` and `check` share: options to settings, a new file or one to go on with, measuring."""
+"""What the commands that measure share: options to settings, a new file or one to go on with, measuring."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED
 from tuner.core.errors import ConfigError
+from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 
 if TYPE_CHECKING:
+    from tuner.adapters.sqlite import SqliteStore
     from tuner.config.load import Given
     from tuner.config.settings import Settings
+    from tuner.core.model.profile import Profile
     from tuner.core.records import StudyRecord
     from tuner.core.strategy import Strategy
+    from tuner.ports import Box, Progress, Store
 
     Options = dict[tuple[str | int, ...], Given]
+
+Simulate = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PROFILE",
+        rich_help_panel="Where it runs",
+        help="On a simulated box that plays this profile: a day takes seconds, nothing is measured.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,30 @@ def given(texts: Mapping[tuple[str, str], str | None]) -> Options:
     }
 
 
+def asked_for(
+    config: Path | None, options: Options, simulate: Path | None
+) -> tuple[Settings, Profile | None]:
+    """The settings, and the profile to simulate; then only the study section of *config* is used.
+
+    Raises:
+        ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
+    """
+    from tuner.config.load import load_settings
+
+    if simulate is None:
+        return load_settings(config, options), None
+    from tuner.config.profile import read_profile
+
+    for place, option in options.items():
+        if place[0] != "study":
+            raise ConfigError(
+                f"{option.option} is for a service that runs; with --simulate none does",
+                hint="Leave one of them out.",
+            )
+    profile = read_profile(simulate)
+    return load_settings(config, options, without=("service", "hooks", "backends")), profile
+
+
 def new_session(settings: Settings, record: StudyRecord, file: Path) -> Session:
     """A new file for *record*.
 
@@ -56,15 +96,17 @@ def new_session(settings: Settings, record: StudyRecord, file: Path) -> Session:
     return Session(settings, record, file, is_new=True)
 
 
-def resumed_session(file: Path, config: Path | None, options: Options, *, made_by: str) -> Session:
+def resumed_session(
+    file: Path, config: Path | None, options: Options, *, made_by: str, simulate: Path | None = None
+) -> Session:
     """Go on with what *file* holds, which the command *made_by* has begun.
 
     Raises:
-        ConfigError: something else was begun in the file, *config* or *options* ask for something else, or
-            this is another box.
+        ConfigError: something else was begun in the file, *config*, *options* or *simulate* ask for something
+            else, or this is another box.
     """
     from tuner import bootstrap
-    from tuner.config.load import canonical_json, load_settings, settings_of_study
+    from tuner.config.load import canonical_json
     from tuner.core.changes import changed_settings
 
     with bootstrap.open_store(file, read_only=True) as store:
@@ -74,42 +116,107 @@ def resumed_session(file: Path, config: Path | None, options: Options, *, made_b
     if options:
         named = ", ".join(option.option for option in options.values())
         raise ConfigError(
-            f"--resume goes on with what {file} asks for; {named} cannot change that", hint="Leave it out."
+            f"--resume goes on with what {file} asks for; {named} cannot change that",
+            hint="Leave it out, or begin another study with --study.",
         )
+    check_same_kind(record, file, simulate, f"{made_by} --resume {file}")
+    settings, profile = asked_for(config, {}, simulate)
+    if profile is not None:
+        bootstrap.check_same_profile(record, file, profile)
+        return Session(bootstrap.settings_kept(record, file), record, file, is_new=False)
     if config is None:
-        settings = settings_of_study(record.config, str(file))
+        settings = bootstrap.settings_kept(record, file)
     else:
-        settings = load_settings(config, {})
         changes = changed_settings(record.config, canonical_json(settings))
+        # The file fixes the study section itself, options of the command line that began it included.
         if changes := [change for change in changes if not change.startswith("study")]:
             raise ConfigError(
-                f"{config} is not what {file} was begun with: {'; '.join(changes)}", hint="Leave it out."
+                f"{config} is not what {file} was begun with: {'; '.join(changes)}",
+                hint="Leave it out, or begin another study with --study.",
             )
     bootstrap.check_same_box(record, file, say)
     return Session(settings, record, file, is_new=False)
 
 
+def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, command: str) -> None:
+    """What was measured is never gone on with by simulating, nor the other way round.
+
+    Raises:
+        ConfigError: *file* is one and *simulate* the other; *command* is what would go on.
+    """
+    if is_simulated(record) and simulate is None:
+        raise ConfigError(
+            f"{file} is simulated ({record.provenance[SIMULATED]}): a real box cannot go on with it",
+            hint=f"Go on with: {command} --simulate PROFILE",
+        )
+    if simulate is not None and not is_simulated(record):
+        host = record.provenance.get("host", "a real box")
+        raise ConfigError(
+            f"{file} was measured on {host}: --simulate cannot go on with it",
+            hint="Leave --simulate out, or begin another study.",
+        )
+
+
 def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
     """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do."""
-    from tuner import bootstrap
     from tuner.adapters.signals import stopping_by_signal
-    from tuner.adapters.terminal import showing_progress
     from tuner.study import run_study
 
-    record, file = session.record, session.file
+    record = session.record
+    if is_simulated(record):
+        name, cores = record.provenance[SIMULATED], record.box_cores
+        say(f"Simulated: no service is started, a model of {name} on {cores:g} cores gives every figure.")
     if record.cores > record.box_cores:
         say(f"Layouts for {record.cores} cores measured on {record.box_cores:g}.")
     with stopping_by_signal() as stop:
         try:
-            with (
-                showing_progress() as progress,
-                bootstrap.this_box(session.settings, record, str(file), progress.warning) as box,
-                bootstrap.new_store(file, record) if session.is_new else bootstrap.open_store(file) as store,
-            ):
+            with _running(session) as (box, store, progress):
                 outcome = run_study(box, store, progress, stop, strategy)
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED, False
+
+
+@contextmanager
+def _running(session: Session) -> Iterator[tuple[Box, Store, Progress]]:
+    """The box, real or simulated, the file, and what tells how it goes."""
+    from tuner import bootstrap
+    from tuner.adapters.terminal import showing_progress
+
+    record, file = session.record, session.file
+
+    def opened() -> SqliteStore:
+        return bootstrap.new_store(file, record) if session.is_new else bootstrap.open_store(file)
+
+    if is_simulated(record):
+        from tuner.adapters.virtual_progress import SimulatedProgress
+
+        with opened() as store:
+            box, elapsed_s = bootstrap.simulated_box(record, store, file)
+            yield box, store, SimulatedProgress(sys.stderr, elapsed_s)
+        return
+    with (
+        showing_progress() as progress,
+        bootstrap.this_box(session.settings, record, str(file), progress.warning) as box,
+        opened() as store,
+    ):
+        yield box, store, progress
+
+
+def go_on(session: Session, command: str, simulate: Path | None) -> None:
+    """Say how to go on; *command* is what has begun it."""
+    beside = f" --simulate {simulate}" if simulate is not None else ""
+    say(f"Go on with: {command} --resume {session.file}{beside}")
+
+
+def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a result, *text* for people or *facts* for programs, and whether it was simulated."""
+    if as_json:
+        typer.echo(json.dumps({"simulated": is_simulated(record), **facts}))
+        return
+    for sentence in simulated_told(record):
+        typer.echo(f"{sentence}\n")
+    typer.echo(text, nl=False)
 
 
 def say(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,18 @@ _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one 
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
 
 
-def load_settings(path: Path | None, options: Mapping[Place, Given]) -> Settings:
+def load_settings(
+    path: Path | None, options: Mapping[Place, Given], *, without: Collection[str] = ()
+) -> Settings:
     """The settings of the config at *path* (None: the built-in service's) with *options* in their places.
+
+    Sections *without* are as if the config did not have them.
 
     Raises:
         ConfigError: with every error, each as ``file:line:column: path: what (got ...)``.
     """
     document = read_document(path) if path is not None else Document("settings", {})
-    values = deepcopy(dict(document.values))
+    values = {name: deepcopy(value) for name, value in document.values.items() if name not in without}
     for place, given in options.items():
         _put(values, place, given.text)
     for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):

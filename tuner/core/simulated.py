@@ -7,6 +7,14 @@ from tuner.core.records import StudyRecord
 SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
 
 
+_MARK = "simulated-"
+
+
+def simulated_name(service: str) -> str:
+    """What a simulated study of *service* is called, so that no file or runbook takes it for the real one."""
+    return service if service.startswith(_MARK) else f"{_MARK}{service}"
+
+
 def is_simulated(study: StudyRecord) -> bool:
     """Whether a model gave the windows of *study*, and no service ran."""
     return SIMULATED in study.provenance
