@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
+from tuner.cli.session import Simulate
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def calibrate(
         str | None,
         typer.Option(metavar="CORES", rich_help_panel=_TIME, help="CPU of strangers that voids a window."),
     ] = None,
+    simulate: Simulate = None,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -83,12 +85,13 @@ def calibrate(
             ("service", "spool"): spool,
         }
     )
+    if into is not None:
+        _check_new(into)
     of_new = {"launches": launches, "windows": windows, "study": study}
     named = [f"--{name}" for name, value in of_new.items() if value is not None]
-    if into is not None and (into.exists() or into.is_symlink()):
-        raise ConfigError(f"{into} exists already, and is not overwritten", hint="Give --into another name.")
     if config is not None and config.suffix == ".db":
         named += [option.option for option in options.values()] + ["--resume"] * (resume is not None)
+        named += ["--simulate"] * (simulate is not None)
         if named:
             raise ConfigError(
                 f"{config} was measured: nothing is run, and {', '.join(named)} has no place",
@@ -100,7 +103,18 @@ def calibrate(
             f"--resume goes on with {resume} as it is; {', '.join(named)} is for a new one",
             hint="Leave it out.",
         )
-    return _measured(_session(config, options, launches, windows, study, resume), into, as_json=as_json)
+    session = _session(config, options, launches, windows, study, resume, simulate)
+    return _measured(session, into, simulate, as_json=as_json)
+
+
+def _check_new(into: Path) -> None:
+    """Before anything is measured: the profile can be written."""
+    if into.exists() or into.is_symlink():
+        raise ConfigError(f"{into} exists already, and is not overwritten", hint="Give --into another name.")
+    if into.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(f"--into {into}: a profile is a YAML file", hint=f"Name it {into.stem}.yaml.")
+    if not into.absolute().parent.is_dir():
+        raise ConfigError(f"--into {into}: there is no folder {into.parent}", hint="Make it first.")
 
 
 def _session(
@@ -110,23 +124,25 @@ def _session(
     windows: int | None,
     study: Path | None,
     resume: Path | None,
+    simulate: Path | None,
 ) -> Session:
     from tuner import bootstrap
-    from tuner.cli.session import new_session, resumed_session
-    from tuner.config.load import Given, load_settings
+    from tuner.cli.session import asked_for, new_session, resumed_session
+    from tuner.config.load import Given
     from tuner.study.calibrating import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
     if resume is not None:
-        return resumed_session(resume, config, options, made_by=MADE_BY)
-    settings = load_settings(
+        return resumed_session(resume, config, options, made_by=MADE_BY, simulate=simulate)
+    settings, profile = asked_for(
         config,
         {
             ("study", "strategy"): Given(MADE_BY, "all"),
             ("study", "layouts"): Given(MADE_BY, "1x1"),
             **options,
         },
+        simulate,
     )
-    planned = bootstrap.planned(settings)
+    planned = bootstrap.planned(settings, profile=profile)
     record = calibration_study(
         planned,
         n_launches=launches or N_LAUNCHES,
@@ -137,8 +153,8 @@ def _session(
     return new_session(settings, record, file)
 
 
-def _measured(session: Session, into: Path | None, *, as_json: bool) -> int:
-    from tuner.cli.session import measured, say
+def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_json: bool) -> int:
+    from tuner.cli.session import go_on, measured, say
     from tuner.core.strategies.of_study import strategy_of
 
     code, is_over = measured(session, strategy_of(session.record))
@@ -146,7 +162,7 @@ def _measured(session: Session, into: Path | None, *, as_json: bool) -> int:
         return code
     say(f"Kept in {session.file}; see it again with: tuner calibrate {session.file}")
     if not is_over:
-        say(f"Go on with: tuner calibrate --resume {session.file}")
+        go_on(session, "tuner calibrate", simulate)
     if code == EXIT_INTERRUPTED and not _has_windows(session.file):
         return code
     _shown(session.file, into, as_json=as_json)

@@ -121,6 +121,7 @@ def predict(
     what_if.check(calibrated.calibration.profile.demands)
     machine = _machine(calibrated, cores, physical_cores)
     chosen = asked or _layouts(calibrated, cores, grid_name)
+    _check_variants(calibrated, chosen)
     predicted = _predicted(calibrated, machine, chosen, what_if, by)
     if as_json:
         typer.echo(json.dumps(prediction_facts(predicted)))
@@ -183,11 +184,26 @@ def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] |
 
 
 def _layouts(calibrated: Calibrated, cores: int | None, grid_name: str | None) -> list[Layout]:
+    from dataclasses import replace
+
     from tuner.core.layout import GRIDS
 
     if grid_name is None and cores is None and len(calibrated.measured) > 1:
         return [one.layout for one in calibrated.measured]
-    return GRIDS[grid_name or "divisors"](cores or max(1, int(calibrated.seen.machine.cores)))
+    found = GRIDS[grid_name or "divisors"](cores or max(1, int(calibrated.seen.machine.cores)))
+    return [replace(one, variant=calibrated.seen.layouts[0].variant) for one in found]
+
+
+def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
+    """The model knows the one variant of the service that it was calibrated on."""
+    known = calibrated.seen.layouts[0].variant
+    for layout in layouts:
+        if layout.variant != known:
+            raise ConfigError(
+                f"--layouts: {layout} is another variant of the service than was measured"
+                f" ({known or 'as it is'}): its items differ",
+                hint=f"Write {layout.processes}x{layout.threads}{'@' + known if known else ''}.",
+            )
 
 
 def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | None) -> Machine:

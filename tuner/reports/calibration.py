@@ -37,7 +37,7 @@ _TERMS = {
 def render_calibration(calibrated: Calibrated) -> str:
     """The table of demands, how sure it is, and what it cannot tell."""
     parts = [
-        *(f"{note}\n" for note in calibrated.notes),
+        *(f"{sentence}\n" for sentence in calibrated.simulated),
         f"{headline(calibrated)}\n",
         render_table(_table(calibrated), "simple"),
         "".join(f"{sentence}\n" for sentence in calibration_sentences(calibrated)),
@@ -60,7 +60,7 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "service": calibrated.service,
-        "notes": list(calibrated.notes),
+        "simulated": bool(calibrated.simulated),
         "method": calibration.method,
         "windows": calibration.n_windows,
         "layouts": [str(one) for one in calibrated.seen.layouts],
@@ -198,7 +198,7 @@ def _untold(calibrated: Calibrated) -> list[str]:
         )
     elif calibrated.measured:
         found.append(
-            "Nor what processes and threads cost each other (caches, memory, a backend that slows down), SMT,"
-            " and what a further thread takes of memory. A study of a few layouts can: tuner calibrate STUDY."
+            "1x1 cannot tell what processes and threads cost each other (caches, memory, a backend that slows"
+            " down), nor SMT. A study of a few layouts can: tuner calibrate STUDY.tuner.db."
         )
     return found

@@ -27,9 +27,10 @@ _NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
 def headline(calibrated: Calibrated) -> str:
     """Where the figures come from."""
-    where = f" on {calibrated.where}" if calibrated.where else ""
     if not calibrated.measured:
-        return f"{calibrated.service}: as a profile has it{where}."
+        source = f" ({calibrated.where})" if calibrated.where else ""
+        return f"{calibrated.service}, as a profile has it{source}."
+    where = f" on {calibrated.where}" if calibrated.where else ""
     cores = calibrated.seen.machine.cores
     joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
     said = (

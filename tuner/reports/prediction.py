@@ -54,7 +54,7 @@ def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS
     shown = rows if most_rows is None else rows[:most_rows]
     table, legend = _table(predicted, shown)
     parts = [
-        *(f"{note}\n" for note in calibrated.notes),
+        *(f"{sentence}\n" for sentence in calibrated.simulated),
         f"{headline(calibrated)}\n{_what(predicted, len(rows))}\n",
         render_table(table, "simple")
         + (f"... and {len(rows) - len(shown)} more: --all\n" if len(shown) < len(rows) else ""),
@@ -137,7 +137,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "service": calibrated.service,
-        "notes": list(calibrated.notes),
+        "simulated": bool(calibrated.simulated),
         "by": predicted.by,
         "confidence": trusted.confidence,
         "machine": {

@@ -78,7 +78,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         left_out=_left_out(clocks, layouts, machine),
         foreign_cores=sum(one.foreign_cores * one.length_s for one in clocks)
         / sum(one.length_s for one in clocks),
-        notes=tuple(simulated_told(study)),
+        simulated=tuple(simulated_told(study)),
     )
 
 

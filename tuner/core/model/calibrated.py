@@ -85,14 +85,14 @@ class Calibrated:
     """All that `tuner calibrate` tells and `tuner predict` starts from."""
 
     service: str
-    where: str  #: host and day, for people; empty: not known
+    where: str  #: host and day; where a profile has its figures from; empty: not known
     calibration: Calibration
     seen: Seen
     memory: MemoryFit | None  #: None: nobody saw any
     measured: tuple[Measured, ...] = ()  #: none: the figures come from a profile
     left_out: LeftOutErrors | None = None  #: None: there were too few layouts to leave one out
     foreign_cores: float = 0.0  #: that others used meanwhile, mean
-    notes: tuple[str, ...] = ()  #: what every reader should see first
+    simulated: tuple[str, ...] = ()  #: the sentence that says so; none: it was measured
 
 
 def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands, ...]:
@@ -121,7 +121,7 @@ def of_profile(profile: Profile) -> Calibrated:
     memory = profile.memory
     return Calibrated(
         service=profile.name,
-        where="",
+        where=profile.source,
         calibration=Calibration(
             profile=profile,
             method="alone",
@@ -131,7 +131,6 @@ def of_profile(profile: Profile) -> Calibrated:
         ),
         seen=Seen(replace(profile.machine, foreign_cores=0.0), (Layout(1, 1),)),
         memory=MemoryFit(memory, frozenset(("process", "thread", "child")), error_ratio=None, df=0),
-        notes=(f"A profile: {profile.source}.",) if profile.source else (),
     )
 
 
