@@ -21,10 +21,11 @@ from tuner.core.model.per_item import PerItem, by_launch, per_item
 
 NAMES = ("gil_s", "child_s", "blocked_s", "asleep_s")
 
-#: How launches are taken to scatter before they are seen: each demand by 2 %, as sure as two launches more
-#: would make it. One launch shows nothing of it, and two nearly nothing (t = 6.3 at 90 %).
+#: How launches are taken to scatter before they are seen: each clock and the residence time by 2 %, as sure
+#: as two launches more would make it. One launch shows nothing of it, and two nearly nothing (t = 6.3 at 90 %).
 ASSUMED_LAUNCH_SD = 0.02
 ASSUMED_DF = 2
+_FEW_DF = 4  #: of windows: with fewer, their scatter may be far too small by chance
 USUAL_CV = 0.5  #: where the windows do not tell
 _LEAST_BINS = 60  #: of counts, all windows together: then the dispersion is known to 20 %
 _HIDDEN_RATIO = 0.02  #: workers that use less of the service's CPU only start those that work
@@ -111,17 +112,21 @@ def _demands(item: PerItem, machine: Machine) -> list[float]:
 def _assumed_root(launches: Sequence[Sequence[Clocks]], mean: Array, machine: Machine) -> Array:
     """Square root of the covariance that one launch is taken to have before any other is seen.
 
-    2 % of each demand from launch to launch; and of its windows what they show, or, where no launch has two,
-    what counting so few items and looking so rarely for state D leave open.
+    From launch to launch 2 % of each clock, and of the residence time: sleep is what remains of that. Of its
+    windows what they show, and where few do, what counting so few items and looking so rarely for state D
+    leave open.
     """
-    columns = [np.diag(ASSUMED_LAUNCH_SD * mean)]
+    of_clocks = np.diag(mean)
+    of_clocks[3] = -mean
+    of_clocks[3, 3] = mean.sum()
+    columns = [ASSUMED_LAUNCH_SD * of_clocks]
     df = sum(len(launch) - 1 for launch in launches)
     n_windows = sum(len(launch) for launch in launches) / len(launches)
     if df:
         for launch in launches:
             each = np.array([_demands(per_item([window]), machine) for window in launch])
             columns.append((each - each.mean(axis=0)).T / sqrt(df * n_windows))
-    else:
+    if df < _FEW_DF:
         windows = [launch[0] for launch in launches]
         items = sum(window.n_done for window in windows) / len(windows)
         looks = sum(window.length_s for window in windows) / len(windows)
@@ -172,7 +177,7 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
         )
     if n_launches == 1:
         notes.append(
-            f"One launch: how they differ was not seen, each demand by {ASSUMED_LAUNCH_SD:.0%} is assumed."
+            f"One launch: how they differ was not seen; {ASSUMED_LAUNCH_SD:.0%} for each clock is assumed."
         )
     if machine.has_gil:
         notes.append(

@@ -7,7 +7,7 @@ calibration does on layouts that it did not see: nothing else is a measure of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from random import Random
 from typing import Literal
@@ -15,10 +15,9 @@ from typing import Literal
 import numpy as np
 
 from tuner.core.errors import ConfigError
-from tuner.core.interval import Estimate
 from tuner.core.model.alone import USUAL_CV, check_clocks, told_by_1x1
 from tuner.core.model.clocks import Clocks
-from tuner.core.model.demand import Array, Demands
+from tuner.core.model.demand import Demands
 from tuner.core.model.joint_fit import Fit, Problem, parts_of
 from tuner.core.model.left_out import (
     HeldOut,
@@ -31,17 +30,13 @@ from tuner.core.model.left_out import (
 from tuner.core.model.machine import Machine
 from tuner.core.model.per_item import by_layout
 from tuner.core.model.profile import Profile
-
-CONFIDENCE = 0.9
-N_DRAWS = 200
+from tuner.core.model.sampling import AS_USUAL, Found, Sampling
 
 #: Standard deviation of log throughput around what 1x1 alone predicts, beyond noise, where nothing tells it:
 #: 3.1 % of mean error on three mixes (docs/model.md) is 3.9 % of standard deviation.
 ASSUMED_MISFIT_SD = 0.04
 _ASSUMED_DF = 2  #: as sure as two layouts left out would make it
 _LEAST_MISFIT_SD = 0.01
-_NOTHING_RATIO = 1e-4  #: of an item's time: a demand that is surely less has no interval
-_N_FOR_QUANTILES = 4000
 _SHARE_UNKNOWN_SD = 0.2  #: of the share of own CPU that holds the GIL: above it, that share is not told
 
 
@@ -57,22 +52,13 @@ class Calibration:
     notes: tuple[str, ...] = ()  #: what these windows cannot tell, a sentence each
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How sure intervals are to be, and how many draws of the demands are made from which seed."""
-
-    confidence: float = CONFIDENCE  #: of each interval by itself
-    n_draws: int = N_DRAWS
-    seed: int = 0
-
-
 def calibrate_alone(
     clocks: Sequence[Clocks],
     machine: Machine,
     *,
     name: str = "service",
     spawn_s: float = 0.0,
-    sampling: Sampling = Sampling(),
+    sampling: Sampling = AS_USUAL,
 ) -> Calibration:
     """Calibrate on the windows of 1x1 among *clocks*, and on no other.
 
@@ -91,22 +77,17 @@ def calibrate_alone(
         ConfigError: no window of 1x1, none with CPU, or several variants of the service.
     """
     told = told_by_1x1(clocks, machine)
-
-    def demands(values: Array) -> Demands:
-        gil_s, child_s, blocked_s, asleep_s = values
-        parts = np.array([gil_s, 1.0, child_s, blocked_s, asleep_s])
-        return _finished(parts_of(parts, ())[0], spawn_s, told.cv_ratio)
-
+    mean = np.insert(told.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
+    found = Found(mean, np.insert(told.root, 1, 0.0, axis=0), told.df, spawn_s, told.cv_ratio)
+    draws, intervals = found.sampled(sampling)
     n_windows = sum(one.layout.total_threads == 1 for one in clocks)
-    drawn = [demands(values) for values in _drawn(told.mean, told.root, told.df, sampling.seed)]
     profile = Profile(
         name=name,
-        demands=demands(told.mean),
+        demands=found.demands,
         machine=machine,
         source=f"{n_windows} window{'s' if n_windows > 1 else ''} of 1x1",
-        intervals=_intervals(demands(told.mean), drawn, sampling.confidence),
+        intervals=intervals,
     )
-    draws = tuple(drawn[: sampling.n_draws])
     return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, told.notes)
 
 
@@ -117,7 +98,7 @@ def calibrate_jointly(
     name: str = "service",
     spawn_s: float = 0.0,
     with_terms: bool = True,
-    sampling: Sampling = Sampling(),
+    sampling: Sampling = AS_USUAL,
 ) -> Calibration:
     """Calibrate on all windows, of any layouts, together; 1x1 is the anchor where it was measured.
 
@@ -146,30 +127,21 @@ def calibrate_jointly(
         fit = problem.fit(layouts, terms, fit)
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
-
-    def demands(values: Array) -> Demands:
-        return _finished(parts_of(values, terms)[0], spawn_s, cv_ratio)
-
-    drawn = [demands(values) for values in _drawn(fit.values, fit.root, fit.df, sampling.seed)]
+    found = Found(fit.values[:5], fit.root[:5], fit.df, spawn_s, cv_ratio)
+    draws, intervals = found.sampled(sampling)
     profile = Profile(
         name=name,
-        demands=demands(fit.values),
+        demands=found.demands,
         machine=machine,
         terms=parts_of(fit.values, terms)[1],
         source=f"{len(clocks)} windows of {len(layouts)} layouts",
-        intervals=_intervals(demands(fit.values), drawn, sampling.confidence),
+        intervals=intervals,
     )
     folds = folds_of(problem)
     errors = left_out(problem, folds, terms, fit) if len(folds) > 1 else []
-    draws = tuple(drawn[: sampling.n_draws])
-    return Calibration(
-        profile,
-        "joint",
-        len(clocks),
-        draws,
-        _misfit_sd(problem, errors),
-        _notes(problem, fit, anchor is None),
-    )
+    misfit_sd = _misfit_sd(problem, errors)
+    notes = _notes(problem, fit, anchor is None)
+    return Calibration(profile, "joint", len(clocks), draws, misfit_sd, notes)
 
 
 def held_out(
@@ -238,31 +210,6 @@ def _problem(clocks: Sequence[Clocks], machine: Machine) -> Problem:
     check_clocks(clocks)
     groups = by_layout(clocks)
     return Problem(groups, machine, launch_noise_sd(groups))
-
-
-def _finished(demands: Demands, spawn_s: float, cv_ratio: float) -> Demands:
-    spawning_s = min(spawn_s, demands.blocked_s)
-    return replace(demands, blocked_s=demands.blocked_s - spawning_s, spawn_s=spawning_s, cv_ratio=cv_ratio)
-
-
-def _drawn(mean: Array, root: Array, df: float, seed: int) -> Array:
-    """Multivariate t about *mean*, (draws, values)."""
-    random = np.random.default_rng(seed)
-    normal = random.standard_normal((_N_FOR_QUANTILES, root.shape[1]))
-    wider = np.sqrt(df / random.chisquare(df, _N_FOR_QUANTILES))
-    drawn: Array = mean + wider[:, None] * (normal @ root.T)
-    return drawn
-
-
-def _intervals(demands: Demands, drawn: Sequence[Demands], confidence: float) -> dict[str, Estimate]:
-    tail = (1 - confidence) / 2
-    found = {}
-    for name in ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s"):
-        values = [getattr(one, name) for one in drawn]
-        low, high = np.quantile(values, [tail, 1 - tail])
-        if high > _NOTHING_RATIO * demands.total_s:
-            found[name] = Estimate(getattr(demands, name), float(low), float(high))
-    return found
 
 
 def _misfit_sd(problem: Problem, errors: Sequence[HeldOut]) -> float:

@@ -1,0 +1,226 @@
+"""Demands from 1x1: read off the clocks, with intervals that hold what they promise, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.core.errors import ConfigError
+from tuner.core.model.calibration import Calibration, calibrate_alone
+from tuner.core.model.clocks import Clocks
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.core.model.sampling import Sampling
+
+from .synthetic_clocks import ALONE, BOX, Noise, layouts, study_of
+
+ITEM = Demands(0.02, child_s=0.03, asleep_s=0.04, blocked_s=0.01)
+USUAL = Noise()
+
+
+def changed(windows: Sequence[Clocks], **changes: float | None) -> list[Clocks]:
+    return [replace(window, **changes) for window in windows]  # type: ignore[arg-type]
+
+
+def width(calibration: Calibration, name: str) -> float:
+    """Of the interval, as a ratio of its middle."""
+    one = calibration.profile.intervals[name]
+    assert one.mean is not None
+    assert one.low is not None
+    assert one.high is not None
+    return (one.high - one.low) / one.mean
+
+
+def test_each_demand_is_read_off_its_clock() -> None:
+    found = calibrate_alone(study_of(ITEM, ALONE), BOX).profile.demands
+
+    assert found.gil_s == pytest.approx(0.02, rel=1e-3)
+    assert found.child_s == pytest.approx(0.03, rel=1e-3)
+    assert found.asleep_s == pytest.approx(0.04, rel=1e-3)
+    assert found.blocked_s == pytest.approx(0.01, rel=1e-3)
+    assert (found.python_s, found.spawn_s) == (0, 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.tuples(*[st.floats(1e-3, 10.0)] * 4),
+    st.floats(0.0, 0.9),
+)
+def test_what_was_calibrated_on_1x1_predicts_1x1(parts: tuple[float, ...], foreign_cores: float) -> None:
+    gil_s, child_s, asleep_s, blocked_s = parts
+    item = Demands(gil_s, child_s=child_s, asleep_s=asleep_s, blocked_s=blocked_s)
+    windows = study_of(item, ALONE, foreign_cores=foreign_cores, length_s=1e5)
+    profile = calibrate_alone(windows, BOX).profile
+    told = predict(profile.demands, BOX, ALONE)
+
+    assert told.throughput_per_s[0] == pytest.approx(windows[0].throughput_per_s, rel=0.01)
+    assert profile.demands.total_s == pytest.approx(item.total_s, rel=0.01)
+
+
+def test_time_spent_waiting_for_a_core_is_nobodys_demand() -> None:
+    windows = study_of(ITEM, ALONE)
+    n_done = windows[0].n_done
+    slower = changed(windows, length_s=600 + 0.005 * n_done, run_delay_s=0.005 * n_done)
+
+    assert calibrate_alone(slower, BOX).profile.demands.asleep_s == pytest.approx(0.04, rel=1e-3)
+
+
+def test_strangers_that_leave_less_than_a_core_make_no_demand_larger() -> None:
+    """One core, a third of it taken: computing takes half as long again, and the clocks say why."""
+    box = Machine(1)
+    windows = changed(study_of(ITEM, ALONE, machine=box, foreign_cores=1 / 3), run_delay_s=None)
+    found = calibrate_alone(windows, box).profile.demands
+
+    assert found.asleep_s == pytest.approx(0.04, rel=0.01)
+    assert found.cpu_s == pytest.approx(0.05, rel=0.01)
+
+
+def test_what_is_known_of_the_start_of_children_is_taken_out_of_state_d_and_no_more() -> None:
+    windows = study_of(ITEM, ALONE)
+    some = calibrate_alone(windows, BOX, spawn_s=0.004).profile.demands
+    most = calibrate_alone(windows, BOX, spawn_s=0.5).profile.demands
+
+    assert (some.spawn_s, some.blocked_s) == pytest.approx((0.004, 0.006), rel=1e-2)
+    assert (most.spawn_s, most.blocked_s) == pytest.approx((0.01, 0.0), rel=1e-2)
+    assert some.total_s == pytest.approx(most.total_s)
+
+
+def times_held(n_studies: int, n_launches: int) -> dict[str, float]:
+    """How often the 90 % interval of each demand holds it; launches scatter by 1 % or by 2 %."""
+    held: dict[str, list[bool]] = {"gil_s": [], "child_s": [], "asleep_s": [], "blocked_s": []}
+    for seed in range(n_studies):
+        noise = replace(USUAL, launch=0.01 if seed % 2 else 0.02)
+        windows = study_of(ITEM, ALONE, noise=noise, n_launches=n_launches, seed=seed)
+        intervals = calibrate_alone(windows, BOX, sampling=Sampling(n_draws=1)).profile.intervals
+        for name, of_name in held.items():
+            interval = intervals[name]
+            assert interval.low is not None
+            assert interval.high is not None
+            of_name.append(interval.low <= getattr(ITEM, name) <= interval.high)
+    return {name: float(np.mean(of_name)) for name, of_name in held.items()}
+
+
+@pytest.mark.parametrize("n_launches", [1, 3])
+def test_intervals_hold_the_truth_as_often_as_they_say(n_launches: int) -> None:
+    """Of 150 intervals of a true 90 %, 84 % or fewer hold it in one of a hundred."""
+    assert min(times_held(150, n_launches).values()) > 0.84
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_launches", [1, 2, 3, 5, 8])
+def test_intervals_hold_the_truth_as_often_as_they_say_whatever_was_measured(n_launches: int) -> None:
+    """Of 1000 intervals of a true 90 %, 87.8 % or fewer hold it in one of a hundred."""
+    assert min(times_held(1000, n_launches).values()) > 0.878
+
+
+def test_more_launches_make_it_surer_and_more_scatter_less_sure() -> None:
+    few, many = (study_of(ITEM, ALONE, noise=USUAL, n_launches=n) for n in (2, 8))
+    wild = study_of(ITEM, ALONE, noise=replace(USUAL, launch=0.1), n_launches=8)
+
+    assert width(calibrate_alone(many, BOX), "gil_s") < 0.6 * width(calibrate_alone(few, BOX), "gil_s")
+    assert width(calibrate_alone(wild, BOX), "gil_s") > 3 * width(calibrate_alone(many, BOX), "gil_s")
+
+
+def test_a_single_short_window_is_far_less_sure_of_state_d_which_is_looked_at_once_a_second() -> None:
+    short = study_of(ITEM, ALONE, n_launches=1, n_windows=1, length_s=30)
+    long = study_of(ITEM, ALONE, n_launches=1, n_windows=1, length_s=3000)
+
+    assert width(calibrate_alone(short, BOX), "blocked_s") > 2 * width(
+        calibrate_alone(long, BOX), "blocked_s"
+    )
+
+
+def test_draws_are_as_uncertain_as_the_intervals_and_more_launches_bring_them_together() -> None:
+    windows = study_of(ITEM, ALONE, noise=USUAL, n_launches=6)
+    calibration = calibrate_alone(windows, BOX, sampling=Sampling(n_draws=4000))
+    drawn = [one.gil_s for one in calibration.draws]
+    interval = calibration.profile.intervals["gil_s"]
+
+    assert len(drawn) == 4000
+    assert np.quantile(drawn, [0.05, 0.95]) == pytest.approx([interval.low, interval.high])
+    assert np.mean(drawn) == pytest.approx(calibration.profile.demands.gil_s, rel=0.01)
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    windows = study_of(ITEM, ALONE, noise=USUAL)
+    one, same, other = (calibrate_alone(windows, BOX, sampling=Sampling(seed=seed)) for seed in (5, 5, 6))
+
+    assert one.draws == same.draws
+    assert one.draws != other.draws
+    assert one.profile.demands == other.profile.demands
+
+
+def test_the_scatter_of_counts_gives_that_of_demands() -> None:
+    """Four demands that scatter by 0.4 each: the residence time by 0.4 sqrt(sum of squares) / sum."""
+    parts = np.array([0.02, 0.03, 0.01, 0.04])
+    of_residence = 0.4 * sqrt((parts**2).sum()) / parts.sum()
+    windows = changed(study_of(ITEM, ALONE), count_dispersion=of_residence**2)
+
+    assert calibrate_alone(windows, BOX).profile.demands.cv_ratio == pytest.approx(0.4, rel=0.01)
+
+
+def test_counts_too_few_to_scatter_leave_the_usual() -> None:
+    windows = changed(study_of(ITEM, ALONE, length_s=5), count_dispersion=0.01)
+
+    assert calibrate_alone(windows, BOX).profile.demands.cv_ratio == 0.5
+    assert calibrate_alone(study_of(ITEM, ALONE), BOX).profile.demands.cv_ratio == 0.5
+
+
+def test_other_layouts_are_not_looked_at() -> None:
+    windows = study_of(ITEM, layouts("1x1", "1x4"))
+
+    assert calibrate_alone(windows, BOX) == calibrate_alone(windows[:6], BOX)
+    assert calibrate_alone(windows, BOX).n_windows == 6
+
+
+def test_without_clocks_of_children_all_cpu_is_python_and_that_is_said() -> None:
+    windows = changed(study_of(ITEM, ALONE), worker_cpu_s=None, child_cpu_s=None, source="service")  # type: ignore[arg-type]
+    calibration = calibrate_alone(windows, BOX)
+
+    assert (calibration.profile.demands.gil_s, calibration.profile.demands.child_s) == pytest.approx(
+        (0.05, 0)
+    )
+    assert any("not kept apart" in note for note in calibration.notes)
+
+
+def said(windows: Sequence[Clocks], machine: Machine = BOX) -> str:
+    return "\n".join(calibrate_alone(windows, machine).notes)
+
+
+def test_what_the_windows_cannot_tell_is_said() -> None:
+    windows = study_of(ITEM, ALONE)
+    shell = changed(windows, worker_cpu_s=0.1, child_cpu_s=windows[0].service_cpu_s - 0.1)
+    side_by_side = changed(windows, child_cpu_s=windows[0].length_s)
+
+    assert "One launch" in said(windows[:2])
+    assert "One launch" not in said(windows)
+    assert "lets go of the GIL" in said(windows)
+    assert "lets go of the GIL" not in said(windows, replace(BOX, has_gil=False))
+    assert "state D" not in said(windows)
+    assert "was not seen: it counts as sleep" in said(changed(windows, blocked_s=None))
+    assert "what the items told the probe" in said(changed(windows, source="probe"))  # type: ignore[arg-type]
+    assert "start the workers themselves" in said(shell)
+    assert "compute side by side" in said(side_by_side)
+    assert "compute side by side" not in said(windows)
+
+
+def test_nothing_to_calibrate_on_is_one_clear_error() -> None:
+    windows = study_of(ITEM, ALONE)
+
+    with pytest.raises(ConfigError, match="no window to calibrate on"):
+        calibrate_alone([], BOX)
+    with pytest.raises(ConfigError, match=r"no window of 1x1 \(1x2, 2x1\)") as caught:
+        calibrate_alone(study_of(ITEM, layouts("1x2", "2x1")), BOX)
+    assert "1x1" in (caught.value.hint or "")
+    with pytest.raises(ConfigError, match="none of the 6 windows says what CPU"):
+        calibrate_alone(changed(windows, service_cpu_s=0.0), BOX)
+    variants = [*windows, replace(windows[0], layout=replace(windows[0].layout, variant="gthread"))]
+    with pytest.raises(ConfigError, match=r"2 variants of the service \(as it is, gthread\)"):
+        calibrate_alone(variants, BOX)

@@ -1,0 +1,207 @@
+"""Clocks of a window: where each figure comes from, what is left out, and the scatter of counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import accumulate
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.core.layout import Layout
+from tuner.core.model.clocks import clocks_of, clocks_of_counted, count_dispersion
+from tuner.core.model.demand import Demands
+from tuner.core.model.per_item import by_layout, mean_log_throughput, per_item
+from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.window import Sample, VoidReason
+
+from .synthetic_clocks import GRID, study_of
+
+WINDOW = WindowRecord(
+    launch_id=7,
+    block=2,
+    layout=Layout(2, 3),
+    box="box",
+    index=0,
+    attempt=1,
+    started_wall_s=1e9,
+    length_s=100.0,
+    n_done=500,
+    n_failed=10,
+    load1_mean=3.0,
+    load1_max=4.0,
+    n_active_mean=2.5,
+    service_cpu_s=120.0,
+    tuner_cpu_s=0.25,
+    backend_cpu_s=2.0,
+    foreign_cpu_s=1.0,
+    steal_s=0.75,
+    pss_bytes=1e8,
+    void=(),
+    n_active_from_load1=2.75,
+    worker_cpu_s=50.0,
+    child_cpu_s=70.0,
+    run_delay_s=3.0,
+    running_s=55.0,
+    blocked_s=8.0,
+    child_running_s=75.0,
+    child_blocked_s=2.0,
+    probe_python_cpu_s=0.0,
+    probe_child_cpu_s=0.0,
+)
+OLD = replace(
+    WINDOW,
+    **dict.fromkeys(
+        [
+            *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
+            *("child_running_s", "child_blocked_s"),
+        ]
+    ),
+)
+
+
+def samples(counts: list[int]) -> list[Sample]:
+    """One a second."""
+    totals = accumulate(counts, initial=1000)
+    return [Sample(50.0 + second, total, 0, 1.0, 1.0, 1.0, 1) for second, total in enumerate(totals)]
+
+
+def finished(cv: float, mean_s: float, n_seconds: int, seed: int) -> list[int]:
+    """Items finished in each second by one that takes gamma times of this mean and scatter, one by one."""
+    random, counts = Random(seed), [0] * n_seconds
+    at_s = -100 * mean_s
+    while at_s < n_seconds:
+        if at_s >= 0:
+            counts[int(at_s)] += 1
+        at_s += random.gammavariate(1 / cv**2, mean_s * cv**2)
+    return counts
+
+
+def test_the_kernels_clocks_go_first() -> None:
+    clocks = clocks_of(WINDOW)
+
+    assert clocks.source == "kernel"
+    assert (clocks.worker_cpu_s, clocks.child_cpu_s, clocks.run_delay_s) == (50.0, 70.0, 3.0)
+    assert (clocks.blocked_s, clocks.child_blocked_s, clocks.running_s) == (8.0, 2.0, 55.0)
+    assert (clocks.layout, clocks.launch_id, clocks.block) == (Layout(2, 3), 7, 2)
+    assert clocks.throughput_per_s == 5.0
+
+
+def test_whatever_the_service_does_not_use_of_the_cores_is_others() -> None:
+    assert clocks_of(WINDOW).foreign_cores == pytest.approx((0.25 + 2.0 + 1.0 + 0.75) / 100)
+    assert clocks_of(replace(WINDOW, foreign_cpu_s=-9.0)).foreign_cores == 0.0
+
+
+def test_of_an_old_file_what_the_items_told_the_probe_is_taken() -> None:
+    clocks = clocks_of(replace(OLD, probe_python_cpu_s=40.0, probe_child_cpu_s=65.0))
+
+    assert clocks.source == "probe"
+    assert (clocks.worker_cpu_s, clocks.child_cpu_s) == (120.0 - 65.0, 65.0)
+    assert (clocks.run_delay_s, clocks.blocked_s) == (None, None)
+
+
+def test_without_either_only_the_whole_service_is_known() -> None:
+    clocks = clocks_of(OLD)
+
+    assert clocks.source == "service"
+    assert (clocks.service_cpu_s, clocks.worker_cpu_s, clocks.child_cpu_s) == (120.0, None, None)
+
+
+def test_workers_that_only_start_those_that_work_are_not_taken_for_them() -> None:
+    """Supervisord started a shell: the kernel's clock of it says nothing of the items."""
+    clocks = clocks_of(
+        replace(WINDOW, worker_cpu_s=0.5, child_cpu_s=119.5, probe_python_cpu_s=48.0, probe_child_cpu_s=70.0)
+    )
+
+    assert clocks.source == "probe"
+    assert (clocks.worker_cpu_s, clocks.child_cpu_s, clocks.blocked_s) == (50.0, 70.0, None)
+
+
+def test_items_that_tell_less_than_the_kernel_sees_do_not_matter() -> None:
+    """Fetching, acknowledging and the interpreter itself are not within any item."""
+    assert clocks_of(replace(WINDOW, probe_python_cpu_s=45.0, probe_child_cpu_s=70.0)).source == "kernel"
+
+
+def test_active_tasks_that_were_not_seen_are_taken_from_load1() -> None:
+    assert clocks_of(WINDOW).n_active == 2.5
+    assert clocks_of(replace(WINDOW, n_active_mean=None)).n_active == 2.75
+
+
+def test_void_windows_and_those_that_warm_the_cache_are_left_out() -> None:
+    void = replace(WINDOW, launch_id=8, void=(VoidReason("disturbed", ""),))
+    warming = replace(WINDOW, launch_id=9, block=WARMING_BLOCK)
+
+    assert [one.launch_id for one in clocks_of_counted([warming, WINDOW, void])] == [7]
+
+
+def test_samples_are_asked_for_window_by_window() -> None:
+    told = clocks_of_counted([WINDOW], lambda window: samples([10, 12] * 30) if window is WINDOW else ())
+
+    assert told[0].count_dispersion is not None
+    assert clocks_of(WINDOW).count_dispersion is None
+
+
+@pytest.mark.parametrize("cv", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("mean_s", [0.02, 0.3])
+def test_counts_scatter_by_the_square_of_how_the_times_of_items_do(cv: float, mean_s: float) -> None:
+    """The variance of an estimate from n bins is about 3/n of its square: neighbours share bins."""
+    n_seconds = round(40_000 * mean_s)
+    counts = finished(cv, mean_s, n_seconds, seed=3)
+    n_bins = n_seconds / max(1, 10 * mean_s)
+    dispersion = count_dispersion(samples(counts))
+
+    assert dispersion is not None
+    assert dispersion == pytest.approx(cv**2, rel=4 * (3 / n_bins) ** 0.5, abs=0.01)
+
+
+def test_a_slow_drift_is_no_scatter_of_items() -> None:
+    steady = [100 + second // 10 for second in range(600)]  # 100 an s, then 160
+
+    assert count_dispersion(samples(steady)) == 0.0
+
+
+def test_too_few_counts_tell_nothing() -> None:
+    assert count_dispersion([]) is None
+    assert count_dispersion(samples([1] * 60)) is None
+    assert count_dispersion(samples([0] * 60)) is None
+    assert count_dispersion(samples([10] * 5)) is None
+
+
+def test_clocks_per_item_are_sums_over_sums() -> None:
+    """Windows of 500 items and of 1000: the long one weighs twice."""
+    long = replace(WINDOW, n_done=1000, length_s=200.0, worker_cpu_s=160.0, child_blocked_s=8.0)
+    item = per_item([clocks_of(WINDOW), clocks_of(long)])
+
+    assert item.own_s == pytest.approx(210 / 1500)
+    assert item.children_s == pytest.approx(140 / 1500)
+    assert item.blocked_s == pytest.approx((8 + 2 + 8 + 8) / 1500)
+    assert item.residence_s == pytest.approx(6 * 300 / 1500)
+    assert item.n_active == pytest.approx(2.5)
+
+
+def test_a_clock_that_one_window_lacks_is_not_known_of_all() -> None:
+    item = per_item([clocks_of(WINDOW), clocks_of(OLD)])
+
+    assert item.source == "service"
+    assert (item.worker_s, item.child_s, item.blocked_s) == (None, None, None)
+    assert item.own_s == item.service_s == pytest.approx(240 / 1000)
+
+
+def test_a_launch_with_many_windows_counts_once() -> None:
+    one, two = replace(WINDOW, launch_id=1), replace(WINDOW, launch_id=2, n_done=1000)
+    windows = [clocks_of(window) for window in (one, one, one, two)]
+
+    assert mean_log_throughput(windows) == pytest.approx(mean_log_throughput([windows[0], windows[3]]))
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(20)))
+def test_the_order_of_windows_does_not_matter(order: list[int]) -> None:
+    windows = study_of(Demands(0.02, child_s=0.01, asleep_s=0.02), GRID, n_launches=2, n_windows=1)
+    told = {layout: per_item(group) for layout, group in by_layout(windows).items()}
+    mixed = {layout: per_item(group) for layout, group in by_layout([windows[n] for n in order]).items()}
+
+    assert list(mixed) == list(told)
+    assert all(mixed[layout].own_s == pytest.approx(told[layout].own_s) for layout in told)

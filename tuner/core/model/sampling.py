@@ -1,0 +1,90 @@
+"""How sure demands are: draws of all of them together, and intervals of each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.core.interval import Estimate
+from tuner.core.model.demand import Array, Demands
+
+CONFIDENCE = 0.9
+N_DRAWS = 200
+FIELDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
+
+_N_FOR_QUANTILES = 4000
+_NOTHING_RATIO = 1e-4  #: of an item's time: a demand that is surely less has no interval
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How sure intervals are to be, and how many draws of the demands are made from which seed."""
+
+    confidence: float = CONFIDENCE  #: of each interval by itself
+    n_draws: int = N_DRAWS  #: at most 4000
+    seed: int = 0
+
+
+AS_USUAL = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Demands as a calibration found them, multivariate Student's t.
+
+    The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting, and
+    waiting asleep. What lies outside their bounds is set to them.
+    """
+
+    values: Array  #: (5,)
+    root: Array  #: (5, k): root @ root.T is their covariance
+    df: float
+    spawn_s: float  #: taken out of the uninterruptible waiting, as far as that goes
+    cv_ratio: float
+
+    @property
+    def demands(self) -> Demands:
+        """The most likely ones."""
+        return self._demands(self._fields(self.values[None, :]))[0]
+
+    def sampled(self, sampling: Sampling) -> tuple[tuple[Demands, ...], dict[str, Estimate]]:
+        """Draws of the demands, and an interval of each that is anything at all."""
+        drawn = self._fields(self._drawn(sampling.seed))
+        mean, tail = self.demands, (1 - sampling.confidence) / 2
+        lows, highs = np.quantile(drawn, [tail, 1 - tail], axis=0)
+        intervals = {
+            name: Estimate(getattr(mean, name), float(low), float(high))
+            for name, low, high in zip(FIELDS, lows, highs, strict=True)
+            if high > _NOTHING_RATIO * mean.total_s
+        }
+        return tuple(self._demands(drawn[: sampling.n_draws])), intervals
+
+    def _drawn(self, seed: int) -> Array:
+        random = np.random.default_rng(seed)
+        normal = random.standard_normal((_N_FOR_QUANTILES, self.root.shape[1]))
+        wider = np.sqrt(self.df / random.chisquare(self.df, _N_FOR_QUANTILES))
+        drawn: Array = self.values + wider[:, None] * (normal @ self.root.T)
+        return drawn
+
+    def _fields(self, values: Array) -> Array:
+        """`FIELDS` of each row."""
+        own_s, share, child_s, blocked_s, asleep_s = np.maximum(values, 0.0).T
+        share = np.minimum(share, 1.0)
+        spawning_s = np.minimum(self.spawn_s, blocked_s)
+        parts = (own_s * share, own_s * (1 - share), child_s, asleep_s, blocked_s - spawning_s, spawning_s)
+        return np.stack(parts, axis=1)
+
+    def _demands(self, rows: Array) -> list[Demands]:
+        return [
+            Demands(
+                gil_s=float(gil_s),
+                python_s=float(python_s),
+                child_s=float(child_s),
+                asleep_s=float(asleep_s),
+                blocked_s=float(blocked_s),
+                spawn_s=float(spawn_s),
+                cv_ratio=self.cv_ratio,
+            )
+            for gil_s, python_s, child_s, asleep_s, blocked_s, spawn_s in rows
+        ]
