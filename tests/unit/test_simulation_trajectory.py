@@ -103,8 +103,8 @@ def test_a_task_speeds_up_when_another_one_ends() -> None:
     """Two threads on one core: 1 s of GIL, a child of 2 s.
 
     0 to 1 s: thread 0 has the GIL and the core. Then its child (2 s) and the visit of thread 1 (1 s) share:
-    the visit ends at 3 s, with 1 s left to the child. That one and the new child share: 5 s. Thread 0 visits the
-    GIL (1 s) beside what is left of thread 1's child (1 s): both end at 7 s, the lower thread first.
+    the visit ends at 3 s, with 1 s left to the child. That one and the new child share: 5 s. Then thread 0
+    visits the GIL (1 s) beside the rest of the new child (1 s): both end at 7 s, the lower thread first.
     """
     demands = Demands(gil_s=1.0, child_s=2.0, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=1, switch_interval_s=inf, handover_s=0)

@@ -1,0 +1,173 @@
+"""The simulation against what queueing theory says exactly, for the twin and for the C program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import factorial, inf
+
+import numpy as np
+import pytest
+
+from tuner.adapters.simulator import simulate_all
+from tuner.core.layout import Layout
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.simulation import Scenario, Simulated, simulate
+
+WORK = Demands(gil_s=0, child_s=1.0, cv_ratio=1)
+PLAIN = Machine(cores=1, switch_interval_s=inf, handover_s=0)
+
+
+class Simulator:
+    """Who simulates, how many items, and how close that has to come."""
+
+    def __init__(self, run: Callable[[Scenario], Simulated], n_items: int, tolerance: float) -> None:
+        self._run, self._n_items = run, n_items
+        self.tolerance = tolerance
+
+    def __call__(
+        self,
+        layout: Layout,
+        demands: Demands,
+        machine: Machine,
+        *,
+        arrival_per_s: float | None = None,
+        share: float = 1.0,
+    ) -> Simulated:
+        n = int(self._n_items * share)
+        return self._run(
+            Scenario(
+                layout, demands, machine, 7, n_items=n, n_warm_items=n // 20, arrival_per_s=arrival_per_s
+            )
+        )
+
+    def near(self, value: float) -> object:
+        return pytest.approx(value, rel=self.tolerance)
+
+
+@pytest.fixture(params=["twin", pytest.param("tuner-simulate", marks=pytest.mark.integration)])
+def simulator(request: pytest.FixtureRequest) -> Simulator:
+    """The C program is so much faster that it can be held to less than a third of the twin's 1 %."""
+    if request.param == "twin":
+        return Simulator(simulate, 40_000, 0.01)
+    return Simulator(lambda scenario: simulate_all([scenario])[0], 1_000_000, 0.003)
+
+
+def erlang_c(servers: int, offered: float) -> float:
+    """The probability to wait in M/M/c, where *offered* servers are busy on average."""
+    full = offered**servers / factorial(servers) * servers / (servers - offered)
+    return full / (sum(offered**k / factorial(k) for k in range(servers)) + full)
+
+
+def repairman(customers: int, held_s: float, away_s: float) -> float:
+    """Throughput of customers that think, and line up for one server: exact mean-value analysis."""
+    queue = per_s = 0.0
+    for n in range(1, customers + 1):
+        there_s = held_s * (1 + queue)
+        per_s = n / (away_s + there_s)
+        queue = per_s * there_s
+    return per_s
+
+
+def product_form(customers: int, cores: float, cpu_s: float, away_s: float) -> tuple[float, float]:
+    """Throughput and mean runnable tasks of customers that think and share cores; any distribution."""
+    weight = [1.0]
+    for n in range(1, customers + 1):
+        weight.append(weight[-1] * (customers - n + 1) * cpu_s / away_s / min(n, cores))
+    share = np.array(weight) / sum(weight)
+    n_runnable = np.arange(customers + 1)
+    return float((share * np.minimum(n_runnable, cores)).sum() / cpu_s), float((share * n_runnable).sum())
+
+
+def chain(threads: int, cores: float, gil_s: float, child_s: float, away_s: float) -> tuple[float, float]:
+    """Throughput and threads in line of one process whose GIL holder shares the cores with the children.
+
+    All times exponential: the stationary distribution of the chain of (at the GIL, with a child).
+    """
+    states = [(i, j) for i in range(threads + 1) for j in range(threads + 1 - i)]
+    index = {state: k for k, state in enumerate(states)}
+    rates = np.zeros((len(states), len(states)))
+    done, in_line = np.zeros(len(states)), np.zeros(len(states))
+    for (i, j), k in index.items():
+        n = (i > 0) + j
+        speed = min(1.0, cores / n) if n else 0.0
+        done[k], in_line[k] = j * speed / child_s, max(0, i - 1)
+        if i:
+            rates[k, index[i - 1, j + 1]] = speed / gil_s
+        if j:
+            rates[k, index[i, j - 1]] = j * speed / child_s
+        if i + j < threads:
+            rates[k, index[i + 1, j]] = (threads - i - j) / away_s
+    rates -= np.diag(rates.sum(axis=1))
+    equations = np.vstack([rates.T, np.ones(len(states))])
+    share = np.linalg.lstsq(equations, np.r_[np.zeros(len(states)), 1.0], rcond=None)[0]
+    return float(share @ done), float(share @ in_line)
+
+
+@pytest.mark.parametrize(("servers", "per_s"), [(1, 0.3), (4, 2.0)])
+def test_threads_with_a_core_each_are_an_m_m_c_queue(
+    simulator: Simulator, servers: int, per_s: float
+) -> None:
+    one = simulator(Layout(1, servers), WORK, replace(PLAIN, cores=servers), arrival_per_s=per_s, share=2)
+    waiting_s = erlang_c(servers, per_s) / (servers - per_s)
+
+    assert one.residence_s == simulator.near(1 + waiting_s)
+    assert one.n_queued == pytest.approx(per_s * waiting_s, rel=5 * simulator.tolerance)
+    assert one.cpu_cores == simulator.near(per_s)
+
+
+@pytest.mark.parametrize("cv", [0.0, 1.0])
+def test_shared_cores_are_as_fast_whatever_the_distribution(simulator: Simulator, cv: float) -> None:
+    """M/G/1 with processor sharing: residence time 1 / (1 - rho), by the mean alone."""
+    one = simulator(Layout(1, 60), replace(WORK, cv_ratio=cv), PLAIN, arrival_per_s=0.3, share=2)
+
+    assert one.residence_s == simulator.near(1 / (1 - 0.3))
+
+
+@pytest.mark.parametrize("threads", [2, 12])
+def test_threads_at_one_gil_are_a_machine_repairman(simulator: Simulator, threads: int) -> None:
+    demands = Demands(gil_s=0.1, asleep_s=0.5, n_gil_visits=1, cv_ratio=1)
+    one = simulator(Layout(1, threads), demands, PLAIN)
+    per_s = repairman(threads, 0.1, 0.5)
+
+    assert one.throughput_per_s == simulator.near(per_s)
+    assert one.gil_utilization_ratio == simulator.near(per_s * 0.1)
+    assert one.n_asleep == simulator.near(per_s * 0.5)
+
+
+@pytest.mark.parametrize("cv", [0.3, 1.0])
+@pytest.mark.parametrize(("customers", "cores"), [(6, 2), (12, 8)])
+def test_children_on_shared_cores_are_a_product_form_network(
+    simulator: Simulator, customers: int, cores: int, cv: float
+) -> None:
+    demands = Demands(gil_s=0, child_s=1.0, asleep_s=0.6, blocked_s=0.4, cv_ratio=cv)
+    one = simulator(Layout(customers, 1), demands, replace(PLAIN, cores=cores), share=0.6)
+    per_s, n_runnable = product_form(customers, cores, 1.0, 1.0)
+
+    assert one.throughput_per_s == simulator.near(per_s)
+    assert one.load - one.n_blocked == simulator.near(n_runnable)
+    assert one.residence_s == simulator.near(customers / per_s)
+
+
+@pytest.mark.parametrize(("threads", "cores"), [(3, 1), (8, 4)])
+def test_a_gil_and_children_on_the_same_cores_are_as_their_exact_chain(
+    simulator: Simulator, threads: int, cores: int
+) -> None:
+    demands = Demands(gil_s=0.2, child_s=0.5, blocked_s=0.3, n_gil_visits=1, cv_ratio=1)
+    one = simulator(Layout(1, threads), demands, replace(PLAIN, cores=cores), share=0.6)
+    per_s, n_in_line = chain(threads, cores, 0.2, 0.5, 0.3)
+
+    assert one.throughput_per_s == simulator.near(per_s)
+    assert one.n_gil_waiting == pytest.approx(n_in_line, rel=4 * simulator.tolerance)
+
+
+def test_forced_hand_overs_make_the_gil_a_shared_processor(simulator: Simulator) -> None:
+    """Turns far shorter than a visit are round robin, nearly processor sharing: the mean alone counts."""
+    demands = Demands(gil_s=1.0, asleep_s=2.0, n_gil_visits=1, cv_ratio=0.3)
+    fair = replace(PLAIN, cores=4, switch_interval_s=0.02)
+    one = simulator(Layout(1, 4), demands, fair, share=0.1)
+    per_s, n_there = product_form(4, 1, 1.0, 2.0)
+
+    assert one.throughput_per_s == pytest.approx(per_s, rel=0.01)
+    assert one.gil_utilization_ratio + one.n_gil_waiting == pytest.approx(n_there, rel=0.01)

@@ -1,0 +1,281 @@
+"""The C program `tuner-simulate`: the trajectory of its Python twin, and what it says to bad input."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tuner.adapters.simulator import count_all, find_simulator, scenario_line, simulate_all
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.model.demand import Demands
+from tuner.core.model.events import run
+from tuner.core.model.machine import Machine
+from tuner.core.model.simulation import Scenario, simulate
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "tuner" / "core" / "model"
+N_SCENARIOS = 80
+
+pytestmark = pytest.mark.integration
+
+PLAIN = Scenario(
+    Layout(2, 3),
+    Demands(gil_s=0.02, child_s=0.1, asleep_s=0.1),
+    Machine(cores=4),
+    n_items=200,
+    n_warm_items=20,
+)
+
+
+def any_scenario(random: Random, most_items: int) -> Scenario:
+    """One that uses some of everything a scenario may have."""
+
+    def sometimes(value: float) -> float:
+        return value if random.random() < 0.6 else 0.0
+
+    cores = random.choice([0.5, 1, 2, 4, 24])
+    demands = Demands(
+        gil_s=random.choice([0.0005, 0.01, 0.1]) * random.choice([0, 1, 1, 1]) + 1e-6,
+        python_s=sometimes(0.1),
+        child_s=sometimes(random.uniform(0.1, 3)),
+        asleep_s=sometimes(0.5),
+        blocked_s=sometimes(0.1),
+        spawn_s=sometimes(0.01),
+        n_gil_visits=random.choice([1, 2, 3, 6]),
+        cv_ratio=random.choice([0, 0.3, 1]),
+    )
+    machine = Machine(
+        cores=cores,
+        physical_cores=random.choice([None, cores / 2]),
+        foreign_cores=sometimes(0.3 * cores),
+        has_gil=random.random() < 0.8,
+        switch_interval_s=random.choice([0.005, 0.02, inf]),
+        handover_s=random.choice([0, 1e-6, 5e-6]),
+    )
+    layout = Layout(random.randint(1, 9), random.randint(1, 9))
+    most_per_s = min(cores / demands.cpu_s, layout.processes * layout.threads / demands.total_s)
+    return Scenario(
+        layout,
+        demands,
+        machine,
+        seed=random.getrandbits(64),
+        n_items=random.randint(20, most_items),
+        n_warm_items=random.choice([0, 1, 50]),
+        arrival_per_s=random.choice([None, None, random.uniform(0.2, 1.0) * most_per_s]),
+        process_cores=sometimes(0.1),
+    )
+
+
+@pytest.fixture(scope="module")
+def scenarios() -> list[Scenario]:
+    random = Random("twins")
+    return [any_scenario(random, 150) for _ in range(N_SCENARIOS)]
+
+
+def test_the_program_and_its_twin_agree_to_the_last_bit(scenarios: list[Scenario]) -> None:
+    for scenario, counted in zip(scenarios, count_all(scenarios), strict=True):
+        assert counted == run(scenario), scenario
+
+
+def test_the_scenarios_of_the_comparison_use_everything(scenarios: list[Scenario]) -> None:
+    counted = count_all(scenarios)
+
+    assert sum(one.n_forced > 0 for one in counted) > 10
+    assert sum(one.tasks.gil_waiting_s > 0 for one in counted) > 20
+    assert sum(one.tasks.queued_s > 0 for one in counted) > 10
+    assert sum(one.tasks.runnable_s > one.tasks.work_s + 1e-9 for one in counted) > 20
+    assert len({one.digest for one in counted}) == N_SCENARIOS
+
+
+def test_figures_are_those_of_the_twin() -> None:
+    assert simulate_all([PLAIN]) == [simulate(PLAIN)]
+
+
+def test_a_digest_is_the_same_on_every_machine() -> None:
+    (counted,) = count_all([PLAIN])
+
+    assert f"{counted.digest:016x}" == "066f40b2fdf20a10"
+
+
+def test_a_scenario_does_not_depend_on_its_batch() -> None:
+    other = replace(PLAIN, layout=Layout(5, 1), seed=9)
+
+    assert count_all([other, PLAIN, PLAIN])[1:] == count_all([PLAIN]) * 2
+
+
+def test_nothing_to_simulate_gives_nothing() -> None:
+    assert simulate_all([]) == []
+
+
+def test_thousands_of_threads_are_no_problem() -> None:
+    many = replace(PLAIN, layout=Layout(1000, 3), machine=Machine(cores=96), n_items=20_000)
+    (one,) = simulate_all([many])
+
+    assert one.cpu_cores == pytest.approx(96, rel=0.001)
+
+
+def ask(text: str | bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    data = text.encode() if isinstance(text, str) else text
+    return subprocess.run(
+        [find_simulator(), *arguments], input=data, capture_output=True, check=False, timeout=60
+    )
+
+
+GOOD = scenario_line(PLAIN)
+BAD_LINES = {
+    "": "processes is missing",
+    "hello": "'hello' is no field of a scenario",
+    "hello=1": "'hello' is no field of a scenario",
+    GOOD.replace(" seed=1 ", " "): "seed is missing",
+    GOOD + " seed=1": "seed is there twice",
+    GOOD.replace(
+        "processes=2", "processes=0"
+    ): "processes should be a whole number from 1 to 1048576, got '0'",
+    GOOD.replace("processes=2", "processes=-1"): "processes should be a whole number",
+    GOOD.replace("processes=2", "processes=2.5"): "processes should be a whole number",
+    GOOD.replace("processes=2", "processes= 2"): "processes should be a whole number",
+    GOOD.replace("processes=2", "processes=1048576"): "at most 1048576 threads together",
+    GOOD.replace("seed=1", "seed=18446744073709551616"): "seed should be a whole number",
+    GOOD.replace("n_items=200", "n_items=19"): "n_items should be a whole number from 20",
+    GOOD.replace("cv=0.5", "cv=1.5"): "cv should be a number from 0 to 1, got '1.5'",
+    GOOD.replace("cv=0.5", "cv=nan"): "cv should be a number from 0 to 1, got 'nan'",
+    GOOD.replace("cv=0.5", "cv="): "cv should be a number from 0 to 1, got ''",
+    GOOD.replace("cv=0.5", "cv=0.5x"): "cv should be a number from 0 to 1, got '0.5x'",
+    GOOD.replace("stages=gil:", "stages=lock:"): "a stage should be gil:, core:, asleep: or blocked:",
+    GOOD.replace("stages=gil:", "stages=gil:-"): "stages should be a number",
+    GOOD.replace("stages=", "stages=,"): "a stage should be",
+    GOOD.replace(" speeds=", ", speeds="): "a stage should be",
+    GOOD.replace("speeds=", "speeds=0,"): "speeds should be a number",
+    GOOD + ",inf": "speeds should be a number",
+    GOOD.replace("handover_s=5e-06", "handover_s=0.005"): "handover_s is microseconds",
+    GOOD + "\0": "null byte",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_line_that_is_no_scenario_is_told_in_one_line(line: str) -> None:
+    done = ask(f"{GOOD}\n{line}\n{GOOD}\n")
+
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("ERROR line 2: ")
+    assert BAD_LINES[line] in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+    assert done.stdout.count(b"\n") == 1  # the answer to line 1
+
+
+def test_arrivals_beyond_capacity_are_told() -> None:
+    flood = replace(PLAIN, arrival_per_s=1e9, n_items=20_000)
+
+    with pytest.raises(ConfigError, match=r"line 2: 1000000 items wait: arrival_per_s is above .* lower it"):
+        simulate_all([PLAIN, flood])
+
+
+def test_the_program_explains_itself() -> None:
+    helped, version, wrong = ask("", "--help"), ask("", "--version"), ask("", "--fast")
+
+    assert (helped.returncode, helped.stdout.startswith(b"Usage: tuner-simulate")) == (0, True)
+    assert (version.returncode, version.stdout.startswith(b"tuner-simulate ")) == (0, True)
+    assert (wrong.returncode, wrong.stdout, wrong.stderr.count(b"\n")) == (2, b"", 1)
+
+
+def test_the_example_of_the_help_is_a_scenario() -> None:
+    told = ask("", "--help").stdout.decode()
+    example = " ".join(line.strip() for line in told.splitlines() if line.startswith("  "))
+
+    assert ask(f"{example}\n").returncode == 0
+
+
+def test_output_that_cannot_be_written_is_an_error() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [find_simulator()], input=GOOD.encode(), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert done.returncode == 2
+    assert b"ERROR standard output" in done.stderr
+
+
+def test_without_the_program_one_line_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "tuner")])
+
+    with pytest.raises(ConfigError, match="no simulator: tuner-simulate is neither beside") as caught:
+        simulate_all([PLAIN])
+    assert caught.value.hint is not None
+
+
+def test_a_program_that_is_none_is_told(tmp_path: Path) -> None:
+    fake = tmp_path / "tuner-simulate"
+    fake.write_text("no program\n")
+    fake.chmod(0o755)
+
+    with pytest.raises(ConfigError, match="cannot be run"):
+        simulate_all([PLAIN], program=str(fake))
+    with pytest.raises(ConfigError, match="cannot be run"):
+        simulate_all([PLAIN], program=str(tmp_path / "nowhere"))
+
+
+@pytest.fixture(scope="module", params=["gcc", "clang"])
+def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program, built with sanitizers; skipped at home where the compiler has none, fails in CI."""
+    program = tmp_path_factory.mktemp("sanitized") / "tuner-simulate"
+    flags = ["-std=gnu11", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    compiler = shutil.which(request.param)
+    if compiler is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{request.param} is not installed, and CI must have it")
+        pytest.skip(f"{request.param} is not installed")
+    subprocess.run(
+        [
+            *(compiler, *flags, "-ffp-contract=off", '-DTUNER_SIMULATE_VERSION="0"'),
+            *(SOURCES / "simulate.c", SOURCES / "simulate_main.c", "-o", program),
+        ],
+        check=True,
+        timeout=280,
+    )
+    return str(program)
+
+
+@pytest.mark.long
+def test_sanitizers_find_nothing_and_change_nothing(sanitized: str) -> None:
+    random = Random("sanitized")
+    scenarios = [any_scenario(random, 3000) for _ in range(300)]
+    scenarios += [replace(PLAIN, layout=Layout(p, t)) for p in (1, 2, 31, 32, 33) for t in (1, 2, 33)]
+
+    assert count_all(scenarios, program=sanitized) == count_all(scenarios)
+
+
+@pytest.mark.long
+def test_damaged_lines_do_no_harm(sanitized: str) -> None:
+    random = Random("damaged")
+    for _ in range(400):
+        line = bytearray(GOOD.encode())
+        for _ in range(random.randint(1, 5)):
+            at = random.randrange(len(line))
+            match random.randrange(3):
+                case 0:
+                    line[at] = random.choice(b"0123456789=,:. -+e\n\0\xffgx")
+                case 1:
+                    del line[at : at + random.randrange(1, 20)]
+                case 2:
+                    line[at:at] = random.choice((b",", b"=", b" ", b"9", b"gil:1,", b"1,", b"e30", b"-"))
+        try:
+            done = subprocess.run([sanitized], input=bytes(line), capture_output=True, check=False, timeout=2)
+        except subprocess.TimeoutExpired:
+            continue  # a digit more makes a scenario of days
+        assert done.returncode in (0, 2), done.stderr
+        assert (done.returncode == 2) == done.stderr.startswith(b"ERROR "), done.stderr
+        assert b"Sanitizer" not in done.stderr
+        assert b"runtime error" not in done.stderr
