@@ -37,6 +37,7 @@ from random import Random
 
 from mix_registry import HERE, compiled_child, turns_per_ms
 
+from tuner.adapters.box_times import read_box_times
 from tuner.core.layout import Layout
 from tuner.core.load import mean_active_from_load1
 from tuner.core.model.demand import Demands
@@ -49,6 +50,7 @@ CHILDREN_MS = {"light": 2.0, "heavy": 12.0}
 INTERVALS_MS = (1.0, 5.0, 20.0)
 USUAL_MS = 5.0
 SETTLING_S = 2.0
+PROC = Path("/proc")
 LOOKS_PER_S = 25.0
 LOAD_LOOK_S = 1.0
 SPAWNS = ("own group", "own group, files kept", "usual", "usual, files kept")
@@ -79,6 +81,7 @@ class Seen:
     run_delay: float  #: threads that wait for a core: of holder and waiters
     wakes_per_s: float  #: times a thread was put on a core
     box: float  #: active tasks of the whole box
+    others_cores: float  #: CPU of all but the worker and its children
     load1: float | None  #: turned back into what it averages; None: not asked, or too short
 
     @property
@@ -139,6 +142,10 @@ def ask(worker: subprocess.Popen[str]) -> dict[str, float]:
     return told
 
 
+def service_cpu_s(told: dict[str, float]) -> float:
+    return told["own_cpu_s"] + told["child_cpu_s"]
+
+
 def state_of(stat: str) -> str:
     """The letter after the name, which may hold brackets; empty for a task that is gone."""
     at = stat.rfind(")") + 2
@@ -170,6 +177,7 @@ def watch(worker: subprocess.Popen[str], seconds: float, *, wants_load1: bool) -
     time.sleep(SETTLING_S)
     threads = os.listdir(f"/proc/{pid}/task")
     before, clocks, samples = ask(worker), schedstat_of(pid), list[Sample]()
+    box_before = read_box_times(PROC)
     n = some_runs = blocked = children = box = 0
     ends_s = time.monotonic() + seconds
     next_load_s = 0.0
@@ -186,7 +194,7 @@ def watch(worker: subprocess.Popen[str], seconds: float, *, wants_load1: bool) -
         children += sum(state_of(read(f"/proc/{child}/stat")) in ("R", "D") for child in own)
         box += int(load[3].partition("/")[0]) - 1
         time.sleep(random.uniform(0.5, 1.5) / LOOKS_PER_S)
-    after, later = ask(worker), schedstat_of(pid)
+    after, later, box_after = ask(worker), schedstat_of(pid), read_box_times(PROC)
     length_s = after["at_s"] - before["at_s"]
     n_done = after["n_done"] - before["n_done"]
     if not n_done or not n:
@@ -195,6 +203,8 @@ def watch(worker: subprocess.Popen[str], seconds: float, *, wants_load1: bool) -
         sum(later[one][k] - clocks[one][k] for one in clocks) / length_s for k in (0, 1, 2)
     )
     holder = some_runs / n
+    unused_s = box_after.idle_s + box_after.steal_s - box_before.idle_s - box_before.steal_s
+    box_cores = box_after.n_cpus - unused_s / length_s
     return Seen(
         items_per_s=n_done / length_s,
         own_cpu_s=(after["own_cpu_s"] - before["own_cpu_s"]) / n_done,
@@ -206,6 +216,7 @@ def watch(worker: subprocess.Popen[str], seconds: float, *, wants_load1: bool) -
         run_delay=delay / 1e9,
         wakes_per_s=wakes,
         box=box / n + blocked / n,
+        others_cores=max(0.0, box_cores - (service_cpu_s(after) - service_cpu_s(before)) / length_s),
         load1=mean_active_from_load1(samples).mean if wants_load1 else None,
     )
 
@@ -242,7 +253,7 @@ def beside_network(case: Case, seen: Seen, alone: Seen, cores: float) -> Excess:
     machine = Machine(
         cores=cores,
         switch_interval_s=case.interval_ms / 1000,
-        foreign_cores=min(max(0.0, seen.box - seen.service), cores / 2),
+        foreign_cores=seen.others_cores,
     )
     plain = Machine(**{**asdict(machine), "wake_s": 0.0})
     layouts = [Layout(1, case.threads)]

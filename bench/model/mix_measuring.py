@@ -6,6 +6,7 @@ Who is killed goes on where he was: what a file holds is not measured again.
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -108,8 +109,7 @@ class MixProgress(LineProgress):
 
 def measure(plan: Plan, tools: Tools) -> bool:
     """Whether all windows of *plan* are there now. Ctrl-C finishes the window in hand."""
-    settings = {mix.name: _settings(plan, mix, tools) for mix in plan.mixes}
-    records = {mix.name: _record(plan, mix, settings[mix.name]) for mix in plan.mixes}
+    asked = {mix.name: _asked(plan, mix, tools) for mix in plan.mixes}
     progress = MixProgress(plan, sum(_n_valid(plan, mix) for mix in plan.mixes))
     _say(f"{plan.n_windows} windows of {render_duration(plan.window_s)}, {render_rest(progress.left_s)} left")
     ends_s = None if plan.hours is None else time.monotonic() + 3600 * plan.hours
@@ -120,7 +120,7 @@ def measure(plan: Plan, tools: Tools) -> bool:
                 if stop.requested():
                     break
                 _say(f"{mix.name}, block {block + 1} of {plan.n_blocks}")
-                _measure_block(plan, mix, block, settings[mix.name], records[mix.name], progress, stop)
+                _measure_block(plan, mix, block, *asked[mix.name], progress, stop)
         if stop.is_late:
             _say("The time is over; the same command goes on.")
     return all(_n_valid(plan, mix) >= len(plan.layouts) * plan.n_blocks for mix in plan.mixes)
@@ -151,8 +151,8 @@ def _measure_block(
         run_study(dense, store, progress, stop, strategy_of(replace(store.study(), n_blocks=block + 1)))
 
 
-def _settings(plan: Plan, mix: Mix, tools: Tools) -> Settings:
-    """As a config file in the folder says, so that `tuner grid` can be given it, too."""
+def _config(plan: Plan, mix: Mix, tools: Tools) -> str:
+    """The study as a config file, which `tuner grid` can be given, too."""
     values = {
         "service": {
             "kind": "script",
@@ -173,29 +173,33 @@ def _settings(plan: Plan, mix: Mix, tools: Tools) -> Settings:
             **({} if plan.foreign_limit is None else {"foreign_limit": plan.foreign_limit}),
         },
     }
-    file = plan.folder / f"{mix.name}.yaml"
-    file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    return load_settings(file, {})
+    return str(yaml.safe_dump(values, sort_keys=False))
 
 
-def _record(plan: Plan, mix: Mix, settings: Settings) -> StudyRecord:
-    """The study as its file has it, or a new one.
+def _asked(plan: Plan, mix: Mix, tools: Tools) -> tuple[Settings, StudyRecord]:
+    """What is asked for, and the study as its file has it, or a new one.
 
     Raises:
         ConfigError: the file was begun with something else.
     """
-    file = study_file(plan.folder, mix.name)
-    if not file.exists():
-        return bootstrap.planned(settings)
-    with bootstrap.open_store(file, read_only=True) as store:
-        record = store.study()
-    if changes := changed_settings(record.config, canonical_json(settings)):
-        raise ConfigError(
-            f"{file} was begun with something else: {'; '.join(changes)}",
-            hint="Give the options it was begun with, or another folder with --into.",
-        )
-    bootstrap.check_same_box(record, file, _say)
-    return record
+    file, text = study_file(plan.folder, mix.name), _config(plan, mix, tools)
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / f"{mix.name}.yaml"
+        draft.write_text(text, encoding="utf-8")
+        settings = load_settings(draft, {})
+    if file.exists():
+        with bootstrap.open_store(file, read_only=True) as store:
+            record = store.study()
+        if changes := changed_settings(record.config, canonical_json(settings)):
+            raise ConfigError(
+                f"{file} was begun with something else: {'; '.join(changes)}",
+                hint="Give the options it was begun with, or another folder with --into.",
+            )
+        bootstrap.check_same_box(record, file, _say)
+    else:
+        record = bootstrap.planned(settings)
+    (plan.folder / f"{mix.name}.yaml").write_text(text, encoding="utf-8")  # it is what is measured
+    return settings, record
 
 
 def _n_valid(plan: Plan, mix: Mix) -> int:

@@ -55,7 +55,7 @@ def draw(judged: Judged, folder: Path) -> Path:
                     name = f"{one} (convoy)" if one in judged.convoy else str(one)
                     right.annotate(name, (at, load), xytext=(6, -10), textcoords="offset points", fontsize=8)
     for axes, what in ((left, "items per second"), (right, "mean active tasks")):
-        most = max(axes.get_xlim()[1], axes.get_ylim()[1])
+        most = 1.1 * max(axes.get_xlim()[1], axes.get_ylim()[1])  # names need room
         axes.plot([0, most], [0, most], color="grey", linewidth=0.8)
         axes.set(xlabel=f"measured {what}", ylabel=f"predicted {what}", xlim=(0, most), ylim=(0, most))
         axes.legend(fontsize=8)

@@ -117,7 +117,7 @@ def _worst(errors: Iterable[Errors | None]) -> float | None:
 
 def render(all_judged: Sequence[Judged], warnings: Sequence[str]) -> str:
     """Everything, for a terminal."""
-    parts = [f"Not a test of a prediction: {warning}." for warning in warnings]
+    parts = [f"Warning: {warning}." for warning in warnings]
     parts += [render_mix(one) for one in all_judged]
     parts.append(render_bars(bars(all_judged)))
     return "\n\n".join(parts) + "\n"

@@ -6,8 +6,8 @@
 
 Standard library only, Python 3.11 or later. The sizes of an item's parts come from decks: each deck holds the
 quantiles of a lognormal distribution and is shuffled anew whenever it is used up, so that even a short window
-has items of nearly every size in their true shares. Seed, process and thread give each thread a stream of its
-own.
+has items of nearly every size in their true shares. Seed, process id and thread give each thread a stream
+of its own, another one in every launch.
 """
 
 from __future__ import annotations
@@ -87,14 +87,13 @@ def waiter(library: str) -> Callable[[float], None]:
 
 
 def work(options: argparse.Namespace, thread: int, done: Callable[[], None]) -> None:
-    process = os.environ["TUNER_PROCESS"]
     python, native, asleep, blocked, child = (
-        sizes(options.cv, Random(f"{options.seed} {process} {thread} {part}"))
+        sizes(options.cv, Random(f"{options.seed} {os.getpid()} {thread} {part}"))
         for part in ("python", "native", "asleep", "blocked", "child")
     )
     wait_blocked = waiter(options.blocked) if options.blocked_s else None
     time.sleep(
-        Random(f"{options.seed} {process} {thread}").uniform(0, 0.2)
+        Random(f"{options.seed} {os.getpid()} {thread}").uniform(0, 0.2)
     )  # threads that begin together need not march together
     while True:
         turns = round(options.python_turns * next(python))

@@ -53,9 +53,17 @@ def _report(options: argparse.Namespace) -> int:
     from mix_report import as_json, bars, render
 
     registry = read_registry()
-    judged = [judge(read_run(file, options.foreign_limit)) for file in files]
-    judged.sort(key=lambda one: [mix.name for mix in registry.mixes].index(one.run.mix.name))
-    warnings = [warning for one in judged if (warning := unregistered(one.run.record, registry))]
+    judged, warnings = [], []
+    for file in files:
+        run = read_run(file, options.foreign_limit)
+        if warning := unregistered(run.record, registry):
+            warnings.append(f"Not a test of a prediction: {warning}")
+        try:
+            judged.append(judge(run))
+        except ConfigError as error:  # no window of 1x1 yet, say: the others can be told
+            warnings.append(f"{run.mix.name} is left out: {error}")
+    order = {mix.name: at for at, mix in enumerate(registry.mixes)}
+    judged.sort(key=lambda one: order.get(one.run.mix.name, len(order)))
     if options.pictures is not None:
         from mix_pictures import draw
 

@@ -315,9 +315,9 @@ def test_a_mix_that_1x1_cannot_know_is_shown_and_holds_no_bar(bench: Any) -> Non
 def test_the_report_has_every_layout_and_every_peer(bench: Any) -> None:
     judged = judged_of(bench, run_of(bench, {}))
 
-    text = bench.mix_report.render([judged], ["it was measured before it was registered"])
+    text = bench.mix_report.render([judged], ["mixed was measured before it was registered"])
 
-    assert "Not a test of a prediction: it was measured before it was registered." in text
+    assert "Warning: mixed was measured before it was registered." in text
     for name in ("1x8 convoy", "8x1", "network", "bounds", "USL(N)", "USL(P,T)"):
         assert name in text
     told = bench.mix_report.as_json([judged], [])
@@ -399,6 +399,7 @@ def test_the_causes_of_an_excess_add_up_to_it(bench: Any) -> None:
         run_delay=0.9,
         wakes_per_s=900.0,
         box=3.0,
+        others_cores=0.0,
         load1=None,
     )
 
