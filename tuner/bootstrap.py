@@ -156,18 +156,18 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
         )
 
 
-def open_store(file: Path, *, read_only: bool = False) -> SqliteStore:
-    """The study kept in *file*."""
+def open_store(file: Path, *, read_only: bool = False, lasting: bool = True) -> SqliteStore:
+    """The study kept in *file*; *lasting*: what is written withstands a power cut at once."""
     from tuner.adapters.sqlite import SqliteStore
 
-    return SqliteStore.open(file, read_only=read_only)
+    return SqliteStore.open(file, read_only=read_only, lasting=lasting)
 
 
-def new_store(file: Path, record: StudyRecord) -> SqliteStore:
-    """A new study in *file*, which must not exist."""
+def new_store(file: Path, record: StudyRecord, *, lasting: bool = True) -> SqliteStore:
+    """A new study in *file*, which must not exist; *lasting* as above."""
     from tuner.adapters.sqlite import SqliteStore
 
-    return SqliteStore.create(file, record)
+    return SqliteStore.create(file, record, lasting=lasting)
 
 
 @contextmanager

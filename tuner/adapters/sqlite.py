@@ -28,21 +28,23 @@ class SqliteStore:
         self._study = rows.read_study(connection)
 
     @classmethod
-    def create(cls, path: Path, study: StudyRecord) -> SqliteStore:
+    def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
         """Begin a study in the new file *path*, ready to be written; ConfigError when it is there already."""
         study_file.make(path, sqlite_schema.new_database(study))
-        return cls.open(path)
+        return cls.open(path, lasting=lasting)
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:
+    def open(cls, path: Path, *, read_only: bool = False, lasting: bool = True) -> SqliteStore:
         """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, as it grows too.
+
+        *lasting*: each commit is on the disk when it returns, so that a power cut costs no finished window.
 
         Raises:
             ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
                 another tuner is writing it.
         """
         with contextlib.ExitStack() as stack:
-            opened = study_file.read_only(path) if read_only else study_file.written(path)
+            opened = study_file.read_only(path) if read_only else study_file.written(path, lasting=lasting)
             connection = stack.enter_context(opened)
             with study_file.translated(path):
                 if not read_only:

@@ -71,8 +71,10 @@ def check(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[sqlite3.Connection]:
+def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
     """The one connection that may write to *path*, checked to work; ConfigError when another tuner has it.
+
+    Not *lasting*: a power cut may cost the last commits, never the file; what is killed costs none.
 
     The lock is flock's, on the study file itself: it dies with its process, leaves no file behind, and does
     not meet SQLite's own (fcntl) locks, so that readers are free.
@@ -98,7 +100,7 @@ def written(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA journal_mode = WAL")
             # FULL: a commit is on the disk when it returns, so that a power cut costs no finished window.
             # The price is one fsync per window.
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(
                 "BEGIN IMMEDIATE"

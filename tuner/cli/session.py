@@ -160,12 +160,14 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, comm
 def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
     """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do."""
     from tuner.adapters.signals import stopping_by_signal
+    from tuner.core.strategies.unforeseen import Unforeseen
     from tuner.study import run_study
 
     record = session.record
     if is_simulated(record):
         name, cores = record.provenance[SIMULATED], record.box_cores
         say(f"Simulated: no service is started, a model of {name} on {cores:g} cores gives every figure.")
+        strategy = Unforeseen(strategy)
     if record.cores > record.box_cores:
         say(f"Layouts for {record.cores} cores measured on {record.box_cores:g}.")
     with stopping_by_signal() as stop:
@@ -185,8 +187,12 @@ def _running(session: Session) -> Iterator[tuple[Box, Store, Progress]]:
 
     record, file = session.record, session.file
 
+    lasting = not is_simulated(record)  # what a power cut costs is simulated again
+
     def opened() -> SqliteStore:
-        return bootstrap.new_store(file, record) if session.is_new else bootstrap.open_store(file)
+        if session.is_new:
+            return bootstrap.new_store(file, record, lasting=lasting)
+        return bootstrap.open_store(file, lasting=lasting)
 
     if is_simulated(record):
         from tuner.adapters.virtual_progress import SimulatedProgress
