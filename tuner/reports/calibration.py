@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
-from statistics import NormalDist, fmean, variance
 from typing import Any
 
 from tuner.core.interval import Estimate
@@ -24,6 +22,7 @@ from tuner.reports.model import (
     seconds,
 )
 
+_LEAST_DRAWS = 20  #: from which the ends of an interval can be read
 _UNSURE = 0.05  #: of an item's time: then it is worth measuring longer
 _TERMS = {
     "process_cores": ("each process uses", "cores beside its items"),
@@ -118,11 +117,11 @@ def _estimate(calibrated: Calibrated, name: str) -> Estimate:
 
 def _total(calibrated: Calibrated) -> Estimate:
     mean = calibrated.calibration.profile.demands.total_s
-    draws = [one.total_s for one in calibrated.calibration.draws]
-    if len(draws) < 2:
+    draws = sorted(one.total_s for one in calibrated.calibration.draws)
+    if len(draws) < _LEAST_DRAWS:
         return Estimate(mean)
-    margin = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * sqrt(variance(draws, fmean(draws)))
-    return Estimate(mean, max(0.0, mean - margin), mean + margin)
+    tail = round((1 - CONFIDENCE) / 2 * (len(draws) - 1))
+    return Estimate(mean, min(mean, draws[tail]), max(mean, draws[-1 - tail]))
 
 
 def _share(demands: Demands, name: str) -> float:

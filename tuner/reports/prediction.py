@@ -121,9 +121,9 @@ def trust_sentences(predicted: Predicted) -> list[str]:
             f"An error of {percent(errors.mean_ratio)} is too much to choose by: something is missing in the"
             " model of this service."
         )
-    tried = [trusted.best, *trusted.as_good][:_TRIED]
     if not predicted.what_if and len(trusted.rows) > 1:
-        names = ",".join(map(str, tried))
+        n_tried = min(_TRIED, 1 + max(1, len(trusted.as_good)))
+        names = ",".join(str(row.layout) for row in _ordered(predicted)[:n_tried])
         found.append(f"The model proposes, windows decide: tuner grid CONFIG --layouts {names}")
     return found
 

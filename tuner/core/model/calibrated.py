@@ -119,6 +119,12 @@ def of_profile(profile: Profile) -> Calibrated:
     from tuner.core.model.calibration import ASSUMED_MISFIT_SD, Calibration
 
     memory = profile.memory
+    # what was not told apart is written as nothing
+    told = [
+        "process",
+        *(["thread"] if memory.thread_bytes else []),
+        *(["child"] if memory.child_bytes else []),
+    ]
     return Calibrated(
         service=profile.name,
         where=profile.source,
@@ -130,7 +136,7 @@ def of_profile(profile: Profile) -> Calibrated:
             misfit_sd=ASSUMED_MISFIT_SD,
         ),
         seen=Seen(replace(profile.machine, foreign_cores=0.0), (Layout(1, 1),)),
-        memory=MemoryFit(memory, frozenset(("process", "thread", "child")), error_ratio=None, df=0),
+        memory=MemoryFit(memory, frozenset(told), error_ratio=None, df=0),
     )
 
 
