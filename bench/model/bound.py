@@ -1,6 +1,6 @@
 """Three services that are bound by different things: what `tuner explain` says, and what others see.
 
-    python bench/model/bound.py [FOLDER]
+    python bench/model/bound.py [FOLDER [SERVICE ...]]
 
 Each service runs through `tuner grid` in a few layouts. While a layout runs, its worker processes are looked
 at without tuner: each thread's system call twenty times a second (/proc/PID/task/TID/syscall: a futex is the
@@ -155,7 +155,7 @@ def tuner(*arguments: str) -> str:
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="bound-"))
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ITEMS:
+    for name in sys.argv[2:] or ITEMS:
         config, file = folder / f"{name}.yaml", folder / f"{name}.tuner.db"
         config.write_text(STUDY.format(name=name, python=sys.executable, worker=WORKER))
         grid = ["tuner", "grid", str(config), "--layouts", LAYOUTS[name], "--study", str(file)]
@@ -164,7 +164,7 @@ def main() -> None:
             told = study.communicate()[1]
         if study.returncode:
             raise SystemExit(f"{' '.join(grid)} gave {study.returncode}:\n{told}")
-        print(f"== {name}\n\n{tuner('explain', str(file))}")
+        print(f"== {name}\n\n{tuner('explain', str(file))}", flush=True)
         print_looks(seen)
 
 
@@ -183,7 +183,7 @@ def print_looks(seen: dict[str, Looks]) -> None:
             f" {100 * looks.ran_s / looks.thread_s:5.0f} % {100 * looks.in_line_s / looks.thread_s:5.0f} %"
             f"     {calls:<45} {spied}"
         )
-    print()
+    print(flush=True)
 
 
 if __name__ == "__main__":

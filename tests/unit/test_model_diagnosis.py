@@ -151,11 +151,34 @@ def test_what_threads_wait_beyond_the_model_is_the_line_of_the_busy_station_or_e
     assert idle.what == ("backend",)
 
 
-def test_strangers_that_fill_the_cores_bind_and_are_told() -> None:
-    found = diagnose_one(own_cpu("1x1", 0.4, others_cpu_s=158.0), Machine(2), None)
+@pytest.mark.parametrize(
+    ("cores", "others", "delay", "what"),
+    [
+        (0.4, 1.6, 0.21, ("cores",)),  # waits for a core for a fifth of its time
+        (0.4, 1.6, 0.19, ("waiting",)),
+        (0.9, 0.8, 0.0, ("gil",)),  # the box is nearly full, most of that by the service: its GIL is fuller
+        (0.4, 1.1, 0.5, ("waiting",)),  # 75 %: the cores are not full
+    ],
+)
+def test_strangers_that_fill_the_cores_bind_only_who_waits_for_a_core(
+    cores: float, others: float, delay: float, what: tuple[What, ...]
+) -> None:
+    seen = own_cpu("1x1", cores, others_cpu_s=100 * others, run_delay_s=100 * delay)
 
-    assert found.what == ("cores",)
-    assert sentence(found) == "1x1: all 2 cores busy, others use 1.6 of them"
+    assert diagnose_one(seen, Machine(2), None).what == what
+
+
+def test_strangers_are_told() -> None:
+    full = own_cpu("1x1", 0.4, others_cpu_s=160.0, run_delay_s=40.0)
+    way = own_cpu("1x1", 0.01, others_cpu_s=199.0, run_delay_s=2.0)
+
+    assert sentence(diagnose_one(full, Machine(2), None)) == (
+        "1x1: all 2 cores busy, others use 1.6 of them, its thread waits 40 % of the time for one"
+    )
+    assert sentence(diagnose_one(way, Machine(2), None)) == (
+        "1x1: others keep 2 of 2 cores busy, and make way (cores 100 %, GIL 1 %), its threads wait or sleep"
+        " 97 %, wait for a core 2 %, are in Python 1 % of the time"
+    )
 
 
 def test_without_a_gil_there_is_no_such_station_and_no_line_for_it() -> None:

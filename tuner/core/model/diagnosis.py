@@ -8,6 +8,8 @@ can ever pass (utilization law). So, by the CPU clocks of a layout's windows:
 - Where none is so busy, more threads would help: the layout waits. It waits for something that items share (a
   backend) where its threads spend more of their time on that than on anything else: in uninterruptible waits
   (disks, NFS), or longer in waits than an item alone.
+- Others on the box give way to a service that wants more. Where they use more of full cores than the service
+  does, the cores bind only if its threads wait for them for 1 - `BUSY` of their time or more.
 - Memory binds where a limit keeps the layout out, or where tasks waited for memory.
 
 Own CPU of a worker counts as time with its GIL, less what a calibration knows to be without: an upper end
@@ -59,9 +61,7 @@ class Diagnosis:
         Station, Figure
     ]  #: 0 to 1, of a process's GIL on average; no "gil" where there is none
     shares: Mapping[Share, Figure]  #: what the threads spend their time on; add up to 1
-    gain_ratio: (
-        float | None
-    )  #: throughput with twice the threads over that with these, modelled; None: no model
+    gain_ratio: float | None  #: throughput with twice the threads over this, modelled; None: not known
     cores: float  #: what the layout ran on
     others_cores: float  #: of these, what others used
     backend_cores: float  #: of these, the backends that the config names
@@ -112,20 +112,23 @@ def diagnose_one(
     utilization = _utilization(seen, machine, gil_ratio)
     levels = {station: figure.value for station, figure in utilization.items()}
     shares = _shares(seen, machine, expected, levels)
+    amounts = {name: figure.value for name, figure in shares.items()}
     starting = 0.0 if expected is None else expected.n_starting / seen.layout.total_threads
+    gain_ratio = None if expected is None else expected.gain_ratio
+    own_cpu_s = seen.own_cpu_s + seen.child_cpu_s
+    if levels["cores"] >= BUSY and seen.others_cpu_s > own_cpu_s:
+        gain_ratio = None  # what others would leave to more threads is not known
+        if amounts.get("core_line", 0.0) < 1 - BUSY:
+            levels["cores"] = own_cpu_s / (seen.length_s * machine.cores)
     what = bound_by(
-        levels,
-        {name: figure.value for name, figure in shares.items()},
-        starting=starting,
-        gain_ratio=None if expected is None else expected.gain_ratio,
-        short_of_memory=seen.memory is not None,
+        levels, amounts, starting=starting, gain_ratio=gain_ratio, short_of_memory=seen.memory is not None
     )
     return Diagnosis(
         layout=seen.layout,
         what=what,
         utilization=utilization,
         shares=shares,
-        gain_ratio=None if expected is None else expected.gain_ratio,
+        gain_ratio=gain_ratio,
         cores=machine.cores,
         others_cores=seen.others_cores,
         backend_cores=seen.backend_cpu_s / seen.length_s,

@@ -95,8 +95,11 @@ def _waiting(of: Diagnosis) -> str:
         f"{_WORDS[name]} {percent(figure)}"
         for name, figure in sorted(of.utilization.items(), key=lambda item: -item[1].value)
     ]
+    full = "nothing is full"
+    if of.utilization["cores"].value >= _ALL:
+        full = f"others keep {of.others_cores:.2g} of {of.cores:g} cores busy, and make way"
     gain = "" if of.gain_ratio is None else f"; twice the threads would give {_gain(of.gain_ratio)}"
-    return f"nothing is full ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
+    return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
 
 
 def _backend(of: Diagnosis) -> str:

@@ -1,0 +1,159 @@
+"""What binds layouts, on the command line: a simulated study, old files, and files that tell nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_clock import VirtualClock
+from tuner.adapters.virtual_profile import profile_box
+from tuner.adapters.virtual_service import VirtualService, virtual_study
+from tuner.core.layout import parse_layouts
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.profile import Profile, ProfileMemory
+from tuner.core.strategies.of_study import strategy_of
+from tuner.study import run_study
+
+from .conftest import Tuner
+
+ROOT = Path(__file__).resolve().parents[2]
+#: of an older tuner, without clocks of workers and children
+OLD = ROOT / "bench" / "studies" / "crash-processor-2-cores-busy.tuner.db"
+LAYOUTS = "1x1,1x24,4x3,24x1"
+#: 0.5 s with the GIL and 3 s of child in 4 s: 24x1 needs 21 of 24 cores, 1x24 more than its GIL can give
+SERVICE = Profile(
+    "simulated",
+    Demands(gil_s=0.5, child_s=3.0, asleep_s=0.5),
+    Machine(24),
+    memory=ProfileMemory(200e6, 10e6, 5e6),
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    layouts = parse_layouts(LAYOUTS)
+    file = tmp_path_factory.mktemp("study") / "virtual.tuner.db"
+    asked = virtual_study(
+        VirtualService(dict.fromkeys(layouts, 1.0)), n_blocks=2, window_s=120.0, warmup_s=30.0
+    )
+    with SqliteStore.create(file, asked) as store:
+        clock = VirtualClock.resumed(store)
+        box = profile_box(
+            SERVICE, cores=24, n_layouts=len(layouts), seed="1", name="virtual", clock=clock
+        ).box()
+        run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
+    return file
+
+
+@pytest.fixture
+def nothing(tmp_path: Path) -> Path:
+    """A study that was cut off before its first window."""
+    file = tmp_path / "nothing.tuner.db"
+    asked = virtual_study(VirtualService(dict.fromkeys(parse_layouts(LAYOUTS), 1.0)))
+    SqliteStore.create(file, asked).close()
+    return file
+
+
+def test_each_layout_has_a_sentence_and_the_service_its_rules(tuner: Tuner, study: Path) -> None:
+    done = tuner("explain", study)
+
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("24x1: the 24 cores are busy ") for line in lines)
+    assert any(
+        line.startswith("1x24: the GIL is busy ") and "of 24 threads wait for it." in line for line in lines
+    )
+    assert any(line.startswith("1x1: nothing is full (GIL ") for line in lines)
+    assert any(line.endswith(": 24 / 0.875.") and line.startswith("  28 threads in all") for line in lines)
+
+
+def test_the_json_says_the_same_with_every_figure_measured_or_modelled(tuner: Tuner, study: Path) -> None:
+    content = json.loads(tuner("explain", study, "--json").stdout)
+
+    assert {row["layout"]: row["bound_by"] for row in content["layouts"]} == {
+        "24x1": ["cores"], "4x3": ["waiting"], "1x24": ["gil"], "1x1": ["waiting"],
+    }  # fmt: skip
+    (busy,) = [row for row in content["layouts"] if row["layout"] == "1x24"]
+    assert busy["utilization"]["gil"]["source"] == "measured"
+    assert busy["utilization"]["gil"]["value"] == pytest.approx(1.0, abs=0.05)
+    assert busy["n_gil_waiting"]["source"] == "modelled"
+    assert sum(share["value"] for share in busy["shares"].values()) == pytest.approx(1.0)
+    assert [rule["kind"] for rule in content["rules"]] == [
+        "threads", "processes", "single-threads", "utilization",
+    ]  # fmt: skip
+
+
+def test_rules_for_another_box_say_what_lies_beyond_the_measured(tuner: Tuner, study: Path) -> None:
+    rules = json.loads(tuner("explain", study, "--cores", "96", "--json").stdout)["rules"]
+
+    (total,) = [rule for rule in rules if rule["kind"] == "utilization"]
+    assert total["count"] == pytest.approx(96 / 0.875, rel=0.02)
+    assert total["extrapolated"] == ["more than 24 cores busy"]
+
+
+def test_a_limit_on_memory_binds_what_it_keeps_out(tuner: Tuner, study: Path) -> None:
+    done = tuner("explain", study, "--max-memory", "1G")
+
+    assert done.returncode == 0, done.stderr
+    assert "24x1: its memory is 4.5" in done.stdout
+    assert "1x24: the GIL is busy" in done.stdout
+    rows = json.loads(tuner("rank", study, "--max-memory", "1G", "--json").stdout)["layouts"]
+    assert {row["layout"]: row["bound_by"] for row in rows}["24x1"] == ["memory"]
+
+
+def test_rank_export_and_runbook_carry_the_column(tuner: Tuner, study: Path) -> None:
+    assert "bound by" in tuner("rank", study).stdout
+    rows = csv.DictReader(io.StringIO(tuner("export", study, "--format", "csv").stdout))
+    assert {row["layout"]: row["bound_by"] for row in rows} == {
+        "24x1": "cores", "4x3": "waiting", "1x24": "gil", "1x1": "waiting",
+    }  # fmt: skip
+    tuner("export", study, "--into", "RUNBOOK.md")
+    assert "| bound by |" in (tuner.folder / "RUNBOOK.md").read_text()
+
+
+def test_an_old_file_has_no_column_and_says_why_once(tuner: Tuner, tmp_path: Path) -> None:
+    file = shutil.copy(OLD, tmp_path / "old.tuner.db")
+
+    explained, ranked = tuner("explain", file), tuner("rank", file)
+
+    assert explained.returncode == 3
+    assert "What binds the layouts is not known: no window of this file tells" in explained.stdout
+    assert json.loads(tuner("explain", file, "--json").stdout)["layouts"] == []
+    assert ranked.returncode == 0, ranked.stderr
+    assert ranked.stdout.count("What binds the layouts is not known") == 1
+    assert "bound by" not in ranked.stdout
+
+
+def test_a_study_without_windows_says_so(tuner: Tuner, nothing: Path) -> None:
+    done = tuner("explain", nothing)
+
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "No window of this file counts" in done.stdout
+    assert "What binds" not in tuner("rank", nothing).stdout  # that nothing was measured is told already
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("missing.tuner.db",), "Error: there is no study file missing.tuner.db"),
+        ((__file__,), f"Error: {__file__}"),
+        (("{study}", "--max-memory", "8"), "Error: --max-memory: '8' has no unit"),
+        (("{study}", "--cores", "0"), "Error: --cores: "),
+    ],
+)
+def test_what_cannot_be_explained_is_told_in_one_line(
+    tuner: Tuner, study: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = tuner("explain", *(argument.format(study=study) for argument in arguments))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) <= 2
