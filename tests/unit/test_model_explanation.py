@@ -4,7 +4,6 @@ import pytest
 
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Finding, Limit, Verdict
-from tuner.core.model.clocks import Clocks
 from tuner.core.model.demand import Demands
 from tuner.core.model.evidence import NO_CLOCKS, NO_WINDOWS, Evidence, evidence_of, why_unknown
 from tuner.core.model.explanation import explain, machine_of
@@ -29,16 +28,16 @@ def study_of(*layouts: Layout, cores: int = 2, box_cores: float = 2.0, **provena
 
 
 def window(
-    layout: Layout, *, void: tuple[VoidReason, ...] = (), block: int = 0, **seen: float
+    layout: Layout, *, void: tuple[VoidReason, ...] = (), block: int = 0, **seen: float | None
 ) -> WindowRecord:
-    usual = {
-        "service_cpu_s": 90.0, "tuner_cpu_s": 1.0, "backend_cpu_s": 2.0, "foreign_cpu_s": 3.0, "steal_s": 4.0,
-        "worker_cpu_s": 50.0, "child_cpu_s": 40.0, "run_delay_s": 5.0, "blocked_s": 6.0,
+    usual: dict[str, float | None] = {
+        "length_s": 100.0, "n_done": 90, "n_failed": 10, "service_cpu_s": 90.0, "tuner_cpu_s": 1.0,
+        "backend_cpu_s": 2.0, "foreign_cpu_s": 3.0, "steal_s": 4.0, "worker_cpu_s": 50.0, "child_cpu_s": 40.0,
+        "run_delay_s": 5.0, "blocked_s": 6.0,
     }  # fmt: skip
     return WindowRecord(
         launch_id=1, block=block, layout=layout, box="b", index=0, attempt=1, started_wall_s=0.0,
-        length_s=100.0, n_done=90, n_failed=10, load1_mean=1.0, load1_max=1.0, n_active_mean=1.0,
-        pss_bytes=None, void=void,
+        load1_mean=1.0, load1_max=1.0, n_active_mean=None, pss_bytes=None, void=void,
         **{**usual, **seen},  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -58,14 +57,14 @@ def test_windows_that_count_are_added_up_and_others_left_out() -> None:
 
 
 def test_a_clock_that_one_window_lacks_is_not_known() -> None:
-    (one,) = evidence_of(study_of(L1X1), [window(L1X1), window(L1X1, run_delay_s=None)], {})  # type: ignore[arg-type]
+    (one,) = evidence_of(study_of(L1X1), [window(L1X1), window(L1X1, run_delay_s=None)], {})
 
     assert (one.run_delay_s, one.blocked_s) == (None, 12.0)
 
 
 def test_what_items_counted_themselves_stands_in_for_clocks_of_the_kernel() -> None:
     windows = [
-        window(L1X1, worker_cpu_s=None, child_cpu_s=None, probe_python_cpu_s=50.0, probe_child_cpu_s=40.0)  # type: ignore[arg-type]
+        window(L1X1, worker_cpu_s=None, child_cpu_s=None, probe_python_cpu_s=50.0, probe_child_cpu_s=40.0)
     ]
 
     (one,) = evidence_of(study_of(L1X1), windows, {})
@@ -74,7 +73,7 @@ def test_what_items_counted_themselves_stands_in_for_clocks_of_the_kernel() -> N
 
 
 def test_a_file_without_clocks_shows_nothing_and_says_why_and_so_does_one_without_windows() -> None:
-    old = [window(L1X1, worker_cpu_s=None, child_cpu_s=None)]  # type: ignore[arg-type]
+    old = [window(L1X1, worker_cpu_s=None, child_cpu_s=None)]
 
     assert evidence_of(study_of(L1X1), old, {}) == []
     assert why_unknown(old) == NO_CLOCKS
@@ -132,8 +131,12 @@ def seen_of(text: str, demands: Demands, machine: Machine) -> Evidence:
     given = predict(demands, machine, [layout])
     n = round(float(given.throughput_per_s[0]) * length_s)
     own_s, child_s = n * (demands.gil_s + demands.python_s), n * demands.child_s
-    clocks = Clocks(layout, 1, length_s, n, 0, own_s + child_s, own_s, child_s)
-    return Evidence(layout, length_s, n, n, own_s, child_s, clocks=(clocks,))
+    one = window(
+        layout, length_s=length_s, n_done=n, n_failed=0, service_cpu_s=own_s + child_s, worker_cpu_s=own_s,
+        child_cpu_s=child_s, run_delay_s=None, blocked_s=None, foreign_cpu_s=0.0, tuner_cpu_s=0.0,
+        backend_cpu_s=0.0, steal_s=0.0,
+    )  # fmt: skip
+    return Evidence(layout, length_s, n, n, own_s, child_s, windows=(one,))
 
 
 @pytest.mark.parametrize("layouts", [("1x1", "1x8"), ("2x1", "1x8"), ("1x2", "2x4")])

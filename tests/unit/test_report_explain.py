@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tuner.core.layout import Layout, parse_layout
-from tuner.core.model.clocks import Clocks
 from tuner.core.model.demand import Demands
 from tuner.core.model.evidence import NO_CLOCKS, Evidence
 from tuner.core.model.explanation import Explanation, explain
@@ -37,11 +36,16 @@ def seen_of(layout: Layout) -> Evidence:
     given = predict(SERVICE, MACHINE, [layout])
     n = round(600 * float(given.throughput_per_s[0]))
     own_s, child_s, blocked_s = n * SERVICE.gil_s, n * SERVICE.child_s, n * SERVICE.blocked_s
-    clocks = Clocks(layout, 1, 600.0, n, 0, own_s + child_s, own_s, child_s, blocked_s=blocked_s)
+    window = WindowRecord(
+        launch_id=1, block=0, layout=layout, box="stage-1", index=0, attempt=1, started_wall_s=0.0,
+        length_s=600.0, n_done=n, n_failed=0, load1_mean=9.0, load1_max=10.0, n_active_mean=None,
+        service_cpu_s=own_s + child_s, tuner_cpu_s=0.0, backend_cpu_s=0.0, foreign_cpu_s=0.0, steal_s=0.0,
+        pss_bytes=None, void=(), worker_cpu_s=own_s, child_cpu_s=child_s, blocked_s=blocked_s,
+    )  # fmt: skip
     memory = "its memory is 9 GiB, and the limit is 8 GiB" if layout == Layout(8, 6) else None
     others_s = 360.0 if layout == Layout(24, 1) else 0.0
     return Evidence(
-        layout, 600.0, n, n, own_s, child_s, others_s, blocked_s=blocked_s, memory=memory, clocks=(clocks,)
+        layout, 600.0, n, n, own_s, child_s, others_s, blocked_s=blocked_s, memory=memory, windows=(window,)
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import fsum
 
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
-from tuner.core.model.clocks import Clocks, clocks_of
+from tuner.core.model.clocks import clocks_of
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 
 NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
@@ -19,6 +19,11 @@ NO_CLOCKS = (
     " children. It was measured by an older tuner; a new study will tell."
 )
 _SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
+_SUMS = (
+    *("length_s", "service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s"),
+    *("probe_python_cpu_s", "probe_child_cpu_s"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Evidence:
     run_delay_s: float | None = None  #: workers' threads that wanted a core and had none, thread-seconds
     blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
     memory: str | None = None  #: why memory binds, in words; None: it does not
-    clocks: tuple[Clocks, ...] = field(default=(), repr=False)  #: the windows themselves
+    windows: tuple[WindowRecord, ...] = field(default=(), repr=False)  #: these windows
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
@@ -96,39 +101,42 @@ def why_unknown(windows: Iterable[WindowRecord]) -> str:
 def _added(
     layout: Layout, windows: Iterable[WindowRecord], study: StudyRecord, memory: str | None
 ) -> Evidence | None:
-    read = [(window, one) for window in windows if (one := _clocks(window)) is not None]
-    clocks = tuple(one for _, one in read)
-    n_items = sum(one.n_done + one.n_failed for one in clocks)
-    if not n_items:
+    read = [window for window in windows if _is_told(window)]
+    if not any(window.n_done or window.n_failed for window in read):
+        return None
+    clocks = clocks_of(_summed(read))  # once, not for each of 100 000 windows: that would take seconds
+    if clocks.source == "service":
         return None
     spare = max(0.0, study.box_cores - study.cores)
     return Evidence(
         layout=layout,
-        length_s=fsum(one.length_s for one in clocks),
-        n_done=sum(one.n_done for one in clocks),
-        n_items=n_items,
-        own_cpu_s=fsum(one.worker_cpu_s or 0.0 for one in clocks),
-        child_cpu_s=fsum(one.child_cpu_s or 0.0 for one in clocks),
-        others_cpu_s=fsum(max(0.0, one.foreign_cores - spare) * one.length_s for one in clocks),
-        backend_cpu_s=fsum(window.backend_cpu_s for window, _ in read),
-        run_delay_s=_sum_or_none([one.run_delay_s for one in clocks]),
-        blocked_s=_sum_or_none([one.blocked_s for one in clocks]),
+        length_s=clocks.length_s,
+        n_done=clocks.n_done,
+        n_items=clocks.n_done + clocks.n_failed,
+        own_cpu_s=clocks.worker_cpu_s or 0.0,
+        child_cpu_s=clocks.child_cpu_s or 0.0,
+        others_cpu_s=max(0.0, clocks.foreign_cores - spare) * clocks.length_s,
+        backend_cpu_s=fsum(window.backend_cpu_s for window in read),
+        run_delay_s=clocks.run_delay_s,
+        blocked_s=clocks.blocked_s,
         memory=memory,
-        clocks=clocks,
+        windows=tuple(read),
     )
 
 
-def _clocks(window: WindowRecord) -> Clocks | None:
-    """None: nobody told the CPU of the workers from that of their children."""
-    if window.worker_cpu_s is None and window.probe_python_cpu_s is None:  # most windows of an old file
-        return None
-    clocks = clocks_of(window)
-    return None if clocks.source == "service" else clocks
+def _is_told(window: WindowRecord) -> bool:
+    """Whether anybody told the CPU of the workers from that of their children."""
+    return window.worker_cpu_s is not None or window.probe_python_cpu_s is not None
 
 
-def _sum_or_none(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) if len(known) == len(values) else None
+def _summed(windows: Sequence[WindowRecord]) -> WindowRecord:
+    """One long window; a clock that one of them lacks is None."""
+    sums: dict[str, float | None] = {}
+    for name in _SUMS:
+        values = [getattr(window, name) for window in windows]
+        sums[name] = None if None in values else fsum(values)
+    n_done, n_failed = (sum(getattr(window, name) for window in windows) for name in ("n_done", "n_failed"))
+    return replace(windows[0], n_done=n_done, n_failed=n_failed, void=(), **sums)  # type: ignore[arg-type]
 
 
 def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tuner.core.layout import Layout
 from tuner.core.model.alone import told_by_1x1
+from tuner.core.model.clocks import clocks_of, clocks_of_counted
 from tuner.core.model.demand import NO_TERMS, Demands, layout_demands
 from tuner.core.model.diagnosis import BUSY, Diagnosis, What, diagnose
 from tuner.core.model.evidence import Evidence
@@ -68,12 +69,12 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     if machine.has_gil and len(seen) > 1 and any(_lets_go_of_the_gil(one) for one in seen):
         from tuner.core.model.calibration import calibrate_jointly  # scipy, which few services need here
 
-        clocks = [clocks for one in seen for clocks in one.clocks]
+        clocks = clocks_of_counted(window for one in seen for window in one.windows)
         joint = calibrate_jointly(clocks, machine)
         return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)
     one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
     if one.layout.total_threads == 1:
-        told = told_by_1x1(one.clocks, machine)
+        told = told_by_1x1([clocks_of(window) for window in one.windows if window.n_done], machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
         return Reference(demands, (one.layout,), told.notes)
