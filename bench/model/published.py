@@ -1,7 +1,7 @@
 """The figures published by others, beside what the model says of them.
 
     python bench/model/published.py [--seeds FILE] [--only socorro|nornir|pools ...] [--json]
-                                    [--generations 40] [--seed 1]
+                                    [--variants NAME ...] [--generations 40] [--seed 1]
 
 socorro  Crash processors on 24 cores (2014), six layouts. A *descriptive* fit of the network: the base model,
          its terms one by one and together. Beside each variant's errors stands what it says of a layout when
@@ -44,6 +44,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=Path, default=SEEDS, metavar="FILE")
     parser.add_argument("--only", choices=SECTIONS, nargs="+", default=SECTIONS)
     parser.add_argument("--json", action="store_true")
+    names = [one.name for one in socorro.VARIANTS]
+    parser.add_argument("--variants", choices=names, nargs="+", default=names, help="of the model (socorro)")
     parser.add_argument("--generations", type=int, default=40, help="of each global search (socorro)")
     parser.add_argument("--seed", type=int, default=1, help="of the global searches (socorro)")
     options = parser.parse_args()
@@ -56,7 +58,7 @@ def main() -> int:
     if "socorro" in options.only:
         rows = socorro.rows_of(seeds)
         fits = []
-        for variant in socorro.VARIANTS:
+        for variant in (one for one in socorro.VARIANTS if one.name in options.variants):
             say(f"fitting Socorro, {variant.name}")
             fits.append(socorro.fit_one(rows, variant, options.seed, options.generations))
         found["socorro"] = [one.as_json() for one in fits]
@@ -251,7 +253,7 @@ def print_nornir(
     bar(
         "from the four corners, 5 % mean",
         max(worst, chosen.corners_ratio) <= waiting.CORNERS_RATIO,
-        f"{100 * chosen.corners_ratio:.2f} %; on that line, where the corners fit, at most {100 * worst:.2f} %",
+        f"{100 * chosen.corners_ratio:.2f} %; on that line, where they fit, at most {100 * worst:.2f} %",
     )
 
 
@@ -260,7 +262,8 @@ def print_cpu(runs: Sequence[PoolRun], cpu: waiting.Cpu) -> None:
     print(
         f"\nCPU of the same runs: user {cpu.user_s[0]:.2f} s + {1e6 * cpu.user_s[1]:.0f} us a thread, system "
         f"{cpu.system_s[0]:.2f} s + {1e6 * cpu.system_s[1]:.0f} us a thread\n({threads[0]} to {threads[-1]} "
-        f"started). Mean errors: {cpu.mean_error_s:.2f} s of user + system, {cpu.mean_error_percent:.1f} points of CPU %."
+        f"started). Mean errors: {cpu.mean_error_s:.2f} s of user + system, "
+        f"{cpu.mean_error_percent:.1f} points of CPU %."
     )
 
 
