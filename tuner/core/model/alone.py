@@ -22,7 +22,7 @@ from tuner.core.model.per_item import PerItem, by_launch, per_item
 NAMES = ("gil_s", "child_s", "blocked_s", "asleep_s")
 
 #: How launches are taken to scatter before they are seen: each clock and the residence time by 2 %, as sure
-#: as two launches more would make it. One launch shows nothing of it, and two nearly nothing (t = 6.3 at 90 %).
+#: as two launches more would make it. One launch shows nothing of it, two nearly nothing (t = 6.3 at 90 %).
 ASSUMED_LAUNCH_SD = 0.02
 ASSUMED_DF = 2
 _FEW_DF = 4  #: of windows: with fewer, their scatter may be far too small by chance
@@ -127,9 +127,9 @@ def _assumed_root(launches: Sequence[Sequence[Clocks]], mean: Array, machine: Ma
             each = np.array([_demands(per_item([window]), machine) for window in launch])
             columns.append((each - each.mean(axis=0)).T / sqrt(df * n_windows))
     if df < _FEW_DF:
-        windows = [launch[0] for launch in launches]
-        items = sum(window.n_done for window in windows) / len(windows)
-        looks = sum(window.length_s for window in windows) / len(windows)
+        windows = [window for launch in launches for window in launch]
+        items = sum(window.n_done for window in windows) / len(launches)
+        looks = sum(window.length_s for window in windows) / len(launches)
         share = mean[2] / mean.sum()
         share = (share * looks + 0.5) / (looks + 1)  # none seen in 60 looks is not none at all
         of_d = sqrt(share * (1 - share) / looks) * mean.sum() if windows[0].blocked_s is not None else 0.0

@@ -187,25 +187,30 @@ class _Compared:
         self._own_s = np.array([item.own_s for item in self._items])
         self._child_s = np.array([item.children_s for item in self._items])
         self._service_s = np.array([item.service_s for item in self._items])
+        self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
 
     def residuals(self, at: Array) -> Array:
         """Of one set of parameters, each over its scale."""
-        row: Array = self._rows(at[None, :])[0]
-        return row
+        return self._look(at)[0]
+
+    def jacobian(self, at: Array) -> Array:
+        """By differences."""
+        return self._look(at)[1]
 
     def throughput_square(self, at: Array) -> float:
         """Mean square of what throughput is off, over its variance; 0 where there is no layout."""
         off = self._of_layouts((at * self._scale)[None, :])[0] if self._items else np.zeros((1, 1))
         return float((off**2).mean())
 
-    def jacobian(self, at: Array) -> Array:
-        """By differences, all parameters in one solution of the network."""
-        steps = np.full(len(at), _STEP)
-        steps[1] *= -1 if at[1] > 0.5 else 1  # the one that often lies at its upper bound
-        rows = self._rows(np.concatenate([at[None, :], at[None, :] + np.diag(steps)]))
-        jacobian: Array = ((rows[1:] - rows[0]) / steps[:, None]).T
-        return jacobian
+    def _look(self, at: Array) -> tuple[Array, Array]:
+        """Residuals and Jacobian, in one solution of the network; the last ones are remembered."""
+        if self._looked is None or not np.array_equal(self._looked[0], at):
+            steps = np.full(len(at), _STEP)
+            steps[1] *= -1 if at[1] > 0.5 else 1  # the one that often lies at its upper bound
+            rows = self._rows(np.concatenate([at[None, :], at[None, :] + np.diag(steps)]))
+            self._looked = at.copy(), rows[0], ((rows[1:] - rows[0]) / steps[:, None]).T
+        return self._looked[1:]
 
     def _rows(self, at: Array) -> Array:
         values = at * self._scale
