@@ -59,6 +59,9 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all.
 
     With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
+
+    Raises:
+        ConfigError: a variant is to be simulated.
     """
     from tuner.adapters.cores import usable_cores
     from tuner.config.load import canonical_json
@@ -68,6 +71,11 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     box_cores = usable_cores().count if profile is None else float(asked.cores or int(profile.machine.cores))
     cores = asked.cores or max(1, int(box_cores))
     layouts = asked.layouts_for(cores)
+    if profile is not None and (variants := [str(layout) for layout in layouts if layout.variant]):
+        raise ConfigError(
+            f"{', '.join(variants)}: a profile knows of no variants",
+            hint="Simulate each with its own profile.",
+        )
     return StudyRecord(
         service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,

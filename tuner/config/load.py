@@ -53,7 +53,7 @@ def load_settings(
         return Settings.model_validate(values, context={"folder": folder})
     except ValidationError as error:
         found = problems(error, document, values, options, Settings)
-        raise ConfigError("\n".join(found), hint=_hint(path, len(found))) from error
+        raise ConfigError("\n".join(found), hint=_hint(path, values, len(found))) from error
 
 
 def canonical_json(settings: Settings) -> str:
@@ -100,7 +100,9 @@ def _drop(values: dict[str, Any], place: Place) -> None:
         here.pop(place[-1], None)
 
 
-def _hint(path: Path | None, n_problems: int) -> str | None:
+def _hint(path: Path | None, values: Mapping[str, Any], n_problems: int) -> str | None:
     if path is None:
         return "tuner grid --help lists the options."
+    if "demands" in values:
+        return f"This is a profile: tuner grid --simulate {path} plays it."
     return None if n_problems == 1 else f"{n_problems} things to put right in {path}."

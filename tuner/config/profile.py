@@ -50,8 +50,7 @@ def _profile_of(document: Document) -> Profile:
         file = ProfileFile.model_validate(document.values)
     except ValidationError as error:
         found = problems(error, document, document.values, {}, ProfileFile)
-        hint = None if len(found) == 1 else f"{len(found)} things to put right in {document.name}."
-        raise ConfigError("\n".join(found), hint=hint) from error
+        raise ConfigError("\n".join(found), hint=_hint(document, len(found))) from error
     demands, machine, terms, noise = file.demands, file.machine, file.terms, file.noise
     failures: dict[Failure, float] = {kind: file.failures[kind] for kind in FAILURES if kind in file.failures}
     return Profile(
@@ -97,3 +96,9 @@ def _profile_of(document: Document) -> Profile:
             DEMANDS[name]: Estimate(one.mean, one.low, one.high) for name, one in file.intervals.items()
         },
     )
+
+
+def _hint(document: Document, n_problems: int) -> str | None:
+    if "service" in document.values or "study" in document.values:
+        return f"This is a config; beside a profile: tuner grid {document.name} --simulate PROFILE."
+    return None if n_problems == 1 else f"{n_problems} things to put right in {document.name}."
