@@ -39,15 +39,16 @@ static inline uint64_t rotated(uint64_t word, int by)
     return word << by | word >> (64 - by);
 }
 
-// log(x) for normal numbers above 0.
+// log(x) for normal numbers above 0. Without a branch, and without a conversion of whole numbers: those two keep
+// compilers from vector instructions.
 static inline double natural_log(double x)
 {
     uint64_t bits = bits_of(x);
     double mantissa = double_of((bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3fe0000000000000));
-    double exponent = (double)((int32_t)(bits >> 52) - 1022);
+    double exponent = double_of(bits >> 52 | UINT64_C(0x4330000000000000)) - (0x1p52 + 1022.0);
     bool is_small = mantissa < 0.7071067811865476;
-    mantissa = is_small ? mantissa + mantissa : mantissa;
-    exponent = is_small ? exponent - 1.0 : exponent;
+    mantissa += is_small ? mantissa : 0.0;
+    exponent -= is_small ? 1.0 : 0.0;
     double s = (mantissa - 1.0) / (mantissa + 1.0);
     double squared = s * s;
     double series = (1.0 / 19) * squared;
@@ -90,7 +91,7 @@ static __attribute__((noinline)) void draw_exponentials(struct exponentials *of)
         a ^= d;
         c ^= shifted;
         d = rotated(d, 45);
-        of->drawn[i] = 1.0 - (double)(word >> 11) * 0x1p-53;
+        of->drawn[i] = 2.0 - double_of(word >> 12 | UINT64_C(0x3ff0000000000000));  // 1 - u: 2 less [1, 2)
     }
     of->state[0] = a, of->state[1] = b, of->state[2] = c, of->state[3] = d;
     for (int i = 0; i < N_DRAWN; i++)

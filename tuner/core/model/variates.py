@@ -24,7 +24,7 @@ class Exponentials:
 
     def next(self) -> float:
         """The next one."""
-        return -natural_log(1.0 - (self._words.next() >> 11) * 2.0**-53)
+        return -natural_log(1.0 - (self._words.next() >> 12) * 2.0**-52)
 
 
 class Xoshiro:
