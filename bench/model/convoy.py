@@ -28,65 +28,22 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from random import Random
 
-from mix_registry import HERE, compiled_child, turns_per_ms
+from convoy_watching import CHILDREN_MS, PYTHON_MS, SETTLING_S, USUAL_MS, Case, Seen, running, watch
+from mix_registry import compiled_child, turns_per_ms
 
-from tuner.adapters.box_times import read_box_times
+from tuner.core.errors import TunerError
 from tuner.core.layout import Layout
-from tuner.core.load import mean_active_from_load1
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.window import Sample
 
-PYTHON_MS = 12.0
-CHILDREN_MS = {"light": 2.0, "heavy": 12.0}
 INTERVALS_MS = (1.0, 5.0, 20.0)
-USUAL_MS = 5.0
-SETTLING_S = 2.0
-PROC = Path("/proc")
-LOOKS_PER_S = 25.0
-LOAD_LOOK_S = 1.0
+#: as `convoy_worker.SPAWNS` has them
 SPAWNS = ("own group", "own group, files kept", "usual", "usual, files kept")
-"""As `convoy_worker.SPAWNS` has them."""
-
-
-@dataclass(frozen=True)
-class Case:
-    python: str
-    version: str
-    threads: int
-    child: str  #: light, heavy
-    interval_ms: float = USUAL_MS  #: of the interpreter's switches
-    spawn: str = "own group"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Means over a run; tasks, but for the rates."""
-
-    items_per_s: float
-    own_cpu_s: float  #: per item
-    child_cpu_s: float  #: per item
-    holder: float
-    waiters: float
-    children: float
-    blocked: float  #: threads in D
-    run_delay: float  #: threads that wait for a core: of holder and waiters
-    wakes_per_s: float  #: times a thread was put on a core
-    box: float  #: active tasks of the whole box
-    others_cores: float  #: CPU of all but the worker and its children
-    load1: float | None  #: turned back into what it averages; None: not asked, or too short
-
-    @property
-    def service(self) -> float:
-        return self.holder + self.waiters + self.children + self.blocked
 
 
 @dataclass(frozen=True)
@@ -110,120 +67,9 @@ def excess_of(seen: Seen, plain: float, network: float) -> Excess:
     return Excess(plain, network, seen.waiters, seen.blocked, rest)
 
 
-@contextmanager
-def running(case: Case, child: Path, turns_per_ms: dict[str, float]) -> Iterator[subprocess.Popen[str]]:
-    """The worker, which ends with the block, or with us."""
-    command = [
-        case.python,
-        str(HERE / "convoy_worker.py"),
-        *("--threads", str(case.threads)),
-        *("--python-turns", str(round(PYTHON_MS * turns_per_ms["python"]))),
-        *("--child", str(child)),
-        *("--child-turns", str(round(CHILDREN_MS[case.child] * turns_per_ms["child"]))),
-        *("--interval-ms", str(case.interval_ms)),
-        *("--spawn", case.spawn),
-    ]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        yield worker
-    finally:
-        worker.kill()
-        worker.communicate()
-
-
-def ask(worker: subprocess.Popen[str]) -> dict[str, float]:
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    worker.stdin.write("\n")
-    worker.stdin.flush()
-    told: dict[str, float] = json.loads(worker.stdout.readline() or "null")
-    if told is None:
-        sys.exit(f"a worker ended with {worker.wait()}; its words stand above")
-    return told
-
-
-def service_cpu_s(told: dict[str, float]) -> float:
-    return told["own_cpu_s"] + told["child_cpu_s"]
-
-
-def state_of(stat: str) -> str:
-    """The letter after the name, which may hold brackets; empty for a task that is gone."""
-    at = stat.rfind(")") + 2
-    return stat[at : at + 1] if at > 1 else ""
-
-
-def read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def schedstat_of(pid: int) -> dict[str, tuple[int, int, int]]:
-    """thread -> nanoseconds on a core, nanoseconds waiting for one, times put on one."""
-    found = {}
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        values = read(f"/proc/{pid}/task/{thread}/schedstat").split()
-        if len(values) == 3:
-            found[thread] = (int(values[0]), int(values[1]), int(values[2]))
-    return found
-
-
-def watch(worker: subprocess.Popen[str], seconds: float, *, wants_load1: bool) -> Seen:
-    """Look at a worker and the box for so long."""
-    pid, random = worker.pid, Random(0)
-    ask(worker)  # it runs
-    time.sleep(SETTLING_S)
-    threads = os.listdir(f"/proc/{pid}/task")
-    before, clocks, samples = ask(worker), schedstat_of(pid), list[Sample]()
-    box_before = read_box_times(PROC)
-    n = some_runs = blocked = children = box = 0
-    ends_s = time.monotonic() + seconds
-    next_load_s = 0.0
-    while (now_s := time.monotonic()) < ends_s:
-        load = read("/proc/loadavg").split()
-        if now_s >= next_load_s:
-            next_load_s = now_s + LOAD_LOOK_S
-            samples.append(Sample(now_s, 0, 0, float(load[0]), float(load[1]), float(load[2]), None))
-        states = [state_of(read(f"/proc/{pid}/task/{thread}/stat")) for thread in threads]
-        own = [child for thread in threads for child in read(f"/proc/{pid}/task/{thread}/children").split()]
-        n += 1
-        some_runs += "R" in states
-        blocked += states.count("D")
-        children += sum(state_of(read(f"/proc/{child}/stat")) in ("R", "D") for child in own)
-        box += int(load[3].partition("/")[0]) - 1
-        time.sleep(random.uniform(0.5, 1.5) / LOOKS_PER_S)
-    after, later, box_after = ask(worker), schedstat_of(pid), read_box_times(PROC)
-    length_s = after["at_s"] - before["at_s"]
-    n_done = after["n_done"] - before["n_done"]
-    if not n_done or not n:
-        sys.exit(f"no item was done in {length_s:.1f} s: give it more --seconds")
-    own_cpu, delay, wakes = (
-        sum(later[one][k] - clocks[one][k] for one in clocks) / length_s for k in (0, 1, 2)
-    )
-    holder = some_runs / n
-    unused_s = box_after.idle_s + box_after.steal_s - box_before.idle_s - box_before.steal_s
-    box_cores = box_after.n_cpus - unused_s / length_s
-    return Seen(
-        items_per_s=n_done / length_s,
-        own_cpu_s=(after["own_cpu_s"] - before["own_cpu_s"]) / n_done,
-        child_cpu_s=(after["child_cpu_s"] - before["child_cpu_s"]) / n_done,
-        holder=holder,
-        waiters=(own_cpu + delay) / 1e9 - holder,
-        children=children / n,
-        blocked=blocked / n,
-        run_delay=delay / 1e9,
-        wakes_per_s=wakes,
-        box=box / n + blocked / n,
-        others_cores=max(0.0, box_cores - (service_cpu_s(after) - service_cpu_s(before)) / length_s),
-        load1=mean_active_from_load1(samples).mean if wants_load1 else None,
-    )
-
-
 def demands_of(alone: Seen) -> Demands:
-    """What one thread shows: its CPU, its children's, and the rest is waiting."""
-    rest_s = 1 / alone.items_per_s - alone.own_cpu_s - alone.child_cpu_s
+    """What one thread shows: its CPU, its children's, and the rest is waiting; not that for a core."""
+    rest_s = (1 - alone.run_delay) / alone.items_per_s - alone.own_cpu_s - alone.child_cpu_s
     return Demands(gil_s=alone.own_cpu_s, child_s=alone.child_cpu_s, asleep_s=max(0.0, rest_s))
 
 
@@ -283,15 +129,15 @@ def measure_one(
     python: str, child: Path, options: argparse.Namespace, left_s: float
 ) -> list[tuple[Case, Seen, Excess]]:
     """All cases of an interpreter, printed as they come."""
-    version, threads = version_of(python), [int(one) for one in options.threads.split(",")]
     turns = turns_per_ms(python, child)
+    version = version_of(python)
     alone: dict[str, Seen] = {}
     found: list[tuple[Case, Seen, Excess]] = []
     cores = float(len(os.sched_getaffinity(0)))
     children = " and ".join(f"{ms:g}" for ms in CHILDREN_MS.values())
     what = f"{cores:g} cores, {PYTHON_MS:g} ms of Python, children of {children} ms"
     say(options, f"\nPython {version}, {what}; all done in {left_s / 60:.0f} min\n{HEADER}")
-    for case in cases_of(python, version, threads):
+    for case in cases_of(python, version, options.threads):
         with running(case, child, turns) as worker:
             seen = watch(worker, options.seconds, wants_load1=options.kernel_load)
         if case.threads == 1:
@@ -311,21 +157,46 @@ def say(options: argparse.Namespace, text: str) -> None:
     print(text, file=sys.stderr if options.json else sys.stdout, flush=True)
 
 
+def counts(text: str) -> list[int]:
+    found = [int(one) for one in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(text)
+    return found
+
+
+def length_s(text: str) -> float:
+    seconds = float(text)
+    if not 1 <= seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--python", action="append", metavar="PATH", help="repeatable; default: this one")
-    parser.add_argument("--threads", default="1,2,4,8", metavar="T,T")
-    parser.add_argument("--seconds", type=float, default=20.0, help="per run; 60 or more with --kernel-load")
+    parser.add_argument("--threads", type=counts, default=[1, 2, 4, 8], metavar="T,T")
+    parser.add_argument(
+        "--seconds", type=length_s, default=20.0, help="per run; 60 or more with --kernel-load"
+    )
     parser.add_argument("--kernel-load", action="store_true", help="load1, too, turned back")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    try:
+        experiment(options)
+    except TunerError as error:
+        print("\n".join(filter(None, [f"Error: {error}", error.hint])), file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def experiment(options: argparse.Namespace) -> None:
+    """All interpreters, one after the other."""
     pythons = options.python or [sys.executable]
     found: list[tuple[Case, Seen, Excess]] = []
     with tempfile.TemporaryDirectory(prefix="convoy-") as folder:
         child = compiled_child(Path(folder))
-        n_cases = len(cases_of("", "", [int(one) for one in options.threads.split(",")]))
+        n_cases = len(cases_of("", "", options.threads))
         each_s = n_cases * (options.seconds + SETTLING_S)
         for number, python in enumerate(pythons):
             found += measure_one(python, child, options, each_s * (len(pythons) - number))

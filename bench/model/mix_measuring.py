@@ -20,7 +20,7 @@ from mix_registry import PREFIX, Mix, Tools, mix_environment, worker_command
 from tuner import bootstrap
 from tuner.adapters.signals import SignalStop, stopping_by_signal
 from tuner.adapters.terminal import LineProgress
-from tuner.config.load import canonical_json, load_settings
+from tuner.config.load import Given, canonical_json, load_settings
 from tuner.config.settings import Settings
 from tuner.core.changes import changed_settings
 from tuner.core.durations import render_duration, render_rest
@@ -176,6 +176,23 @@ def _config(plan: Plan, mix: Mix, tools: Tools) -> str:
     return str(yaml.safe_dump(values, sort_keys=False))
 
 
+def _given(plan: Plan) -> dict[tuple[str | int, ...], Given]:
+    """What may have been typed wrong, so that an error names the option."""
+    texts = {
+        "layouts": ("--layouts", ",".join(map(str, plan.layouts))),
+        "window": ("--window", f"{plan.window_s}s"),
+        "warmup": ("--warmup", f"{plan.warmup_s}s"),
+        "repeats": ("--windows", str(plan.n_blocks)),
+        "seed": ("--seed", str(plan.seed)),
+        **(
+            {}
+            if plan.foreign_limit is None
+            else {"foreign_limit": ("--foreign-limit", str(plan.foreign_limit))}
+        ),
+    }
+    return {("study", name): Given(option, text) for name, (option, text) in texts.items()}
+
+
 def _asked(plan: Plan, mix: Mix, tools: Tools) -> tuple[Settings, StudyRecord]:
     """What is asked for, and the study as its file has it, or a new one.
 
@@ -186,7 +203,7 @@ def _asked(plan: Plan, mix: Mix, tools: Tools) -> tuple[Settings, StudyRecord]:
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"{mix.name}.yaml"
         draft.write_text(text, encoding="utf-8")
-        settings = load_settings(draft, {})
+        settings = load_settings(draft, _given(plan))
     if file.exists():
         with bootstrap.open_store(file, read_only=True) as store:
             record = store.study()

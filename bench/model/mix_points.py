@@ -18,6 +18,7 @@ from tuner.core.model.left_out import launch_noise_sd
 from tuner.core.model.profile import ProfileNoise
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.validity import FOREIGN_FLOOR_CORES
+from tuner.core.window import Sample
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,21 @@ def read_run(file: Path, foreign_limit: float = FOREIGN_FLOOR_CORES) -> MixRun:
         looks = read_looks(beside) if beside.exists() else []
         windows = store.windows()
         points = [
-            _point(clocks_of(one, store.samples(one.launch_id, one.index, one.attempt)), one, looks)
+            point_of(one, store.samples(one.launch_id, one.index, one.attempt), looks)
             for one in windows
-            if not one.void and one.n_done and one.foreign_cpu_s <= foreign_limit * one.length_s
+            if does_count(one, foreign_limit)
         ]
     return MixRun(mix, record, file, tuple(points), len(windows) - len(points))
 
 
-def _point(clocks: Clocks, window: WindowRecord, looks: Sequence[Looks]) -> Point:
+def does_count(window: WindowRecord, foreign_limit: float) -> bool:
+    """Whether tuner calls it valid, and strangers used at most *foreign_limit* cores in it."""
+    return not window.void and window.n_done > 0 and window.foreign_cpu_s <= foreign_limit * window.length_s
+
+
+def point_of(window: WindowRecord, samples: Sequence[Sample], looks: Sequence[Looks]) -> Point:
+    """*window* with its one-second *samples*, and of *looks* those that were taken in it."""
+    clocks = clocks_of(window, samples)
     foreign_cores = window.foreign_cpu_s / window.length_s
     tuner_cores = window.tuner_cpu_s / window.length_s
     active = mean_active(looks, window.started_wall_s, window.started_wall_s + window.length_s)

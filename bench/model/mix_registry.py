@@ -17,6 +17,7 @@ from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.records import StudyRecord
+from tuner.probe import counter
 
 HERE = Path(__file__).resolve().parent
 REGISTRY = HERE / "mixes.yaml"
@@ -152,6 +153,7 @@ def worker_command(mix: Mix, tools: Tools, seed: int) -> list[str]:
         "--seed": seed,
         "--child": tools.child,
         "--blocked": tools.blocked,
+        "--counter": counter.__file__,
     }
     return [tools.interpreter, str(WORKER), *(text for pair in values.items() for text in map(str, pair))]
 

@@ -1,7 +1,7 @@
 """The worker of bench/model/mixes.py: TUNER_THREADS threads that do items of a mix for ever, and count them.
 
     python mix_worker.py --python-turns N --native-turns N --asleep-s S --blocked-s S --child-turns N --cv C
-        --seed N --child PROGRAM --blocked LIBRARY
+        --seed N --child PROGRAM --blocked LIBRARY --counter FILE
     python mix_worker.py --turns-per-ms CHILD  # prints, as JSON, how many turns this box makes in a ms
 
 Standard library only, Python 3.11 or later. The sizes of an item's parts come from decks: each deck holds the
@@ -23,9 +23,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from math import exp
 from random import Random
 from statistics import NormalDist, fmean, pstdev
+from typing import Any
 
 DECK = 96  #: long enough that ten items in a row scatter as drawn ones do (a twentieth less)
 CALIBRATIONS = 9
@@ -137,6 +139,17 @@ def turns_per_ms(child: str) -> dict[str, float]:
     }
 
 
+def probe(file: str) -> Any:
+    """tuner's counter, as its one file: the interpreter may be another one than tuner's."""
+    spec = spec_from_file_location("tuner_counter", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns-per-ms", metavar="CHILD")
@@ -146,13 +159,12 @@ def main() -> None:
         parser.add_argument(name, type=float, default=0.0)
     parser.add_argument("--child")
     parser.add_argument("--blocked")
+    parser.add_argument("--counter")
     options = parser.parse_args()
     if options.turns_per_ms is not None:
         json.dump(turns_per_ms(options.turns_per_ms), sys.stdout)
         return
-    from tuner.probe.counter import open_counter  # not for --turns-per-ms: any interpreter can tell that
-
-    counter = open_counter()
+    counter = probe(options.counter).open_counter()
 
     def one_thread(thread: int) -> None:
         try:

@@ -77,6 +77,13 @@ def _report(options: argparse.Namespace) -> int:
     return 0 if all(bar.verdict == "met" for bar in bars(judged)) else 5
 
 
+def _hours(text: str) -> float:
+    hours = float(text)
+    if not hours >= 0:
+        raise ValueError(text)
+    return hours
+
+
 def _files(given: Path) -> list[Path]:
     """A study, or those of a folder."""
     return list(given.glob("*.tuner.db")) if given.is_dir() else [given]
@@ -97,7 +104,7 @@ def main() -> int:
     measuring.add_argument(
         "--foreign-limit", type=float, metavar="CORES", help="default 0.15: above, it is void"
     )
-    measuring.add_argument("--hours", type=float, help="end after so long, with what is known")
+    measuring.add_argument("--hours", type=_hours, help="end after so long, with what is known")
     measuring.add_argument("--python", default=sys.executable, help="interpreter of the workers")
     measuring.add_argument("--seed", type=int, default=1)
     measuring.set_defaults(run=_measure)
@@ -114,7 +121,7 @@ def main() -> int:
         code: int = options.run(options)
         return code
     except TunerError as error:
-        print(f"Error: {error}\n{error.hint}", file=sys.stderr)
+        print("\n".join(filter(None, [f"Error: {error}", error.hint])), file=sys.stderr)
         return error.exit_code
 
 

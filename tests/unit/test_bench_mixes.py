@@ -21,7 +21,8 @@ from tuner.core.model.clocks import Clocks
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.records import StudyRecord
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.window import VoidReason
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "model"
 LAYOUTS = [
@@ -382,6 +383,75 @@ def test_looks_count_within_the_window_only(bench: Any) -> None:
 
     assert bench.mix_active.mean_active(looks, 1.0, 3.0) == 3
     assert bench.mix_active.mean_active(looks, 1.5, 1.9) is None
+
+
+def test_half_a_line_of_a_measurement_that_was_killed_is_not_a_look(bench: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.active.csv"
+    file.write_text("1.000,2.000,10,20,21\n2.000,3.0\n\n5.000,6.000,9,18,18\n", encoding="ascii")
+
+    looks = bench.mix_active.read_looks(file)
+
+    assert [(one.begin_s, one.n, one.running, one.active) for one in looks] == [
+        (1, 10, 20, 21),
+        (5, 9, 18, 18),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- points
+
+
+def window(**changes: Any) -> WindowRecord:
+    """Ten seconds of 2x1 in which strangers used 0.1 core and tuner 0.02."""
+    usual = WindowRecord(
+        launch_id=1,
+        block=0,
+        layout=Layout(2, 1),
+        box="here",
+        index=0,
+        attempt=1,
+        started_wall_s=100.0,
+        length_s=10.0,
+        n_done=200,
+        n_failed=0,
+        load1_mean=1.0,
+        load1_max=1.2,
+        n_active_mean=2.0,
+        service_cpu_s=15.0,
+        tuner_cpu_s=0.2,
+        backend_cpu_s=0.0,
+        foreign_cpu_s=1.0,
+        steal_s=0.3,
+        pss_bytes=None,
+        void=(),
+        n_active_from_load1=1.92,
+    )
+    return replace(usual, **changes)
+
+
+def test_what_others_ran_is_taken_off_the_load(bench: Any) -> None:
+    looks = [bench.mix_active.Looks(100.0 + k, 101.0 + k, 10, 18, 19) for k in range(10)]
+
+    point = bench.mix_points.point_of(window(), [], looks)
+
+    assert point.throughput_per_s == 20
+    assert point.load == pytest.approx(1.9 - 0.1)
+    assert point.load_of_kernel == pytest.approx(1.92 - 0.1 - 0.02)  # the kernel looks at tuner, too
+    assert point.others_cores == pytest.approx(0.1 + 0.02 + 0.03)
+
+
+def test_a_window_without_looks_has_no_load_rather_than_none_at_all(bench: Any) -> None:
+    point = bench.mix_points.point_of(window(n_active_from_load1=None), [], [])
+
+    assert (point.load, point.load_of_kernel) == (None, None)
+
+
+def test_windows_that_strangers_disturbed_are_left_out(bench: Any) -> None:
+    does_count = bench.mix_points.does_count
+
+    assert does_count(window(foreign_cpu_s=1.5), 0.15)
+    assert not does_count(window(foreign_cpu_s=1.51), 0.15)
+    assert not does_count(window(void=(VoidReason("worker-died", "seen"),)), 0.15)
+    assert not does_count(window(n_done=0), 0.15)
 
 
 # ------------------------------------------------------------------------------------------------- convoy
