@@ -91,6 +91,8 @@ def test_where_twice_the_threads_bring_nothing_it_is_not_waiting_that_binds(
         ({"asleep": 0.4, "blocked": 0.3, "contended": 0.3}, 0.0, ("backend",)),
         ({"asleep": 0.4, "blocked": 0.6}, 0.3, ("waiting",)),  # half of it starts children
         ({"asleep": 0.5, "contended": 0.5}, 0.0, ("waiting", "backend")),
+        ({"asleep": 0.49, "contended": 0.51}, 0.0, ("backend", "waiting")),
+        ({"asleep": 0.48, "contended": 0.52}, 0.0, ("backend",)),
         ({"python": 0.2, "child": 0.4, "blocked": 0.4}, 0.0, ("waiting",)),  # most of the time they compute
         ({"gil_line": 0.3, "core_line": 0.25, "blocked": 0.45}, 0.0, ("waiting",)),
         ({"elsewhere": 0.9, "python": 0.1}, 0.0, ("waiting",)),
@@ -137,6 +139,16 @@ def test_by_hand_one_process_of_four_threads() -> None:
         "gil_line": (0.35, "modelled"),
     }
     assert sentence(found) == "1x4: the GIL is busy 90 %, ~1.4 of 4 threads wait for it"
+
+
+def test_where_items_start_children_the_workers_clock_is_not_all_of_the_waiting_for_a_core() -> None:
+    seen = Evidence(Layout(1, 2), 100.0, 100, 100, own_cpu_s=20.0, child_cpu_s=100.0, run_delay_s=4.0)
+    expected = Expected(0.3, 0.0, 0.5, 0.0, 0.0, 1.2)
+
+    alone = replace(seen, child_cpu_s=0.2)  # the children of a hundredth of the CPU are none
+
+    assert diagnose_one(seen, Machine(2), expected).shares["core_line"].source == "modelled"
+    assert diagnose_one(alone, Machine(2), expected).shares["core_line"] == Figure(0.02, "measured")
 
 
 def test_what_threads_wait_beyond_the_model_is_the_line_of_the_busy_station_or_else_a_backend_s() -> None:
