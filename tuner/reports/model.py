@@ -21,7 +21,6 @@ DEMANDS = {
 }
 PER_10_MIN = 600.0
 _LARGE = 1e9
-_BUSY = 0.15  #: cores that others used: then what was measured is not what a quiet box gives
 _NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
 
@@ -37,7 +36,7 @@ def headline(calibrated: Calibrated) -> str:
         f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
         f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
     )
-    if calibrated.foreign_cores > _BUSY:
+    if calibrated.is_disturbed:
         said += (
             f" Others used {calibrated.foreign_cores:.2f} cores meanwhile; predicted is a box without them."
         )

@@ -193,6 +193,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     """The table, and what the letters of its last column stand for."""
     measured = {one.layout: one for one in predicted.calibrated.measured}
     same_box = predicted.machine == predicted.calibrated.seen.machine and not predicted.what_if
+    same_box = same_box and not predicted.calibrated.is_disturbed
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
     letters: dict[str, str] = {}
     with_measured = same_box and any(row.layout in measured for row in rows)
@@ -218,9 +219,8 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
         ]
         if predicted.residence_p95_s is not None:
             line.append(seconds(predicted.residence_p95_s[row.layout]))
-        line.append(
-            "".join(letters.setdefault(reason, chr(ord("a") + len(letters))) for reason in row.beyond)
-        )
+        marks = [letters.setdefault(reason, chr(ord("a") + len(letters))) for reason in row.beyond]
+        line.append("".join(sorted(marks)))
         cells.append(tuple(line))
     told = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
     legend = [f"Beyond what was measured: {told}."] if told else []

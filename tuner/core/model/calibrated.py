@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tuner.core.model.calibration import Calibration
 
 _N_DRAWS = 64
+_MOST_FOREIGN_CORES = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ class Calibrated:
     left_out: LeftOutErrors | None = None  #: None: there were too few layouts to leave one out
     foreign_cores: float = 0.0  #: that others used meanwhile, mean
     simulated: tuple[str, ...] = ()  #: the sentence that says so; none: it was measured
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether strangers used so much that what was measured is not what a quiet box gives."""
+        return self.foreign_cores > _MOST_FOREIGN_CORES
 
 
 def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands, ...]:

@@ -1,0 +1,270 @@
+"""tuner calibrate and tuner predict as an ops person types them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.cli import run
+
+PROFILE = """\
+name: shop
+demands: {gil: 20ms, child: 60ms, asleep: 40ms, spread: 40%}
+machine: {cores: 4}
+noise: {window: 1%, launch: 1%}
+memory: {process: 60MB, thread: 2MB, child: 25MB}
+launch: {settle: 2s}
+"""
+WORKER = """\
+import os, signal, threading, time
+from tuner.probe import counter
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+
+def work():
+    slot = counter.open_counter().slot()
+    while not stop.is_set():
+        time.sleep(0.02)
+        slot.done()
+
+
+threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Types `tuner ...` in a folder with a profile to simulate; gives exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    Path("shop.yaml").write_text(PROFILE)
+
+    def type_(line: str) -> tuple[int, str, str]:
+        code = run(line.split())
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return type_
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of six layouts of `shop.yaml`; nobody changes it."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "shop.yaml").write_text(PROFILE)
+    file = folder / "s.tuner.db"
+    layouts = "1x1,2x1,4x1,8x1,1x4,2x4"
+    options = ["--layouts", layouts, "--strategy", "all", "--study", str(file)]
+    assert run(["grid", "--simulate", str(folder / "shop.yaml"), *options]) == 0
+    return file
+
+
+@pytest.fixture
+def study(typed: Typed, simulated: Path) -> str:
+    shutil.copy(simulated, "s.tuner.db")
+    return "s.tuner.db"
+
+
+def test_a_simulated_1x1_gives_back_what_it_was_simulated_with(typed: Typed) -> None:
+    code, out, err = typed("calibrate --simulate shop.yaml --into found.yaml --json")
+
+    facts = json.loads(out)
+    demands = {name: one["mean"] for name, one in facts["demands"].items()}
+    assert code == 0
+    assert (facts["simulated"], facts["method"], facts["windows"], facts["layouts"]) == (
+        True,
+        "alone",
+        6,
+        ["1x1"],
+    )
+    assert demands["gil_s"] == pytest.approx(0.02, rel=0.1)
+    assert demands["child_s"] == pytest.approx(0.06, rel=0.1)
+    assert demands["asleep_s"] == pytest.approx(0.04, rel=0.2)
+    assert facts["held_out"] is None
+    assert "The profile is in found.yaml" in err
+    again, same, _ = typed("calibrate simulated-shop.calibrate.tuner.db --json")
+    assert (again, same) == (0, out)
+    predicted, told, _ = typed("predict found.yaml --cores 8 --json")
+    assert predicted == 0
+    assert json.loads(told)["machine"]["cores"] == 8
+
+
+def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Typed, study: str) -> None:
+    code, out, _ = typed(f"calibrate {study} --json")
+
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["method"] == "joint"
+    assert facts["demands"]["gil_s"]["low"] < 0.02 < facts["demands"]["gil_s"]["high"]
+    assert [row["layout"] for row in facts["held_out"]["layouts"]] == [
+        "1x1",
+        "1x4",
+        "2x1",
+        "2x4",
+        "4x1",
+        "8x1",
+    ]
+    assert facts["held_out"]["mean_ratio"] < 0.05
+    text = typed(f"calibrate {study}")[1]
+    assert text.startswith("Simulated: no service ran")
+    assert "Left out of the fit, each of 6 layouts was predicted with an error of " in text
+
+
+def test_what_was_measured_is_predicted_with_the_measured_beside_it(typed: Typed, study: str) -> None:
+    code, out, _ = typed(f"predict {study} --json")
+
+    facts = json.loads(out)
+    rows = {row["layout"]: row for row in facts["layouts"]}
+    assert code == 0
+    assert set(rows) == {"1x1", "2x1", "4x1", "8x1", "1x4", "2x4"}
+    for row in rows.values():
+        seen = row["measured"]["throughput_per_10min"]
+        assert row["throughput_per_10min"]["low"] < seen < row["throughput_per_10min"]["high"]
+        assert row["beyond"] == []
+    assert facts["best"] == "8x1"
+    assert typed(f"predict {study}")[1].count("measured") >= 1
+
+
+def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Typed, study: str) -> None:
+    code, out, _ = typed(f"predict {study} --cores 24 --grid full --physical-cores 12 --json")
+
+    facts = json.loads(out)
+    rows = {row["layout"]: row for row in facts["layouts"]}
+    assert code == 0
+    assert len(rows) == 174
+    assert facts["machine"] == {"cores": 24.0, "physical_cores": 12.0, "has_gil": True}
+    assert rows["1x1"]["beyond"] == []
+    assert "more than 4 cores busy" in rows["24x1"]["beyond"]
+    assert "more than 8 processes" in rows["24x1"]["beyond"]
+    assert "two threads on a physical core (SMT)" in rows["24x2"]["beyond"]
+    text = typed(f"predict {study} --cores 24 --grid full")[1]
+    assert "... and 154 more: --all" in text
+    assert "layouts are extrapolation: the error on what was measured says less there." in text
+
+
+def test_a_what_if_stands_beside_today(typed: Typed, study: str) -> None:
+    code, out, _ = typed(f"predict {study} --child-cpu x0.5 --wait +20ms --wait x2 --layouts 1x1,4x1 --json")
+
+    facts = json.loads(out)
+    rows = {row["layout"]: row for row in facts["layouts"]}
+    assert code == 0
+    assert facts["what_if"] == "CPU of children x0.5, waiting asleep +20ms, waiting asleep x2"
+    today, then = (rows["1x1"][name]["mean"] for name in ("today_per_10min", "throughput_per_10min"))
+    assert 600 / today == pytest.approx(0.12, rel=0.05)  # 20 + 60 + 40 ms
+    assert 600 / then == pytest.approx(0.17, rel=0.05)  # 20 + 30 + (40 + 20) x 2
+    text = typed(f"predict {study} --no-gil")[1]
+    assert "What if: no GIL." in text
+    assert "today" in text
+
+
+def test_the_simulation_tells_how_long_items_take(typed: Typed, study: str) -> None:
+    code, out, _ = typed(f"predict {study} --by simulation --layouts 1x1,2x4 --json")
+    network = json.loads(typed(f"predict {study} --layouts 1x1,2x4 --json")[1])
+
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["by"] == "simulation"
+    for row, other in zip(facts["layouts"], network["layouts"], strict=True):
+        mean = row["throughput_per_10min"]["mean"]
+        threads = row["processes"] * row["threads"]
+        assert mean == pytest.approx(other["throughput_per_10min"]["mean"], rel=0.05)
+        assert row["residence_p95_s"] > 600 * threads / mean  # more than the mean
+        assert other["residence_p95_s"] is None
+
+
+def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Typed) -> None:
+    typed("grid --simulate shop.yaml --layouts 2x1,1x4,4x1 --strategy all --study s.tuner.db")
+
+    code, out, _ = typed("calibrate s.tuner.db")
+
+    assert code == 0
+    assert "1x1 was not measured" in out
+
+
+@pytest.mark.long
+@pytest.mark.integration
+def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
+    (tuner.folder / "worker.py").write_text(WORKER)
+    config = tuner.folder / "s.yaml"
+    config.write_text(
+        "service:\n  kind: script\n  name: sleeper\n"
+        f"  command: [{sys.executable}, {tuner.folder / 'worker.py'}]\n  directory: {tuner.folder}\n"
+        "study: {grid: small, within: 10%, window: 2s, warmup: 1s, warm_cache: no, foreign_limit: 1000,"
+        " memory_pressure_limit: 1}\n"
+    )
+
+    done = tuner("calibrate", config, "--launches", "2", "--into", "p.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["layouts"], facts["windows"], facts["simulated"]) == (["1x1"], 4, False)
+    assert facts["demands"]["asleep_s"]["share"] > 0.5
+    assert facts["total_s"]["mean"] >= 0.02
+    assert (tuner.folder / "p.yaml").exists()
+    other = tuner("plan", "--resume", "sleeper.calibrate.tuner.db")
+    assert "was begun by tuner calibrate" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("calibrate none.tuner.db", "there is no study file none.tuner.db"),
+        (
+            "calibrate none.tuner.db --launches 2",
+            "none.tuner.db was measured: nothing is run, and --launches has",
+        ),
+        ("calibrate none.tuner.db --simulate shop.yaml", "and --simulate has no place"),
+        ("calibrate --resume x.db --windows 2", "--windows is for a new one"),
+        ("calibrate --launches 0", "--launches: should be greater than or equal to 1"),
+        ("calibrate --window 5", "--window: '5' has no unit"),
+        ("calibrate --simulate shop.yaml --into shop.yaml", "shop.yaml exists already"),
+        ("calibrate --simulate shop.yaml --into there/p.yaml", "there is no folder there"),
+        ("calibrate --simulate shop.yaml --into p.json", "a profile is a YAML file"),
+        ("calibrate --simulate none.yaml", "cannot read the profile none.yaml"),
+        ("predict none.tuner.db", "there is no study file none.tuner.db"),
+        ("predict none.yaml", "cannot read the profile none.yaml"),
+        ("predict .", ". is a folder, not a study file"),
+        ("predict shop.yaml --cores 0", "--cores: should be greater than or equal to 1"),
+        ("predict shop.yaml --cores 5000", "--cores: should be less than or equal to 1024"),
+        ("predict shop.yaml --physical-cores 8", "--physical-cores 8: there are 4 cores in all"),
+        ("predict shop.yaml --layouts 4x", "--layouts: '4x' is not a layout"),
+        ("predict shop.yaml --layouts 4x1@fast", "4x1@fast is another variant of the service"),
+        ("predict shop.yaml --layouts 1x1 --grid full", "--layouts and --grid are two choices"),
+        ("predict shop.yaml --grid all", "--grid all: should be one of small, divisors, full"),
+        ("predict shop.yaml --by magic", "--by magic: should be network or simulation"),
+        ("predict shop.yaml --wait 0.5", "--wait: '0.5' is no change"),
+        ("predict shop.yaml --wait -1s", "--wait -1s: waiting asleep takes 0.04 s of an item"),
+        ("predict shop.yaml --child-cpu x-1", "--child-cpu: 'x-1' is no change"),
+        ("predict shop.yaml --gil x0 --child-cpu x0 --wait x0", "leaves nothing that an item asks for"),
+    ],
+    ids=lambda value: value if value.startswith(("calibrate", "predict")) else "",
+)
+def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Typed) -> None:
+    code, out, err = typed(line)
+
+    assert said in err.splitlines()[0]
+    assert (code, out) == (2, "")
+
+
+def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typed) -> None:
+    Path("dry.yaml").write_text(PROFILE + "failures: {dry: 100%}\n")
+    typed("grid --simulate dry.yaml --layouts 1x1,2x1 --strategy all --repeats 1 --study dry.tuner.db")
+
+    code, out, err = typed("calibrate dry.tuner.db")
+
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == (
+        "Error: dry.tuner.db has no window that counts: there is nothing to calibrate on"
+    )

@@ -1,0 +1,244 @@
+"""What is printed of calibrations and predictions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout, parse_layout, parse_layouts
+from tuner.core.model.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured, of_profile
+from tuner.core.model.calibration import Calibration
+from tuner.core.model.demand import Demands, Terms
+from tuner.core.model.extrapolation import Seen
+from tuner.core.model.machine import Machine
+from tuner.core.model.memory import MemoryFit
+from tuner.core.model.network import Prediction
+from tuner.core.model.profile import Profile, ProfileMemory
+from tuner.core.model.trust import Trusted, TrustedLayout
+from tuner.core.model.whatif import parse_what_if
+from tuner.reports.calibration import calibration_facts, render_calibration
+from tuner.reports.model import named, seconds
+from tuner.reports.prediction import Predicted, prediction_facts, render_prediction
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+ITEM = Demands(gil_s=0.06, python_s=0.004, child_s=0.33, asleep_s=0.05, blocked_s=0.000_3)
+INTERVALS = {
+    "gil_s": Estimate(0.06, 0.0585, 0.0615),
+    "python_s": Estimate(0.004, 0.0, 0.009),
+    "child_s": Estimate(0.33, 0.325, 0.335),
+    "asleep_s": Estimate(0.05, 0.047, 0.053),
+    "blocked_s": Estimate(0.000_3, 0.000_1, 0.000_5),
+}
+DRAWS = tuple(ITEM.scaled(child_s=1 + 0.001 * (n - 50)) for n in range(101))
+PROFILE = Profile("crash-processor", ITEM, Machine(2), intervals=INTERVALS, source="6 windows of 1x1")
+ALONE = Calibrated(
+    service="crash-processor",
+    where="stage-1, 2026-11-20",
+    calibration=Calibration(
+        profile=PROFILE,
+        method="alone",
+        n_windows=6,
+        draws=DRAWS,
+        misfit_sd=0.04,
+        notes=("1x1 cannot tell Python that lets go of the GIL.",),
+    ),
+    seen=Seen(Machine(2), (Layout(1, 1),)),
+    memory=MemoryFit(ProfileMemory(62e6), frozenset({"process"}), error_ratio=None, df=0),
+    measured=(Measured(Layout(1, 1), 2.25, 0.9, 0.88, 62e6, 6),),
+)
+TEXTS = ("1x1", "2x1", "1x4", "4x1")
+LEFT_OUT = LeftOutErrors(
+    tuple(
+        LeftOut(parse_layout(text), seen, said, load, load_said)
+        for text, seen, said, load, load_said in [
+            ("1x1", 2.25, 2.31, 0.9, 0.88),
+            ("2x1", 4.4, 4.38, 1.75, 1.77),
+            ("1x4", 5.1, 4.9, 3.5, None),
+            ("4x1", 5.2, 5.28, 3.9, 3.85),
+        ]
+    )
+)
+JOINT = replace(
+    ALONE,
+    calibration=replace(
+        ALONE.calibration,
+        method="joint",
+        n_windows=24,
+        misfit_sd=0.021,
+        notes=(),
+        profile=replace(PROFILE, terms=Terms(cpu_per_process_ratio=0.012, threaded_asleep_s=0.003)),
+    ),
+    seen=Seen(Machine(2), tuple(parse_layouts(",".join(TEXTS)))),
+    memory=MemoryFit(
+        ProfileMemory(61e6, 2e6, 25e6), frozenset({"process", "thread", "child"}), error_ratio=0.02, df=1
+    ),
+    measured=tuple(
+        Measured(row.layout, row.measured_per_s, row.measured_load, 1.9, 2e8, 6) for row in LEFT_OUT.rows
+    ),
+    left_out=LEFT_OUT,
+)
+
+
+def trusted(
+    rows: dict[str, tuple[float, float, float]], best: str, as_good: str = "", **beyond: str
+) -> Trusted:
+    """Layout -> items/s, load, busy cores; *beyond* is by layout, its name behind an underscore."""
+    made = tuple(
+        TrustedLayout(
+            layout=parse_layout(text),
+            throughput_per_s=Estimate(per_s, 0.93 * per_s, 1.07 * per_s),
+            load=Estimate(load, 0.9 * load, 1.1 * load),
+            cpu_cores=Estimate(cores, 0.95 * cores, cores),
+            beyond=tuple(filter(None, beyond.get(f"_{text}", "").split("; "))),
+            n_children=0.8 * cores,
+        )
+        for text, (per_s, load, cores) in rows.items()
+    )
+    column = np.asarray([per_s for per_s, _, _ in rows.values()])
+    middle = Prediction(column, *[0 * column] * 9)
+    return Trusted(made, parse_layout(best), tuple(parse_layouts(as_good)) if as_good else (), middle, 0.9)
+
+
+HERE = {
+    "1x1": (2.25, 0.88, 0.88),
+    "2x1": (4.38, 1.77, 1.74),
+    "1x4": (5.0, 3.4, 1.98),
+    "4x1": (5.25, 3.85, 2.0),
+}
+THERE = {"24x1": (52.0, 21.5, 21.0), "4x6": (49.0, 22.0, 20.0), "1x24": (16.2, 8.0, 6.5)}
+BEYOND = {
+    "_24x1": "more than 4 processes; more than 2 cores busy",
+    "_4x6": "more than 2 cores busy; more than 4 threads in a process",
+    "_1x24": "more than 4 threads in a process; more than 2 cores busy",
+}
+
+CASES = {
+    "here": Predicted(JOINT, Machine(2), trusted(HERE, "4x1", "1x4")),
+    "cores": Predicted(JOINT, Machine(24, physical_cores=12), trusted(THERE, "24x1", "4x6", **BEYOND)),
+    "what_if": Predicted(
+        replace(ALONE, simulated=("Simulated: no service ran.",)),
+        Machine(24, has_gil=False),
+        trusted({**THERE, "1x24": (60.0, 22.0, 21.0)}, "1x24", "24x1,4x6", **BEYOND),
+        what_if=parse_what_if({"child-cpu": ["x0.5"], "wait": ["+200ms"]}, no_gil=True),
+        today=trusted(THERE, "24x1"),
+        residence_p95_s={Layout(24, 1): 1.2, Layout(4, 6): 1.25, Layout(1, 24): 0.9},
+        by="simulation",
+    ),
+}
+
+
+def same_as_golden(name: str, text: str) -> None:
+    assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def to_ten_digits(value: object) -> object:
+    """The last digits are those of a C library."""
+    if isinstance(value, dict):
+        return {name: to_ten_digits(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [to_ten_digits(one) for one in value]
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(("name", "calibrated"), [("alone", ALONE), ("joint", JOINT)])
+def test_a_calibration_looks_as_it_should(name: str, calibrated: Calibrated) -> None:
+    same_as_golden(f"calibration_{name}.txt", render_calibration(calibrated))
+    facts = json.dumps(to_ten_digits(calibration_facts(calibrated)), indent=1) + "\n"
+    same_as_golden(f"calibration_{name}.json", facts)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_prediction_looks_as_it_should(name: str) -> None:
+    same_as_golden(f"prediction_{name}.txt", render_prediction(CASES[name]))
+    facts = json.dumps(to_ten_digits(prediction_facts(CASES[name])), indent=1) + "\n"
+    same_as_golden(f"prediction_{name}.json", facts)
+
+
+def test_the_table_is_cut_where_it_grows_long_and_says_so() -> None:
+    rows = {f"1x{n}": (float(n), 1.0, 1.0) for n in range(1, 31)}
+    predicted = Predicted(JOINT, Machine(30), trusted(rows, "1x30"))
+
+    cut, whole = render_prediction(predicted), render_prediction(predicted, most_rows=None)
+
+    assert "... and 10 more: --all" in cut
+    assert "\n1x10 " not in cut
+    assert "\n1x10 " in whole
+    assert "more: --all" not in whole
+    assert len(prediction_facts(predicted)["layouts"]) == 30
+
+
+def test_what_was_measured_among_strangers_does_not_stand_beside_a_quiet_box() -> None:
+    quiet = Predicted(JOINT, Machine(2), trusted(HERE, "4x1"))
+    busy = replace(quiet, calibrated=replace(JOINT, foreign_cores=0.9))
+
+    assert "measured  load" in render_prediction(quiet)
+    text = render_prediction(busy)
+    assert "measured  load" not in text
+    assert "Others used 0.90 cores meanwhile; predicted is a box without them." in text
+
+
+def test_a_large_error_on_what_was_left_out_is_called_too_large() -> None:
+    rows = tuple(replace(row, predicted_per_s=1.2 * row.measured_per_s) for row in LEFT_OUT.rows)
+    bad = replace(JOINT, left_out=LeftOutErrors(rows))
+
+    assert "An error of 20 % is too much to choose by" in render_prediction(
+        Predicted(bad, Machine(2), trusted(HERE, "4x1"))
+    )
+    assert "too much to choose by" not in render_prediction(CASES["here"])
+
+
+def test_figures_without_intervals_are_not_called_sure() -> None:
+    bare = of_profile(replace(PROFILE, intervals={}))
+
+    text = render_calibration(bare)
+
+    assert "How sure these figures are is not known: they came without intervals." in text
+    assert bare.calibration.draws == (ITEM,)
+
+
+def test_a_profile_says_where_it_is_from_and_knows_no_error() -> None:
+    predicted = Predicted(of_profile(PROFILE), Machine(2), trusted(HERE, "4x1"))
+
+    text = render_prediction(predicted)
+
+    assert text.startswith("crash-processor, as a profile has it (6 windows of 1x1).\n")
+    assert "no error is known" in text
+
+
+def test_memory_of_threads_that_a_profile_does_not_tell_is_a_lower_end() -> None:
+    text = render_prediction(
+        Predicted(of_profile(PROFILE), Machine(2), trusted({"1x4": (5.0, 3.4, 2.0)}, "1x4"))
+    )
+
+    assert "> 57.2 MiB" in text
+
+
+def test_draws_of_a_profile_are_as_wide_as_its_intervals() -> None:
+    draws = of_profile(PROFILE).calibration.draws
+
+    gil = sorted(one.gil_s for one in draws)
+    assert sum(0.0585 <= value <= 0.0615 for value in gil) / len(gil) == pytest.approx(0.9, abs=0.03)
+    assert min(one.python_s for one in draws) >= 0
+    assert {one.spawn_s for one in draws} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (1e-7, "0"), (59e-6, "59 us"), (0.000_999_9, "1 ms"), (0.0586, "58.6 ms"),
+        (0.586, "586 ms"), (0.99999, "1 s"), (3.3, "3.3 s"), (125.4, "125 s"),
+    ],
+)  # fmt: skip
+def test_times_of_an_item_are_in_the_unit_that_suits_them(value: float, text: str) -> None:
+    assert seconds(value) == text
+
+
+def test_long_lists_are_cut() -> None:
+    assert named(["a", "b"]) == "a, b"
+    assert named(list("abcdefghij")) == "a, b, c, d, e, f, g, h and 2 more"
