@@ -7,7 +7,7 @@ wait, and pools of threads without a GIL whose jobs compute and sleep by turns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf
 from typing import Literal
 
@@ -140,13 +140,13 @@ class Job:
 
 
 def own_threads_s(n_jobs: int, job: Job, machine: Machine) -> float:
-    """All jobs at once, a thread each, out of step: the mean time of a job, by the network without a GIL.
+    """All jobs at once, a thread each, out of step: the mean time of a job, by the network; none needs a GIL.
 
     The cores serve whoever is runnable, all alike; the network's steady state takes every job to be at some
     place of its own in its cycle. `in_step_s` is the same where all are at the same place.
     """
     demands = Demands(gil_s=0.0, python_s=job.cpu_s, asleep_s=job.asleep_s)
-    return float(predict(demands, without_gil(machine), [Layout(1, n_jobs)]).residence_s[0])
+    return float(predict(demands, machine, [Layout(1, n_jobs)]).residence_s[0])
 
 
 def in_step_s(n_jobs: int, job: Job, machine: Machine) -> float:
@@ -187,8 +187,3 @@ def threads_that_fill(cores: float, utilization: float) -> float:
 
 def _speed(n_runnable: int, machine: Machine) -> float:
     return float(machine.total_speed(np.array(float(n_runnable))))
-
-
-def without_gil(machine: Machine) -> Machine:
-    """The same box for workers that have no GIL."""
-    return replace(machine, has_gil=False)
