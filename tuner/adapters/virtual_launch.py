@@ -136,9 +136,9 @@ class RunningLayout:
         return self._random.gammavariate(1 / sd**2, sd**2)
 
     def _seen_active(self) -> int:
-        mean, sd = self.truth.n_active, self.truth.n_active_sd
-        if sd:
-            mean = min(max(0.0, mean + sd * self._random.gauss(0, 1)), float(self.layout.total_threads))
+        mean, swing = self.truth.n_active, self.truth.n_active_swing
+        if swing:
+            mean += swing * (2 * self._random.random() - 1)
         return int(mean) + (self._random.random() < mean % 1)
 
     def _suffer(self, now_s: float, elapsed_s: float) -> None:

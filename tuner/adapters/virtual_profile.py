@@ -9,6 +9,7 @@ from tuner.adapters.virtual_clock import VirtualClock
 from tuner.adapters.virtual_service import Noise, Truth
 from tuner.core.layout import Layout
 from tuner.core.model.demand import layout_demands
+from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile
 
@@ -36,10 +37,9 @@ class ProfileService:
         prediction = predict(profile.demands, machine, [layout], profile.terms)
         items_per_s, load = float(prediction.throughput_per_s[0]), float(prediction.load[0])
         n_blocked, background = float(prediction.n_blocked[0]), float(of.process_cores[0])
-        # Of those that want a core, a kernel counts as many as there are cores as running, however slow a
-        # second thread of a physical core may be; the others it sees wait.
-        n_runnable = items_per_s * float(of.cpu_s[0]) + float(prediction.n_core_waiting[0])
-        n_running = min(n_runnable, max(0.0, machine.cores - background))
+        done_cores = items_per_s * float(of.cpu_s[0])
+        n_runnable = done_cores + float(prediction.n_core_waiting[0])
+        n_running = min(n_runnable, _on_cores(done_cores, machine, background))
         children_ratio = float(of.child_s[0] / of.cpu_s[0]) if of.cpu_s[0] else 0.0
         n_delayed = n_runnable - n_running
         n_threads = float(layout.total_threads)
@@ -48,7 +48,10 @@ class ProfileService:
         return Truth(
             items_per_s=items_per_s,
             n_active=load,
-            n_active_sd=sqrt(load * max(0.0, 1 - load / n_threads)),
+            # with the standard deviation of as many threads that are each active by chance, where that fits
+            n_active_swing=max(
+                0.0, min(sqrt(3 * load * max(0.0, 1 - load / n_threads)), load, n_threads - load)
+            ),
             worker_cores=n_running * (1 - children_ratio) + background,
             child_cores=n_running * children_ratio,
             n_delayed=n_delayed * (1 - children_ratio),
@@ -59,6 +62,20 @@ class ProfileService:
             # items that end one after the other, each after a time that scatters so
             second_sd=profile.demands.cv_ratio / sqrt(items_per_s) if noise_sd is None else noise_sd,
         )
+
+
+def _on_cores(done_cores: float, machine: Machine, used_cores: float) -> float:
+    """Tasks on a core while work of *done_cores* is done: the CPU that a kernel counts.
+
+    More than the work where cores have second threads: these are as busy, and get less done.
+    """
+    cores = max(0.0, machine.cores - used_cores)
+    if machine.physical_cores is None:
+        return min(done_cores, cores)
+    physical = cores * machine.physical_cores / machine.cores
+    beyond = max(0.0, done_cores - physical)
+    seconds = beyond / machine.smt_gain_ratio if machine.smt_gain_ratio else cores - physical
+    return min(done_cores - beyond + seconds, cores)
 
 
 def profile_box(

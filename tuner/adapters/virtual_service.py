@@ -17,7 +17,7 @@ class Truth:
 
     items_per_s: float
     n_active: float  #: running, waiting for a core, or uninterruptible
-    n_active_sd: float = 0.0  #: of a look at them; 0: as near to the mean as whole tasks come
+    n_active_swing: float = 0.0  #: a look at them shows up to so many more or fewer
     worker_cores: float = 0.0  #: CPU of the workers' own threads
     child_cores: float = 0.0  #: CPU of their children
     n_delayed: float = 0.0  #: workers' threads that wait for a core

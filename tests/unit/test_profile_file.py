@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.config.document import parse_document
+from tuner.config.profile import parse_profile, profile_texts, read_profile, render_profile
+from tuner.config.profile_sections import DEMANDS, ProfileFile
+from tuner.core.errors import ConfigError
+from tuner.core.interval import Estimate
+from tuner.core.model.demand import Demands, Terms
+from tuner.core.model.machine import Machine
+from tuner.core.model.profile import FAILURES, Profile, ProfileMemory, ProfileNoise
+
+SHIPPED = sorted((Path(__file__).resolve().parents[2] / "configs" / "profiles").glob("*.yaml"))
+LEAST = "name: x\ndemands: {gil: 1s}\nmachine: {cores: 2}\n"
+
+
+def read(text: str) -> Profile:
+    return parse_profile(parse_document(text, "p.yaml").values, "p.yaml")
+
+
+def problem_of(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "p.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_profile(file)
+    return caught.value.problem.replace(f"{tmp_path}/", "")
+
+
+seconds = st.floats(0, 1e5)
+shares = st.floats(0, 50)
+up_to_one = st.floats(0, 1)
+sizes = st.floats(0, 1e13)
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> Profile:
+    cores = draw(st.floats(0.01, 4096))
+    return Profile(
+        name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)),
+        source=draw(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=200)),
+        demands=Demands(
+            draw(st.floats(1e-6, 100)),
+            *(draw(seconds) for _ in range(5)),
+            n_gil_visits=draw(st.integers(1, 99)),
+            cv_ratio=draw(up_to_one),
+        ),
+        machine=Machine(
+            cores,
+            draw(st.none() | st.just(cores / 2) | st.just(cores)),
+            draw(shares),
+            draw(shares),
+            draw(st.booleans()),
+            draw(seconds),
+            draw(seconds),
+            draw(seconds),
+        ),
+        terms=Terms(draw(shares), draw(shares), draw(shares), draw(seconds), draw(shares)),
+        noise=ProfileNoise(
+            draw(shares), draw(shares), draw(shares), draw(up_to_one), draw(st.none() | shares)
+        ),
+        memory=ProfileMemory(draw(sizes), draw(sizes), draw(sizes)),
+        start_s=draw(seconds),
+        settle_s=draw(seconds),
+        stop_s=draw(seconds),
+        failures=draw(st.dictionaries(st.sampled_from(FAILURES), up_to_one)),
+        intervals=draw(
+            st.dictionaries(
+                st.sampled_from(list(DEMANDS.values())),
+                st.builds(Estimate, st.none() | seconds, st.none() | seconds, st.none() | seconds),
+            )
+        ),
+    )
+
+
+@given(profiles())
+def test_what_is_written_is_read_again_to_the_last_digit(profile: Profile) -> None:
+    assert read(render_profile(profile)) == profile
+    assert parse_profile(profile_texts(profile), "study.db") == profile
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_profile_is_named_as_its_file_and_comes_through_unchanged(path: Path) -> None:
+    profile = read_profile(path)
+
+    assert profile.name == path.stem
+    assert profile.source
+    assert read(render_profile(profile)) == profile
+
+
+def test_there_are_profiles_to_read() -> None:
+    assert [path.stem for path in SHIPPED] == ["gil-bound", "socorro-2014", "waiting-bound"]
+
+
+@pytest.mark.parametrize("text", [SHIPPED[1].read_text(encoding="utf-8"), render_profile(read(LEAST))])
+def test_every_key_stands_in_the_commented_example_and_in_what_is_written(text: str) -> None:
+    for section, field in ProfileFile.model_fields.items():
+        assert f"\n{section}:" in text
+        for key in getattr(field.annotation, "model_fields", {}):
+            assert f"\n  {key}: " in text or f"\n  # {key}: " in text, f"{section}.{key}"
+
+
+def test_every_line_that_is_written_says_what_it_means() -> None:
+    profile = replace(read(LEAST), failures=dict.fromkeys(FAILURES, 0.01))
+    keys = [line for line in render_profile(profile).splitlines() if line.startswith("  ")]
+
+    assert [line for line in keys if "  # " not in line[3:] and line != "  {}"] == []
+
+
+def test_what_is_left_out_is_as_the_model_has_it() -> None:
+    profile = read(LEAST)
+
+    assert profile == Profile("x", Demands(1.0), Machine(2.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\nmachine: {cores: 2}\n", "p.yaml:1:1: demands: is missing"),
+        (LEAST + "demand: {}\n", "p.yaml:4:1: demand: unknown key, did you mean demands?"),
+        (LEAST.replace("gil: 1s", "gill: 1s"), "p.yaml:2:11: demands.gill: unknown key, did you mean gil?"),
+        (
+            LEAST.replace("1s", "1"),
+            "p.yaml:2:16: demands.gil: '1' has no unit. Write 1s for seconds, 1m for minutes.",
+        ),
+        (
+            LEAST.replace("1s", "0s"),
+            "p.yaml:2:10: demands: an item asks for nothing:"
+            " one of gil, python, child, asleep, blocked, spawn should be above 0",
+        ),
+        (
+            LEAST.replace("cores: 2", "cores: 0"),
+            "p.yaml:3:18: machine.cores: should be greater than 0 (got '0')",
+        ),
+        (
+            LEAST.replace("cores: 2", "cores: inf"),
+            "p.yaml:3:18: machine.cores: should be a finite number (got 'inf')",
+        ),
+        (
+            LEAST.replace("cores: 2", "cores: 2, physical_cores: 3"),
+            "p.yaml:3:10: machine: physical_cores (3) are more than cores (2)",
+        ),
+        (
+            LEAST + "noise: {window: 5 percent}\n",
+            "p.yaml:4:17: noise.window: should be a share, as 5% or 0.05 (got '5 percent')",
+        ),
+        (
+            LEAST + "noise: {drift_ar1: 2}\n",
+            "p.yaml:4:20: noise.drift_ar1: should be less than or equal to 1 (got '2')",
+        ),
+        (
+            LEAST + "memory: {process: 60}\n",
+            "p.yaml:4:19: memory.process: '60' has no unit. Write 60M for megabytes, 60G for gigabytes.",
+        ),
+        (
+            LEAST + "failures: {dyes: 1%}\n",
+            "p.yaml:4:12: failures.dyes: dyes is none of dies-at-start, dies-warming, late-threads, dies,"
+            " wrong-threads, foreign-cpu, dry, clock-jump; did you mean dies?",
+        ),
+        (
+            LEAST + "failures: {dies: 101%}\n",
+            "p.yaml:4:18: failures.dies: should be less than or equal to 1 (got '101%')",
+        ),
+        (
+            LEAST + "intervals: {gill: {low: 1s}}\n",
+            "p.yaml:4:13: intervals.gill: gill is none of gil, python, child, asleep, blocked, spawn;"
+            " did you mean gil?",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    assert problem_of(tmp_path, text) == said
+
+
+def test_all_that_is_wrong_is_told_at_once_in_the_files_order(tmp_path: Path) -> None:
+    told = problem_of(tmp_path, "name: a b\ndemands: {gil: x}\nmachine: {cores: -1}\n").splitlines()
+
+    assert [line.split(": ")[0] for line in told] == ["p.yaml:1:7", "p.yaml:2:16", "p.yaml:3:18"]
+
+
+def test_a_file_that_is_not_there_is_called_a_profile(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the profile .*no\.yaml: No such file"):
+        read_profile(tmp_path / "no.yaml")
+
+
+def test_a_config_is_told_from_a_profile(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("study: {window: 1m}\n", encoding="utf-8")
+
+    with pytest.raises(ConfigError) as caught:
+        read_profile(file)
+    assert caught.value.hint == f"This is a config; beside a profile: tuner grid {file} --simulate PROFILE."
