@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -333,7 +334,9 @@ def test_time_in_a_state_is_what_each_look_saw_until_the_next(box: RecordedBox, 
     watch.sample(reading(1010.0))
     box.clock.sleep_until(box.clock.monotonic_s() + 2)
     end = watch.usage()
+    again = watch.usage()
 
+    assert again == replace(end, pss_bytes=again.pss_bytes)
     assert (begin.blocked_s_total, begin.running_s_total) == (0, 0)
     assert (end.blocked_s_total, end.running_s_total) == pytest.approx((10 * 2 + 2 * 1, 12 * 1))
     assert (end.child_blocked_s_total, end.child_running_s_total) == pytest.approx((12 * 1, 12 * 2))
