@@ -268,3 +268,12 @@ def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typ
     assert err.splitlines()[0] == (
         "Error: dry.tuner.db has no window that counts: there is nothing to calibrate on"
     )
+
+
+def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed: Typed) -> None:
+    typed("grid --simulate shop.yaml --layouts 2x2 --strategy all --repeats 1 --study s.tuner.db")
+
+    code, out, err = typed("predict s.tuner.db")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: s.tuner.db: 2x2 alone cannot tell what an item asks for")

@@ -60,7 +60,10 @@ def read_calibration(store: Store, name: str) -> Calibrated:
     clocks = _used(clocks_of_counted(store.windows(), _samples_of_anchor(store)), name)
     machine = replace(machine_of(study), has_gil=study.provenance.get(GIL) != "off")
     layouts = sorted({one.layout for one in clocks})
-    calibration = calibrate_jointly(clocks, machine, name=study.service)
+    try:
+        calibration = calibrate_jointly(clocks, machine, name=study.service)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
     memory = fit_memory([_memory_seen(one) for one in clocks if one.pss_bytes is not None])
     profile = replace(
         calibration.profile,
