@@ -254,7 +254,13 @@ def test_what_is_measured_in_a_convoy_is_told_apart(bench: Any) -> None:
     judged = judged_of(bench, run_of(bench, {}))
 
     assert {str(one) for one in judged.convoy} >= {"1x4", "1x8"}
-    assert not any(one.threads == 1 for one in judged.convoy)
+    is_convoy, predicted = bench.mix_judging.is_convoy, bench.mix_peers.Predicted
+    assert is_convoy(Layout(1, 2), predicted(1.0, 1.0, 0.81))
+    assert not is_convoy(Layout(1, 2), predicted(1.0, 1.0, 0.79))
+    assert not is_convoy(Layout(2, 1), predicted(1.0, 1.0, 1.0))  # nobody to line up with
+    figures = bench.mix_report.figures_of(judged, judged.peer("network"))
+    assert figures.convoy_load.n == len(judged.convoy)
+    assert figures.load.n == 9 - len(judged.convoy)  # without 1x1
 
 
 def test_what_joint_fits_left_out_is_predicted_where_the_model_is_right(bench: Any) -> None:
