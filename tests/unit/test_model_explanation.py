@@ -160,6 +160,18 @@ def test_a_lone_layout_that_is_full_cannot_tell_how_items_wait() -> None:
     assert "elsewhere" in found.diagnoses[0].shares
 
 
+@pytest.mark.parametrize(
+    "seen", [{"worker_cpu_s": 0.0, "child_cpu_s": 0.0, "service_cpu_s": 0.0}, {"n_done": 0}]
+)
+def test_items_without_cpu_or_that_all_fail_tell_nothing_of_how_items_wait(seen: dict[str, float]) -> None:
+    evidence = evidence_of(study_of(L1X1), [window(L1X1, **seen)], {})
+
+    found = explain(evidence, Machine(2))
+
+    assert found.references == {}
+    assert found.bound_by == {L1X1: ("waiting",)}
+
+
 def test_each_variant_has_demands_of_its_own_and_the_fastest_layout_comes_first() -> None:
     machine = Machine(4)
     slow, fast = Demands(gil_s=0.02, asleep_s=0.3), Demands(gil_s=0.02, asleep_s=0.1)

@@ -66,13 +66,16 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     All of a worker's own CPU is taken to need the GIL, unless a process was seen to use more than a core:
     then the joint fit says how much of it does.
     """
-    if machine.has_gil and len(seen) > 1 and any(_lets_go_of_the_gil(one) for one in seen):
-        from tuner.core.model.calibration import calibrate_jointly  # scipy, which few services need here
-
+    if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
         clocks = clocks_of_counted(window for one in seen for window in one.windows)
-        joint = calibrate_jointly(clocks, machine)
-        return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)
+        if len({one.layout for one in clocks}) > 1:
+            from tuner.core.model.calibration import calibrate_jointly  # scipy, which few services need here
+
+            joint = calibrate_jointly(clocks, machine)
+            return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)
     one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
+    if not one.n_done or not one.own_cpu_s + one.child_cpu_s:
+        return None
     if one.layout.total_threads == 1:
         told = told_by_1x1([clocks_of(window) for window in one.windows if window.n_done], machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
