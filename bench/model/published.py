@@ -34,6 +34,19 @@ from tuner.core.model.pools import PoolRun, run_waiting_pool
 
 SEEDS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "seeds.yaml"
 NEEDED = ("socorro_2014", "nornir_2020", "gornir_2020", "gnocchi", "pi_pools_2023")
+JOB_COLUMNS = {
+    "own threads: network": "own_threads_s",
+    "simulated": "own_threads_simulated_s",
+    "batch": "own_threads_events_s",
+    "in step: bound": "in_step_s",
+    "in-step batch": "own_threads_in_step_events_s",
+    "semaphore batch": "semaphore_s",
+    "scheduled batch": "scheduled_s",
+    "closed form": "by_turns_s",
+    "max(55, n x 3/12)": "told_s",
+    "fixed batch": "fixed_events_s",
+    "by waves": "fixed_s",
+}
 SECTIONS = ("socorro", "nornir", "pools")
 
 
@@ -307,23 +320,12 @@ def print_pools(full: Sequence[jobs.Run], smt: Sequence[jobs.Run], facts: Sequen
     for name, found in (("12 full cores", full), ("6 cores x 2 threads, gain 25 %", smt)):
         print(f"\nJVM pools 2023, {name}: seconds until the last job is done\n")
         table(
-            ("jobs", "own threads: network", "events", "in step: bound", "events", "semaphore: events",
-             "scheduled", "closed form", "max(55, n x 3/12)", "fixed: events", "closed form"),
+            ("jobs", *JOB_COLUMNS),
             [
-                (
-                    str(run.n_jobs),
-                    *(
-                        f"{value:.0f}"
-                        for value in (
-                            run.own_threads_s, run.own_threads_events_s, run.in_step_s,
-                            run.own_threads_in_step_events_s, run.semaphore_s, run.scheduled_s,
-                            run.by_turns_s, run.told_s, run.fixed_events_s, run.fixed_s,
-                        )
-                    ),
-                )
+                (str(run.n_jobs), *(f"{getattr(run, field):.0f}" for field in JOB_COLUMNS.values()))
                 for run in found
             ],
-        )  # fmt: skip
+        )
     print("\nReproduced?\n")
     for fact in facts:
         print(f"{fact.verdict:8} {fact.told}\n{'':8} {fact.model}")

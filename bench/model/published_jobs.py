@@ -22,6 +22,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.pools import Job, by_turns_s, fixed_pool_s, in_step_s, own_threads_s, threads_that_fill
+from tuner.core.model.simulation import Scenario, simulate
 
 Verdict = Literal["yes", "in part", "no", "put in"]  #: whether it is reproduced; or what the model was given
 Kind = Literal["own threads", "semaphore", "scheduled", "fixed"]
@@ -43,6 +44,7 @@ class Run:
 
     n_jobs: int
     own_threads_s: float  #: network, out of step
+    own_threads_simulated_s: float  #: the same by tuner's simulation, in steady state
     in_step_s: float  #: nobody out of step
     own_threads_in_step_events_s: float  #: events without jitter
     own_threads_events_s: float  #: with jitter
@@ -113,6 +115,18 @@ def run_jobs(
     return now_s
 
 
+def in_steady_state_s(n_jobs: int, job: Job, machine: Machine) -> float:
+    """The mean time of a job with a thread per job, by `simulate`; an item is one turn and its sleep."""
+    demands = Demands(
+        gil_s=0.0,
+        python_s=job.cpu_s / job.n_turns,
+        asleep_s=job.asleep_s / job.n_turns,
+        cv_ratio=JITTER,
+    )
+    scenario = Scenario(Layout(1, n_jobs), demands, machine, n_items=60 * n_jobs, n_warm_items=20 * n_jobs)
+    return job.n_turns * simulate(scenario).residence_s
+
+
 def runs(machine: Machine, n_jobs: Sequence[int] = N_JOBS, n_seeds: int = 2) -> list[Run]:
     def events(kind: Kind, n: int) -> float:
         return fmean(run_jobs(kind, n, JOB, machine, JITTER, seed) for seed in range(1, n_seeds + 1))
@@ -121,6 +135,7 @@ def runs(machine: Machine, n_jobs: Sequence[int] = N_JOBS, n_seeds: int = 2) -> 
         Run(
             n_jobs=n,
             own_threads_s=own_threads_s(n, JOB, machine),
+            own_threads_simulated_s=in_steady_state_s(n, JOB, machine),
             in_step_s=in_step_s(n, JOB, machine),
             own_threads_in_step_events_s=run_jobs("own threads", n, JOB, machine),
             own_threads_events_s=events("own threads", n),

@@ -310,4 +310,7 @@ def fit_gnocchi(seeds: dict[str, Any]) -> tuple[float, list[Batch]]:
     share = ceil(8 / 6) / 8
     rows = seeds["gnocchi"]["rows"]
     constant = float(np.median([six - share * one for _, _, one, six in rows]))
-    return constant, [Batch(*row, constant + share * row[2]) for row in rows]
+    return constant, [
+        Batch(target, float(trip_us), float(one), float(six), constant + share * one)
+        for target, trip_us, one, six in rows
+    ]
