@@ -48,7 +48,8 @@ def test_the_wheel_brings_the_programs_and_no_source_of_theirs(built: Path) -> N
     names = [re.sub(r"^tuner-[^/]*\.data/purelib/", "", name) for name in zipfile.ZipFile(wheel).namelist()]
 
     assert "-py3-none-linux_" in wheel.name  # one wheel for every Python
-    assert any(name.endswith(".data/scripts/crash-stackwalk") for name in names)
+    for program in ("crash-stackwalk", "tuner-simulate"):
+        assert any(name.endswith(f".data/scripts/{program}") for name in names)
     assert "tuner_workers/crash_processor/cli.py" in names
     assert "tuner/probe/counter.py" in names
     assert "tuner/adapters/schema.sql" in names

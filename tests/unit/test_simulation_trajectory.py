@@ -6,9 +6,10 @@ from math import inf
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.events import Event, run
+from tuner.core.model.events import run
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation import Scenario, simulate
+from tuner.core.model.tally import Event
 
 
 def trajectory(

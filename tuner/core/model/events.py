@@ -12,37 +12,15 @@ draws which random number, so both programs keep to it.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from tuner.core.model.simulation import (
-    BUCKET_RATIO,
-    N_BUCKETS,
-    STAGE_KINDS,
-    Counts,
-    Scenario,
-    TaskSeconds,
-    batch_ends,
-    least_residence_s,
-)
-from tuner.core.model.variates import Exponentials, natural_log
+from tuner.core.model.simulation import STAGE_KINDS, Counts, Scenario
+from tuner.core.model.tally import ARRIVAL, FORCED, Event, Tally
+from tuner.core.model.variates import Exponentials
 
 MOST_QUEUED = 1_000_000  #: items that wait for a thread
-_KINDS = (*STAGE_KINDS, "forced", "arrival")  # of events: the end of a stage, or what ends none
-_FORCED, _ARRIVAL = _KINDS.index("forced"), _KINDS.index("arrival")
-_FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened."""
-
-    at_s: float
-    what: str  #: the kind of stage that ended, or "forced" (a hand-over), or "arrival"
-    thread: int  #: whose stage it was, or who lost the GIL; thread k is one of process k modulo P
 
 
 def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
@@ -53,13 +31,13 @@ def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
     """
     network = _Network(scenario, trajectory)
     network.open()
-    while not network.measured.is_complete:
+    while not network.tally.is_complete:
         network.step()
-    return network.measured.counts(network.now_s)
+    return network.tally.counts(network.now_s)
 
 
 class _Gil:
-    """One holder, a line of those who want it, and when the holder must give way."""
+    """One holder, and the line of those who want it."""
 
     def __init__(self) -> None:
         self.holder: int | None = None
@@ -98,7 +76,7 @@ class _Network:
         speeds = scenario.speeds
         cv = scenario.demands.cv_ratio
         self.now_s = 0.0
-        self.measured = _Measured(scenario, trajectory)
+        self.tally = Tally(scenario, trajectory)
         self._arrival_per_s = scenario.arrival_per_s
         self._turn_s = scenario.machine.switch_interval_s
         self._handover_s = scenario.machine.handover_s
@@ -132,7 +110,7 @@ class _Network:
 
     def step(self) -> None:
         """Go to the next event, and let it happen."""
-        n = self.measured.n_runnable
+        n = self.tally.n_runnable
         end_virtual_s, computing = self._computing.first()
         end_s = inf
         if n:
@@ -141,7 +119,7 @@ class _Network:
         process, turn_end_s = next(iter(self._turn_ends.items()), (0, inf))
         at_s = min(end_s, wait_end_s, turn_end_s, self._next_arrival_s)
         passed_s = at_s - self.now_s
-        self.measured.pass_time(passed_s, self._speeds[n])
+        self.tally.pass_time(passed_s, self._speeds[n])
         self.now_s = at_s
         if end_s == at_s:
             self._virtual_s = end_virtual_s
@@ -158,25 +136,25 @@ class _Network:
 
     def _end_computing(self, thread: int) -> None:
         kind = self._kinds[self._stage[thread]]
-        self.measured.note(self.now_s, kind, thread)
+        self.tally.note(self.now_s, kind, thread)
         self._computing.take_out(thread)
-        self.measured.n_runnable -= 1
+        self.tally.n_runnable -= 1
         if STAGE_KINDS[kind] == "gil":
             process = thread % len(self._gils)
             self._gils[process].holder = None
-            self.measured.n_gil_held -= 1
+            self.tally.n_gil_held -= 1
             if self._gils[process].line:
                 self._hand_over(process)
         self._next_stage(thread)
 
     def _end_waiting(self, thread: int) -> None:
         kind = self._kinds[self._stage[thread]]
-        self.measured.note(self.now_s, kind, thread)
+        self.tally.note(self.now_s, kind, thread)
         self._waiting.take_out(thread)
         if STAGE_KINDS[kind] == "asleep":
-            self.measured.n_asleep -= 1
+            self.tally.n_asleep -= 1
         else:
-            self.measured.n_blocked -= 1
+            self.tally.n_blocked -= 1
         self._next_stage(thread)
 
     def _force_handover(self, process: int) -> None:
@@ -185,18 +163,18 @@ class _Network:
         holder = gil.holder
         if holder is None:
             raise AssertionError("nobody holds the GIL that is to be handed over")
-        self.measured.note(self.now_s, _FORCED, holder)
-        self.measured.n_forced += 1
+        self.tally.note(self.now_s, FORCED, holder)
+        self.tally.n_forced += 1
         self._computing.take_out(holder)
-        self.measured.n_runnable -= 1
-        self.measured.n_gil_held -= 1
+        self.tally.n_runnable -= 1
+        self.tally.n_gil_held -= 1
         self._work_s[holder] = max(0.0, self._ends_s[holder] - self._virtual_s)
         gil.line.append(holder)
-        self.measured.n_gil_waiting += 1
+        self.tally.n_gil_waiting += 1
         self._hand_over(process)
 
     def _arrive(self) -> None:
-        self.measured.note(self.now_s, _ARRIVAL, 0)
+        self.tally.note(self.now_s, ARRIVAL, 0)
         if self._arrival_per_s is None:
             raise AssertionError("an arrival where threads always have items")
         self._next_arrival_s = self.now_s + self._exponentials.next() / self._arrival_per_s
@@ -208,7 +186,7 @@ class _Network:
                 f"{MOST_QUEUED} items wait: arrival_per_s is above what the layout can do; lower it"
             )
         self._queue.append(self.now_s)
-        self.measured.n_queued += 1
+        self.tally.n_queued += 1
 
     def _begin_item(self, thread: int, began_s: float) -> None:
         self._began_s[thread] = began_s
@@ -220,13 +198,13 @@ class _Network:
             self._stage[thread] += 1
             self._enter(thread)
             return
-        self.measured.end_item(self.now_s, self.now_s - self._began_s[thread])
-        if self.measured.is_complete:
+        self.tally.end_item(self.now_s, self.now_s - self._began_s[thread])
+        if self.tally.is_complete:
             return
         if self._arrival_per_s is None:
             self._begin_item(thread, self.now_s)
         elif self._queue:
-            self.measured.n_queued -= 1
+            self.tally.n_queued -= 1
             self._begin_item(thread, self._queue.popleft())
         else:
             self._idle.append(thread)
@@ -244,116 +222,37 @@ class _Network:
         else:
             self._waiting.add(thread, self.now_s + length_s)
             if kind == "asleep":
-                self.measured.n_asleep += 1
+                self.tally.n_asleep += 1
             else:
-                self.measured.n_blocked += 1
+                self.tally.n_blocked += 1
 
     def _compute(self, thread: int, work_s: float) -> None:
         self._ends_s[thread] = self._virtual_s + work_s
         self._computing.add(thread, self._ends_s[thread])
-        self.measured.n_runnable += 1
+        self.tally.n_runnable += 1
 
     def _want_gil(self, thread: int, work_s: float) -> None:
         process = thread % len(self._gils)
         gil = self._gils[process]
         if gil.holder is None:
             gil.holder = thread
-            self.measured.n_gil_held += 1
+            self.tally.n_gil_held += 1
             self._compute(thread, work_s)
             return
         self._work_s[thread] = work_s
         if not gil.line:
             self._turn_ends[process] = self.now_s + self._turn_s
         gil.line.append(thread)
-        self.measured.n_gil_waiting += 1
+        self.tally.n_gil_waiting += 1
 
     def _hand_over(self, process: int) -> None:
         """To the first in line, whose turn begins; it ends only where somebody else wants the GIL."""
         gil = self._gils[process]
         thread = gil.line.popleft()
-        self.measured.n_gil_waiting -= 1
+        self.tally.n_gil_waiting -= 1
         del self._turn_ends[process]
         if gil.line:
             self._turn_ends[process] = self.now_s + self._turn_s
         gil.holder = thread
-        self.measured.n_gil_held += 1
+        self.tally.n_gil_held += 1
         self._compute(thread, self._work_s[thread] + self._handover_s)
-
-
-class _Measured:
-    """How many tasks are where, their integrals over time, and the items done."""
-
-    def __init__(self, scenario: Scenario, trajectory: list[Event] | None) -> None:
-        self._trajectory = trajectory
-        self.n_runnable = self.n_gil_held = self.n_gil_waiting = 0
-        self.n_asleep = self.n_blocked = self.n_queued = 0
-        self.n_forced = 0
-        self.is_complete = False
-        self._n_warm_items = scenario.n_warm_items
-        self._batch_ends = batch_ends(scenario.n_items)
-        self._least_residence_s = least_residence_s(scenario)
-        self._per_log = 1.0 / natural_log(BUCKET_RATIO)
-        self._n_done = 0
-        self._n_events = 0
-        self._digest = _FNV_OFFSET
-        self._begin(0.0)
-
-    def _begin(self, now_s: float) -> None:
-        self._begin_s = now_s
-        self._integrals_s = [0.0] * 7
-        self._residence_sum_s = 0.0
-        self._batch_ends_s: list[float] = []
-        self._histogram: dict[int, int] = {}
-        self.n_forced = 0
-
-    def pass_time(self, passed_s: float, speed: float) -> None:
-        now = (
-            self.n_runnable,
-            speed,
-            self.n_gil_held,
-            self.n_gil_waiting,
-            self.n_asleep,
-            self.n_blocked,
-            self.n_queued,
-        )
-        for which, level in enumerate(now):
-            self._integrals_s[which] += level * passed_s
-
-    def note(self, now_s: float, kind: int, thread: int) -> None:
-        """An event: FNV-1a, a word of 64 bits at a time."""
-        self._n_events += 1
-        if self._trajectory is not None:
-            self._trajectory.append(Event(now_s, _KINDS[kind], thread))
-        (bits,) = struct.unpack("<Q", struct.pack("<d", now_s))
-        for word in (bits, kind << 32 | thread):
-            self._digest = (self._digest ^ word) * _FNV_PRIME & _MASK
-
-    def end_item(self, now_s: float, residence_s: float) -> None:
-        self._n_done += 1
-        if self._n_done == self._n_warm_items:
-            self._begin(now_s)
-        n_measured = self._n_done - self._n_warm_items
-        if n_measured <= 0:
-            return
-        self._residence_sum_s += residence_s
-        bucket = self._bucket(residence_s)
-        self._histogram[bucket] = self._histogram.get(bucket, 0) + 1
-        if n_measured == self._batch_ends[len(self._batch_ends_s)]:
-            self._batch_ends_s.append(now_s - self._begin_s)
-        self.is_complete = n_measured == self._batch_ends[-1]
-
-    def _bucket(self, residence_s: float) -> int:
-        ratio = residence_s / self._least_residence_s
-        return min(int(natural_log(ratio) * self._per_log), N_BUCKETS - 1) if ratio > 1.0 else 0
-
-    def counts(self, now_s: float) -> Counts:
-        return Counts(
-            elapsed_s=now_s - self._begin_s,
-            tasks=TaskSeconds(*self._integrals_s),
-            residence_sum_s=self._residence_sum_s,
-            batch_ends_s=tuple(self._batch_ends_s),
-            histogram=tuple(sorted(self._histogram.items())),
-            n_forced=self.n_forced,
-            n_events=self._n_events,
-            digest=self._digest,
-        )

@@ -2,158 +2,19 @@
 // no libm, no contraction of multiply and add (-ffp-contract=off), the same order of equal moments.
 //
 // What differs is how the next event is found: by two winner trees over all threads, one of virtual ends of
-// computing and one of ends of waits. Taking a thread out costs one way to the root without a branch, putting one
-// in mostly two or three steps. Nothing is allocated while time passes but the queue of open arrivals.
+// computing and one of ends of waits. Nothing is allocated while time passes but the queue of open arrivals.
 #include "simulate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY UINT32_MAX
+#include "simulate_random.h"
+#include "simulate_tasks.h"
 
-enum { N_DRAWN = 256 };
+#define NOBODY UINT32_MAX
 
 #define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
-
-static const double infinity = __builtin_inf();
-
-static inline uint64_t bits_of(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline double double_of(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-// ---- Random numbers: variates.py ----
-
-static inline uint64_t rotated(uint64_t word, int by)
-{
-    return word << by | word >> (64 - by);
-}
-
-// log(x) for normal numbers above 0. Without a branch, and without a conversion of whole numbers: those two keep
-// compilers from vector instructions.
-static inline double natural_log(double x)
-{
-    uint64_t bits = bits_of(x);
-    double mantissa = double_of((bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3fe0000000000000));
-    double exponent = double_of(bits >> 52 | UINT64_C(0x4330000000000000)) - (0x1p52 + 1022.0);
-    bool is_small = mantissa < 0.7071067811865476;
-    mantissa += is_small ? mantissa : 0.0;
-    exponent -= is_small ? 1.0 : 0.0;
-    double s = (mantissa - 1.0) / (mantissa + 1.0);
-    double squared = s * s;
-    double series = (1.0 / 19) * squared;
-    series = (series + 1.0 / 17) * squared;
-    series = (series + 1.0 / 15) * squared;
-    series = (series + 1.0 / 13) * squared;
-    series = (series + 1.0 / 11) * squared;
-    series = (series + 1.0 / 9) * squared;
-    series = (series + 1.0 / 7) * squared;
-    series = (series + 1.0 / 5) * squared;
-    series = (series + 1.0 / 3) * squared;
-    return exponent * 0.6931471805599453 + (s + s) * (1.0 + series);
-}
-
-struct exponentials {
-    uint64_t state[4];
-    size_t next;
-    double drawn[N_DRAWN];  // ahead, in a loop that the processor can overlap
-};
-
-static void seed_exponentials(struct exponentials *of, uint64_t seed)
-{
-    for (int i = 0; i < 4; i++) {
-        seed += UINT64_C(0x9e3779b97f4a7c15);
-        uint64_t mixed = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-        of->state[i] = mixed ^ mixed >> 31;
-    }
-    of->next = N_DRAWN;
-}
-
-static __attribute__((noinline)) void draw_exponentials(struct exponentials *of)
-{
-    uint64_t a = of->state[0], b = of->state[1], c = of->state[2], d = of->state[3];
-    for (int i = 0; i < N_DRAWN; i++) {
-        uint64_t word = rotated(b * 5, 7) * 9, shifted = b << 17;
-        c ^= a;
-        d ^= b;
-        b ^= c;
-        a ^= d;
-        c ^= shifted;
-        d = rotated(d, 45);
-        of->drawn[i] = 2.0 - double_of(word >> 12 | UINT64_C(0x3ff0000000000000));  // 1 - u: 2 less [1, 2)
-    }
-    of->state[0] = a, of->state[1] = b, of->state[2] = c, of->state[3] = d;
-    for (int i = 0; i < N_DRAWN; i++)
-        of->drawn[i] = -natural_log(of->drawn[i]);
-    of->next = 0;
-}
-
-static inline double next_exponential(struct exponentials *of)
-{
-    if (of->next == N_DRAWN)
-        draw_exponentials(of);
-    return of->drawn[of->next++];
-}
-
-// ---- Tasks by the moment at which each is through; the lower thread first among equals ----
-
-// Moments are 0 or more: their bits are in the same order as they are, and compare without a branch.
-struct task {
-    uint64_t at_bits;
-    uint64_t thread;
-};
-
-struct tasks {
-    struct task *nodes;  // node 1 is the first of all; nodes 2k and 2k + 1 are below k; leaves are threads
-    size_t n_leaves;     // a power of two
-};
-
-static inline double first_at(const struct tasks *tasks)
-{
-    return double_of(tasks->nodes[1].at_bits);
-}
-
-static inline void add_task(struct tasks *tasks, uint32_t thread, double at)
-{
-    struct task task = {bits_of(at), thread};
-    size_t node = tasks->n_leaves + thread;
-    tasks->nodes[node] = task;
-    for (node >>= 1; node; node >>= 1) {
-        const struct task *now = &tasks->nodes[node];
-        if (now->at_bits < task.at_bits || (now->at_bits == task.at_bits && now->thread < thread))
-            break;
-        tasks->nodes[node] = task;
-    }
-}
-
-static inline void take_task_out(struct tasks *tasks, uint32_t thread)
-{
-    struct task *nodes = tasks->nodes;
-    size_t node = tasks->n_leaves + thread;
-    struct task best = {bits_of(infinity), thread};
-    nodes[node] = best;
-    for (; node > 1; node >>= 1) {
-        struct task other = nodes[node ^ 1];
-        // The left one wins a tie: its threads are lower. It is the other one when node is odd.
-        uint64_t mask = -(uint64_t)(other.at_bits < best.at_bits + (node & 1));
-        best.at_bits ^= (best.at_bits ^ other.at_bits) & mask;
-        best.thread ^= (best.thread ^ other.thread) & mask;
-        nodes[node >> 1] = best;
-    }
-}
-
-// ---- The network ----
 
 struct step {
     enum stage_kind kind;
@@ -483,13 +344,6 @@ static inline void step(struct network *net)
         force_handover(net, net->first_turn);
     else
         arrive(net);
-}
-
-static struct tasks make_tasks(struct task *nodes, size_t n_leaves)
-{
-    for (size_t i = 0; i < 2 * n_leaves; i++)
-        nodes[i] = (struct task){bits_of(infinity), i < n_leaves ? 0 : i - n_leaves};
-    return (struct tasks){nodes, n_leaves};
 }
 
 // Everything that a scenario needs, in one piece of memory.

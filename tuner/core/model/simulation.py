@@ -3,7 +3,7 @@
 A closed network of P x T threads that always have items (or, with a rate of arrivals, an open one). Both
 programs follow the same trajectory for the same seed; the twin is the oracle of the tests, and what is asked
 of many scenarios goes to C (`tuner.adapters.simulator`). Here is what goes in and what comes out; how time
-passes is in `events`.
+passes is in `events`, what is counted meanwhile in `tally`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,113 @@
+"""What a simulation counts while time passes: tasks in every state, items done, a digest of all events."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from tuner.core.model.simulation import (
+    BUCKET_RATIO,
+    N_BUCKETS,
+    STAGE_KINDS,
+    Counts,
+    Scenario,
+    TaskSeconds,
+    batch_ends,
+    least_residence_s,
+)
+from tuner.core.model.variates import natural_log
+
+_KINDS = (*STAGE_KINDS, "forced", "arrival")  # of events: the end of a stage, or what ends none
+FORCED, ARRIVAL = _KINDS.index("forced"), _KINDS.index("arrival")
+_FNV_OFFSET, _FNV_PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened."""
+
+    at_s: float
+    what: str  #: the kind of stage that ended, or "forced" (a hand-over), or "arrival"
+    thread: int  #: whose stage it was, or who lost the GIL; thread k is one of process k modulo P
+
+
+class Tally:
+    """How many tasks are where, their integrals over time, and the items done."""
+
+    def __init__(self, scenario: Scenario, trajectory: list[Event] | None) -> None:
+        self._trajectory = trajectory
+        self.n_runnable = self.n_gil_held = self.n_gil_waiting = 0
+        self.n_asleep = self.n_blocked = self.n_queued = 0
+        self.n_forced = 0
+        self.is_complete = False
+        self._n_warm_items = scenario.n_warm_items
+        self._batch_ends = batch_ends(scenario.n_items)
+        self._least_residence_s = least_residence_s(scenario)
+        self._per_log = 1.0 / natural_log(BUCKET_RATIO)
+        self._n_done = 0
+        self._n_events = 0
+        self._digest = _FNV_OFFSET
+        self._begin(0.0)
+
+    def _begin(self, now_s: float) -> None:
+        self._begin_s = now_s
+        self._integrals_s = [0.0] * 7
+        self._residence_sum_s = 0.0
+        self._batch_ends_s: list[float] = []
+        self._histogram: dict[int, int] = {}
+        self.n_forced = 0
+
+    def pass_time(self, passed_s: float, speed: float) -> None:
+        """Nothing changes for *passed_s*, while the cores do *speed* of work a second."""
+        now = (
+            self.n_runnable,
+            speed,
+            self.n_gil_held,
+            self.n_gil_waiting,
+            self.n_asleep,
+            self.n_blocked,
+            self.n_queued,
+        )
+        for which, level in enumerate(now):
+            self._integrals_s[which] += level * passed_s
+
+    def note(self, now_s: float, kind: int, thread: int) -> None:
+        """Take an event into the digest: FNV-1a, a word of 64 bits at a time."""
+        self._n_events += 1
+        if self._trajectory is not None:
+            self._trajectory.append(Event(now_s, _KINDS[kind], thread))
+        (bits,) = struct.unpack("<Q", struct.pack("<d", now_s))
+        for word in (bits, kind << 32 | thread):
+            self._digest = (self._digest ^ word) * _FNV_PRIME & _MASK
+
+    def end_item(self, now_s: float, residence_s: float) -> None:
+        """An item is done. Measuring begins with the last one of the warm-up, and ends with the last one."""
+        self._n_done += 1
+        if self._n_done == self._n_warm_items:
+            self._begin(now_s)
+        n_measured = self._n_done - self._n_warm_items
+        if n_measured <= 0:
+            return
+        self._residence_sum_s += residence_s
+        bucket = self._bucket(residence_s)
+        self._histogram[bucket] = self._histogram.get(bucket, 0) + 1
+        if n_measured == self._batch_ends[len(self._batch_ends_s)]:
+            self._batch_ends_s.append(now_s - self._begin_s)
+        self.is_complete = n_measured == self._batch_ends[-1]
+
+    def _bucket(self, residence_s: float) -> int:
+        ratio = residence_s / self._least_residence_s
+        return min(int(natural_log(ratio) * self._per_log), N_BUCKETS - 1) if ratio > 1.0 else 0
+
+    def counts(self, now_s: float) -> Counts:
+        """All of it, up to *now_s*."""
+        return Counts(
+            elapsed_s=now_s - self._begin_s,
+            tasks=TaskSeconds(*self._integrals_s),
+            residence_sum_s=self._residence_sum_s,
+            batch_ends_s=tuple(self._batch_ends_s),
+            histogram=tuple(sorted(self._histogram.items())),
+            n_forced=self.n_forced,
+            n_events=self._n_events,
+            digest=self._digest,
+        )
