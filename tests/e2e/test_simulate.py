@@ -1,0 +1,277 @@
+"""Studies on a simulated box, as they are typed; in this process, but for the one that gets a signal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tuner.cli import run
+from tuner.config.profile import read_profile
+from tuner.core.layout import divisors_grid
+from tuner.core.model.network import predict
+
+from .conftest import PATIENCE_S
+
+PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
+SOCORRO = PROFILES / "socorro-2014.yaml"
+MARK = "Simulated: no service ran, a model of socorro-2014 on 24 cores gave these figures."
+FEW = (
+    "--layouts",
+    "24x1,4x6,1x24",
+    "--strategy",
+    "all",
+    "--repeats",
+    "2",
+    "--window",
+    "2m",
+    "--warmup",
+    "1m",
+)
+NAME = "simulated-socorro-2014"
+
+
+class Typed:
+    """Types `tuner ...` in *folder*."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *arguments: str | Path) -> SimpleNamespace:
+        out, err = io.StringIO(), io.StringIO()
+        with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
+            code = run([*map(str, arguments)])
+        return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _wide() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "100")
+        yield
+
+
+@pytest.fixture
+def tuner(tmp_path: Path) -> Typed:
+    return Typed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("simulated")
+    done = Typed(folder)("grid", "--simulate", SOCORRO, *FEW)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{MARK}\n")
+    return folder / f"{NAME}.tuner.db"
+
+
+def test_everything_that_shows_a_simulated_study_says_so(tuner: Typed, study: Path) -> None:
+    assert tuner("rank", study).stdout.startswith(f"{MARK}\n\n{NAME} on a simulated box, ")
+    for fmt in ("markdown", "html", "rst", "jira"):
+        shown = tuner("export", study, "--format", fmt).stdout
+        assert "no service ran" in shown.split("\n")[0], fmt
+    rows = list(csv.DictReader(io.StringIO(tuner("export", study, "--format", "csv").stdout)))
+    assert [row["service"] for row in rows] == [NAME] * 3
+    assert all(row["note"].startswith(MARK) for row in rows)
+    facts = json.loads(tuner("rank", study, "--json").stdout)
+    assert facts["simulated"] is True
+    assert facts["study"]["provenance"]["simulated"] == "socorro-2014"
+    assert facts["study"]["box_cores"] == 24.0
+
+
+def test_a_runbook_keeps_it_apart_from_the_real_service(tuner: Typed, study: Path) -> None:
+    runbook = tuner.folder / "RUNBOOK.md"
+
+    assert tuner("export", study, "--into", runbook).returncode == 0
+    assert f"<!-- tuner:ranking:{NAME} begin -->\n\n{MARK}\n" in runbook.read_text(encoding="utf-8")
+    assert tuner("export", study, "--into", runbook, "--check").returncode == 0
+
+
+def test_what_is_told_meanwhile_has_the_time_of_the_simulation(tuner: Typed) -> None:
+    done = tuner("grid", "--simulate", PROFILES / "gil-bound.yaml", "--layouts", "1x8,8x1", *FEW[2:])
+
+    lines = done.stderr.splitlines()
+    assert lines[0] == (
+        "Simulated: no service is started, a model of gil-bound on 8 cores gives every figure."
+    )
+    windows = [line for line in lines if " block " in line]
+    assert len(windows) == 4
+    assert all(line.startswith("simulated 0:") for line in windows)
+    assert "left, until" not in done.stderr
+    assert "8x1 is best: all others are significantly slower" in done.stdout
+
+
+def test_cores_are_those_of_the_simulated_box(tuner: Typed) -> None:
+    done = tuner("grid", "--simulate", PROFILES / "waiting-bound.yaml", "--cores", "7", "--grid", "small",
+                 *FEW[2:], "--json")  # fmt: skip
+
+    facts = json.loads(done.stdout)
+    assert (facts["study"]["cores"], facts["study"]["box_cores"]) == (7, 7.0)
+    assert {row["layout"] for row in facts["layouts"]} == {"1x7", "7x1"}
+
+
+def test_of_a_config_the_study_section_is_used_and_nothing_else(tuner: Typed) -> None:
+    config = tuner.folder / "study.yaml"
+    config.write_text(
+        "service: {kind: script, name: x, command: /nowhere, user: nobody-of-that-name}\n"
+        "hooks: {before_study: /nowhere}\n"
+        "study: {layouts: [4x6, 24x1], strategy: all, repeats: 2, window: 1m, warmup: 30s}\n",
+        encoding="utf-8",
+    )
+
+    done = tuner("grid", config, "--simulate", SOCORRO, "--json")
+
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["study"]["service"], facts["study"]["window_s"]) == (NAME, 60.0)
+    assert facts["study"]["config"].keys() == {"simulate", "study"}
+
+
+def test_a_simulated_study_goes_on_simulated_or_not_at_all(tuner: Typed, study: Path) -> None:
+    real = tuner("grid", "--resume", study)
+    assert real.returncode == 2
+    assert real.stderr == (
+        f"Error: {study} is simulated (socorro-2014): a real box cannot go on with it\n"
+        f"Go on with: tuner grid --resume {study} --simulate PROFILE\n"
+    )
+    other = tuner("grid", "--resume", study, "--simulate", PROFILES / "gil-bound.yaml")
+    assert other.returncode == 2
+    assert f"{study} was begun with another profile: " in other.stderr
+    assert 'demands.gil: "586ms" in the study, "180ms" given' in other.stderr
+    same = tuner("grid", "--resume", study, "--simulate", SOCORRO)
+    assert same.returncode == 0, same.stderr
+    assert same.stdout == tuner("rank", study).stdout
+
+
+def test_a_real_study_is_never_gone_on_with_by_simulating(tuner: Typed) -> None:
+    real = Path(__file__).resolve().parents[1] / "golden" / "study_version_1.db"
+    before = real.read_bytes()
+
+    for command in (("grid", "--resume", real), ("check", real)):
+        done = tuner(*command, "--simulate", SOCORRO)
+
+        assert done.returncode == 2
+        assert f"{real} was measured on " in done.stderr
+        assert "--simulate cannot go on with it\n" in done.stderr
+    assert real.read_bytes() == before
+
+
+def test_a_study_cut_off_by_ctrl_c_goes_on_to_the_same_end(tuner: Typed) -> None:
+    asked = ("--simulate", SOCORRO, "--layouts", "24x1,4x6", *FEW[2:4], "--repeats", "40")
+    whole = tuner("grid", *asked, "--study", "whole.db")
+    assert whole.returncode == 0, whole.stderr
+
+    program = (sys.executable, "-c", "from tuner.cli import main; main()")
+    cut = subprocess.Popen(
+        [*program, "grid", *map(str, asked), "--study", "cut.db"],
+        cwd=tuner.folder,
+        env=dict(os.environ),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert cut.stderr is not None
+    for line in cut.stderr:
+        if " block 2: " in line:  # of 40: long before the end
+            cut.send_signal(signal.SIGINT)
+            break
+    _, told = cut.communicate(timeout=PATIENCE_S)
+
+    assert cut.returncode == 130, told
+    assert f"Go on with: tuner grid --resume cut.db --simulate {SOCORRO}\n" in told
+    resumed = tuner("grid", "--resume", "cut.db", "--simulate", SOCORRO)
+    assert resumed.returncode == 0, resumed.stderr
+    assert figures(tuner, "cut.db") == figures(tuner, "whole.db")
+
+
+def figures(tuner: Typed, file: str) -> list[tuple[str, float, int]]:
+    rows = json.loads(tuner("rank", file, "--json").stdout)["layouts"]
+    return [(row["layout"], row["throughput_per_10min"]["mean"], row["n_windows"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--simulate", "no.yaml"), "cannot read the profile no.yaml: No such file or directory"),
+        (("--simulate", "."), "cannot read the profile .: Is a directory"),
+        (("--simulate", SOCORRO, "--spool", "/tmp/x"), "--spool is for a service that runs"),
+        (("--simulate", SOCORRO, "--layouts", "4x6@gevent"), "4x6@gevent: a profile knows of no variants"),
+        (("--simulate", SOCORRO, "--study", "/proc/x.db"), "cannot create /proc/x.db"),
+        ((SOCORRO,), f"This is a profile: tuner grid --simulate {SOCORRO} plays it."),
+    ],
+)
+def test_what_cannot_be_simulated_is_told_in_a_line(
+    tuner: Typed, arguments: tuple[str | Path, ...], said: str
+) -> None:
+    done = tuner("grid", *arguments)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert list(tuner.folder.iterdir()) == []
+
+
+def test_a_simulated_answer_is_checked_on_a_simulated_box(tuner: Typed, study: Path) -> None:
+    slower = tuner.folder / "slower.yaml"
+    slower.write_text(
+        SOCORRO.read_text(encoding="utf-8").replace("cpu_per_process: 0%", "cpu_per_process: 5%"),
+        encoding="utf-8",
+    )
+    asked = (study, "--current", "1x24", "--budget", "9h", "--to", "check.db")
+
+    assert tuner("check", *asked).returncode == 2
+    done = tuner("check", *asked, "--simulate", slower, "--json")
+
+    # 24 processes of 1 + 23 x 5 % times the CPU: 24x1 falls far behind 4x6, whatever the luck of windows
+    assert done.returncode in (0, 4), done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["simulated"] is True
+    assert facts["state"] == ("stale" if facts["winner"] == "24x1" else "right")
+
+
+def test_plan_and_aa_say_that_they_were_simulated(tuner: Typed) -> None:
+    again = ("--simulate", PROFILES / "gil-bound.yaml")
+    mark = "Simulated: no service ran, a model of gil-bound on 8 cores gave these figures.\n\n"
+
+    pairs = tuner("aa", *again, "--layout", "8x1", "--repeats", "2")
+    assert pairs.returncode == 0, pairs.stderr
+    assert pairs.stdout.startswith(f"{mark}8x1 against itself: 2 pairs of launches")
+    assert json.loads(tuner("aa", "simulated-gil-bound.aa.tuner.db", "--json").stdout)["simulated"] is True
+    there = tuner("aa", "simulated-gil-bound.aa.tuner.db", *again)
+    assert there.returncode == 2
+    assert "nothing is run, and --simulate has no place" in there.stderr
+
+
+@pytest.mark.long
+def test_a_simulated_pilot_tells_what_a_study_takes(tuner: Typed) -> None:
+    profile = PROFILES / "gil-bound.yaml"
+
+    done = tuner("plan", "--simulate", profile, "--pilot", "30m", "--layouts", "1x8,2x4,8x1")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Simulated: no service ran, a model of gil-bound on 8 cores")
+    assert "simulated-gil-bound, 3 layouts" in done.stdout
+
+
+@pytest.mark.long
+def test_a_race_over_the_whole_grid_finds_a_layout_that_is_truly_near_the_best(tuner: Typed) -> None:
+    done = tuner("grid", "--cores", "24", "--simulate", SOCORRO, "--json")
+
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)["answer"]
+    profile, layouts = read_profile(SOCORRO), divisors_grid(24)
+    truth = predict(profile.demands, profile.machine, layouts).throughput_per_s
+    of_layout = {str(layout): float(one) for layout, one in zip(layouts, truth, strict=True)}
+    assert len(of_layout) == answer["n_layouts"] == 22
+    assert answer["reached"]
+    assert of_layout[answer["layout"]] > 0.98 * max(of_layout.values())
