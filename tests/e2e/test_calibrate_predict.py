@@ -258,6 +258,21 @@ def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Ty
     assert (code, out) == (2, "")
 
 
+def test_a_service_without_a_gil_is_known_as_one(typed: Typed) -> None:
+    """Threads do as well as processes: with a GIL 20 of 66 ms would hold four threads to three times one."""
+    Path("free.yaml").write_text(PROFILE.replace("{cores: 4}", "{cores: 4, gil: no}").replace("60ms", "6ms"))
+    typed("grid --simulate free.yaml --layouts 1x1,1x4,4x1 --strategy all --study s.tuner.db")
+
+    facts = json.loads(typed("calibrate s.tuner.db --json")[1])
+    rows = json.loads(typed("predict s.tuner.db --json")[1])["layouts"]
+
+    assert facts["machine"]["has_gil"] is False
+    assert "Python with the GIL" not in typed("calibrate s.tuner.db")[1]
+    given = {row["layout"]: row["throughput_per_10min"]["mean"] for row in rows}
+    assert given["1x4"] == pytest.approx(given["4x1"], rel=0.001)
+    assert [row["beyond"] for row in rows] == [[], [], []]
+
+
 def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typed) -> None:
     Path("dry.yaml").write_text(PROFILE + "failures: {dry: 100%}\n")
     typed("grid --simulate dry.yaml --layouts 1x1,2x1 --strategy all --repeats 1 --study dry.tuner.db")

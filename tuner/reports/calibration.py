@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tuner.core.interval import Estimate
@@ -92,19 +93,24 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
 
 
 def _table(calibrated: Calibrated) -> Table:
-    demands = calibrated.calibration.profile.demands
     rows = [
-        (called, seconds(getattr(demands, name)), _ends(_estimate(calibrated, name)), _shown(demands, name))
-        for name, called in DEMANDS.items()
+        (called, seconds(one.mean or 0.0), interval(one, seconds), _shown(one, calibrated))
+        for called, one in _rows(calibrated).items()
     ]
     total = _total(calibrated)
-    rows.append(("in all", seconds(demands.total_s), _ends(total), "100 %"))
+    rows.append(("in all", seconds(total.mean or 0.0), interval(total, seconds), "100 %"))
     headers = ("an item asks for", "per item", f"{percent(CONFIDENCE)} interval", "share")
     return Table(headers, tuple(rows), frozenset({1, 2, 3}))
 
 
-def _ends(estimate: Estimate) -> str:
-    return interval(estimate, seconds)
+def _rows(calibrated: Calibrated) -> dict[str, Estimate]:
+    """What an item asks for, by what it is called; Python is one thing where there is no GIL."""
+    found = {called: _estimate(calibrated, name) for name, called in DEMANDS.items()}
+    if calibrated.seen.machine.has_gil:
+        return found
+    python = _of_draws(calibrated, lambda one: one.gil_s + one.python_s)
+    del found[DEMANDS["gil_s"]], found[DEMANDS["python_s"]]
+    return {"Python": python, **found}
 
 
 def _estimate(calibrated: Calibrated, name: str) -> Estimate:
@@ -116,8 +122,13 @@ def _estimate(calibrated: Calibrated, name: str) -> Estimate:
 
 
 def _total(calibrated: Calibrated) -> Estimate:
-    mean = calibrated.calibration.profile.demands.total_s
-    draws = sorted(one.total_s for one in calibrated.calibration.draws)
+    return _of_draws(calibrated, lambda one: one.total_s)
+
+
+def _of_draws(calibrated: Calibrated, of: Callable[[Demands], float]) -> Estimate:
+    """A figure of the demands, with the interval that their draws give it."""
+    mean = of(calibrated.calibration.profile.demands)
+    draws = sorted(map(of, calibrated.calibration.draws))
     if len(draws) < _LEAST_DRAWS:
         return Estimate(mean)
     tail = round((1 - CONFIDENCE) / 2 * (len(draws) - 1))
@@ -129,8 +140,8 @@ def _share(demands: Demands, name: str) -> float:
     return value / demands.total_s
 
 
-def _shown(demands: Demands, name: str) -> str:
-    share = _share(demands, name)
+def _shown(estimate: Estimate, calibrated: Calibrated) -> str:
+    share = (estimate.mean or 0.0) / calibrated.calibration.profile.demands.total_s
     return percent(share) if share >= 0.0005 else "-"
 
 
@@ -140,16 +151,14 @@ def _sureness(calibrated: Calibrated) -> str:
         return "How sure these figures are is not known: they came without intervals."
     known = (total.high - total.low) / 2 / total.mean
     widths = {
-        name: one.high - one.low
-        for name in DEMANDS
-        if (one := _estimate(calibrated, name)).low is not None
-        and one.high is not None
-        and one.low is not None
+        called: one.high - one.low
+        for called, one in _rows(calibrated).items()
+        if one.low is not None and one.high is not None
     }
     said = f"How sure: the time of an item is known within {percent(known)}"
     if widths:
-        least = max(widths, key=lambda name: widths[name])
-        said += f"; least sure is {DEMANDS[least]}, within {seconds(widths[least] / 2)}"
+        least = max(widths, key=lambda called: widths[called])
+        said += f"; least sure is {least}, within {seconds(widths[least] / 2)}"
     if known > _UNSURE:
         return f"{said}. That is little: measure longer, with more --launches or a longer --window."
     return f"{said}."

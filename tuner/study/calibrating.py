@@ -28,7 +28,6 @@ ANCHOR = Layout(1, 1)
 N_LAUNCHES = 3
 N_WINDOWS = 2  #: of each launch
 WINDOW_S = 60.0
-GIL = "worker_gil"  #: in the provenance: on or off, where the worker told
 
 
 def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:
@@ -58,7 +57,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
     """
     study = store.study()
     clocks = _used(clocks_of_counted(store.windows(), _samples_of_anchor(store)), name)
-    machine = replace(machine_of(study), has_gil=study.provenance.get(GIL) != "off")
+    machine = machine_of(study)
     layouts = sorted({one.layout for one in clocks})
     try:
         calibration = calibrate_jointly(clocks, machine, name=study.service)
