@@ -17,6 +17,7 @@ scale; West & Harrison, Bayesian forecasting and dynamic models (1997), 12.2 for
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -28,7 +29,18 @@ Array = NDArray[np.float64]
 
 LENGTH_REF_S = 600.0
 _DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of sigma2
-_PER_FILTER = ("covariance", "mean", "share", "ratio", "tau_s", "log_prior", "_log_det", "_squares")
+_PER_FILTER = (
+    "covariance",
+    "mean",
+    "share",
+    "ratio",
+    "tau_s",
+    "log_prior",
+    "_log_det",
+    "_squares",
+    "_surprise",
+    "guided",
+)
 _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
 # The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
@@ -38,10 +50,27 @@ _SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, 
 
 # What a calibrated race expects, in units of sigma. Broad: surfaces of queueing models fit a height of some 3
 # in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
-_HEIGHT, _LEVEL = 40.0, 1e4  #: of the smooth surface; variance of its level
+_HEIGHT, LEVEL = 40.0, 1e4  #: of the smooth surface; variance of its level
 _REACHES = (2.0, 4.0)  #: distance in log P and log T over which it changes
 _OWN = (0.5, 1.0, 2.0, 4.0, 12.0)  #: of a layout's deviation; the last one: neighbours say nothing
-_USUAL_DF, _USUAL_SIGMA = 1.5, 0.03  #: the noise of a ten-minute window beforehand, worth so many windows
+USUAL_DF, USUAL_SIGMA = 1.5, 0.03  #: the noise of a ten-minute window beforehand, worth so many windows
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Filters that have seen all windows so far, for a bank to take in; arrays are over filters.
+
+    Their evidence is ``log_prior - log_det / 2 - df / 2 * log(squares)`` with the bank's df.
+    """
+
+    covariance: Array  #: (filters, layouts + 1, layouts + 1) in units of sigma2; the last one is the drift
+    mean: Array  #: (filters, layouts + 1), relative to the first window's logarithm
+    share: Array
+    ratio: Array
+    tau_s: Array
+    log_prior: Array
+    log_det: Array  #: of what windows were foretold with, and whatever else the evidence holds
+    squares: Array  #: of surprises, in units of what was foretold: df times the scale's square
 
 
 class Posterior:
@@ -73,9 +102,12 @@ class Posterior:
         self.df: float = prior_df
         self.n_replicates = 0
         self.n_of = np.zeros(k, dtype=int)
+        self.guided = np.zeros(n, dtype=bool)  #: filters that a guide gave
         self._skips_first = skips_first
         self._at_s = 0.0
         self._centre: float | None = None
+        self._all_prior = _log_sum(log_weight)
+        self._surprise = np.zeros(n)  # of the last window, per filter
         self.weight = _normalised(log_weight)
 
     def observe(self, layout: int, log_value: float, at_s: float, length_s: float) -> None:
@@ -95,6 +127,7 @@ class Posterior:
         gain = cov[:, layout, :] + cov[:, k, :]
         spread = gain[:, layout] + gain[:, k] + noise
         surprise = (log_value - self._centre) - mean[:, layout] - mean[:, k]
+        self._surprise = surprise
         mean += gain * (surprise / spread)[:, None]
         cov -= gain[:, :, None] * (gain / spread[:, None])[:, None, :]
         first = self.n_of[layout] == 0 if self._skips_first else not self.n_of.any()
@@ -105,6 +138,37 @@ class Posterior:
             self._log_det += np.log(spread)
             self._squares += surprise**2 / spread
             self._weigh()
+
+    def take(self, filters: Filters | None) -> None:
+        """Put *filters* in the place of those that a guide gave before; None: go on without a guide.
+
+        Beforehand a guide's filters together weigh as much as all others, where their priors add up to 1.
+        """
+        own = ~self.guided
+        for name in _PER_FILTER:
+            setattr(self, name, getattr(self, name)[own])
+        if filters is not None:
+            n = len(filters.share)
+            new = {
+                "log_prior": filters.log_prior + self._all_prior,
+                "_log_det": filters.log_det,
+                "_squares": filters.squares,
+                "_surprise": np.zeros(n),
+                "guided": np.ones(n, dtype=bool),
+            }
+            for name in _PER_FILTER:
+                theirs = new[name] if name in new else getattr(filters, name)
+                setattr(self, name, np.concatenate([getattr(self, name), theirs]))
+        self._weigh()
+
+    def log_evidence(self, *, guided: bool) -> float:
+        """How well a guide's filters, or all others, foretold the windows: comparable at the same moment."""
+        return _log_sum(self._evidence()[self.guided == guided])
+
+    def last_surprise(self, *, guided: bool) -> float:
+        """How far the last window's logarithm was above what a guide's filters, or all others, expected."""
+        of = self.guided == guided
+        return float(self.weight[of] @ self._surprise[of] / self.weight[of].sum())
 
     def imagine(self, layout: int, at_s: float, length_s: float) -> None:
         """Take note of a window as it is to be expected now: on its mean, and as noisy as the others."""
@@ -145,9 +209,15 @@ class Posterior:
         variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())
         return centre + mean, variance**0.5
 
+    def _evidence(self) -> Array:
+        found: Array = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)
+        return found
+
     def _weigh(self) -> None:
-        evidence = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)
-        kept = evidence > evidence.max() + np.log(_KEPT)
+        evidence = self._evidence()
+        # The best without a guide are kept however good the guide is: it may be switched off yet
+        best = np.where(self.guided, evidence.max(), evidence[~self.guided].max())
+        kept = evidence > best + np.log(_KEPT)
         if self.df >= 8 and kept.sum() < 0.8 * len(kept):
             for name in _PER_FILTER:
                 setattr(self, name, getattr(self, name)[kept])
@@ -161,30 +231,41 @@ def _normalised(log_weight: Array) -> Array:
     return weight
 
 
+def _log_sum(logs: Array) -> float:
+    best = float(logs.max())
+    return best + float(np.log(np.exp(logs - best).sum()))
+
+
 def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
     """Nothing is known of any layout."""
-    share, ratio, tau_s, weight = _noises(lengths_vary)
+    share, ratio, tau_s, weight = noises(lengths_vary)
     prior = np.broadcast_to(_DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
 
 
 def smooth_posterior(layouts: Sequence[Layout], *, lengths_vary: bool) -> Posterior:
     """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
-    p = np.log([layout.processes for layout in layouts])
-    t = np.log([layout.threads for layout in layouts])
-    gap_p, gap_t = p[:, None] - p, t[:, None] - t
     kernels = []
     for reach, own in product(_REACHES, _OWN):
-        square = (gap_p**2 + gap_t**2 + ((gap_p + gap_t) / 1.3) ** 2) / reach**2
-        kernels.append(_HEIGHT**2 * np.exp(-square / 2) + own**2 * np.eye(len(layouts)) + _LEVEL)
-    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in _noises(lengths_vary))
+        kernels.append(_HEIGHT**2 * alike(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
+    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in noises(lengths_vary))
     prior = np.tile(np.array(kernels), (len(share) // len(kernels), 1, 1))
     return Posterior(
-        prior, share, ratio, tau_s, weight, skips_first=False, prior_df=_USUAL_DF, prior_sigma=_USUAL_SIGMA
+        prior, share, ratio, tau_s, weight, skips_first=False, prior_df=USUAL_DF, prior_sigma=USUAL_SIGMA
     )
 
 
-def _noises(lengths_vary: bool) -> tuple[Array, Array, Array, Array]:
+def alike(layouts: Sequence[Layout], reach: float) -> Array:
+    """How alike layouts are, 0 to 1, by the distance of their P, T and P x T."""
+    p = np.log([layout.processes for layout in layouts])
+    t = np.log([layout.threads for layout in layouts])
+    gap_p, gap_t = p[:, None] - p, t[:, None] - t
+    square = (gap_p**2 + gap_t**2 + ((gap_p + gap_t) / 1.3) ** 2) / reach**2
+    found: Array = np.exp(-square / 2)
+    return found
+
+
+def noises(lengths_vary: bool) -> tuple[Array, Array, Array, Array]:
     """Share, ratio, tau_s and logarithm of the weight of each noise that is thought of."""
     grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in _DRIFTS]
     share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))

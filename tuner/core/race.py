@@ -28,6 +28,7 @@ from tuner.core.quantiles import student_t_quantile
 from tuner.core.strategy import Answer, Goal, Observed, Proposal
 
 if TYPE_CHECKING:
+    from tuner.core.model.guide import Guide
     from tuner.core.posterior import Posterior
     from tuner.core.rivals import Standing
 
@@ -61,6 +62,7 @@ class Race:
         self._verdicts: dict[Layout, Verdict] = {}
         self._launch_s: list[float] = []
         self._posterior: Posterior | None = None
+        self._guide: Guide | None = None
         self._stands: Standing | None = None  #: since the last block
         self._first = True
         self._n_proposed = 0  #: since the last block was learnt
@@ -103,7 +105,11 @@ class Race:
             value = sum(log(window.value) * window.length_s for window in of_launch) / length_s
             first, last = of_launch[0], of_launch[-1]
             middle_s = (first.began_s + last.began_s + last.length_s) / 2
-            self._bank().observe(self._index[first.layout], value, middle_s, length_s)
+            bank, layout = self._bank(), self._index[first.layout]
+            if self._guide is None:
+                bank.observe(layout, value, middle_s, length_s)
+            else:
+                self._guide.observe(bank, layout, value, middle_s, length_s)
             self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
         if self._limits:
             self._windows.extend(windows)
@@ -117,12 +123,13 @@ class Race:
         if standing is None:
             return Answer(None, False, self._goal.kind)
         leader = self._layouts[standing.leader]
+        guidance = None if self._guide is None else self._guide.guidance
         if self._bank().n_replicates < N_REPLICATES:  # the noise is not known yet
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
-            return Answer(leader, self._reached(standing), self._goal.kind, ties)
+            return Answer(leader, self._reached(standing), self._goal.kind, ties, guidance=guidance)
         ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
         doubt = min(1.0, standing.doubt / THRESHOLDS[self._goal.kind])
-        return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt)
+        return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt, guidance)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """The launches to be expected beyond those proposed, were all as it looks; None: nobody can tell."""
@@ -171,7 +178,17 @@ class Race:
                 self._posterior = flat_posterior(len(self._layouts), lengths_vary=vary)
             else:
                 self._posterior = smooth_posterior(self._layouts, lengths_vary=vary)
+                self._add_guide(self._posterior, vary)
         return self._posterior
+
+    def _add_guide(self, bank: Posterior, lengths_vary: bool) -> None:
+        from tuner.core.model.guide import Guide, may_guide
+
+        if may_guide(self._goal) and self._goal.cores is not None:
+            self._guide = Guide(
+                self._layouts, self._goal.cores, lengths_vary=lengths_vary, demands=self._goal.demands
+            )
+            bank.take(self._guide.filters())
 
     def _first_block(self) -> list[Layout]:
         if self._goal.kind == "strict":

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+
+if TYPE_CHECKING:
+    from tuner.core.model.demand import Demands
 
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
 #: studies; none: the strategy names a layout and promises nothing.
@@ -54,6 +57,18 @@ class Goal:
     max_window_s: float = 600.0  #: ... to here
     cores: int | None = None  #: the cores the layouts are for
     limits: Mapping[str, float] = field(default_factory=dict)  #: the most of load, memory_bytes, p95_s
+    guided: bool = True  #: whether a queueing model may choose what a calibrated race measures
+    demands: tuple[Demands, ...] = ()  #: draws of what a calibration says the service asks for; none: nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """What became of the model that guides a race."""
+
+    used: bool  #: False: it was switched off, because it foretold layouts worse than no model does
+    n_held_out: int  #: layouts that it foretold before their first window
+    error_ratio: float | None = None  #: of these, the median of how far it was off
+    error_without_ratio: float | None = None  #: the same of the filters that know of no model
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,7 @@ class Answer:
     kind: Kind
     ties: tuple[Layout, ...] = ()  #: cannot be told from *layout*, best first; it is not among them
     doubt: float | None = None  #: upper bound of the probability that the claim is wrong; None: not known
+    guidance: Guidance | None = None  #: None: there was no model
 
 
 class Strategy(Protocol):

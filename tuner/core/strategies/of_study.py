@@ -20,6 +20,7 @@ def goal_of(study: StudyRecord) -> Goal:
         max_window_s=study.window_s,
         cores=study.cores,
         limits=study.limits,
+        guided=study.objective == "throughput",  # all that the model foretells
     )
 
 

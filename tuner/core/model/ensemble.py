@@ -1,0 +1,158 @@
+"""Surfaces that the network could give over a set of layouts, whatever the service asks for.
+
+A *set* of parameters is five numbers, each the logarithm of something (the last one its logit); throughput is
+known up to a factor, so CPU without the GIL counts as 1:
+
+0. CPU with the GIL, 1. waiting, both in units of CPU without the GIL;
+2. by which share all CPU grows with each process beyond one;
+3. by which share CPU with the GIL grows with each thread beyond one (hand-overs, cold caches);
+4. what the second half of the cores adds: 0 for SMT siblings that add nothing, 1 for cores of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.layout import Layout
+from tuner.core.model.demand import Array, Demands, LayoutDemands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import solve
+
+N_PARAMETERS = 5
+
+# What may be known of no service beforehand: demands alike within a factor of twenty, losses per process of
+# 0.05 % to 20 %, per thread of 0.01 % to 5 %, any gain by SMT.
+_MEANS = (-1.5, -0.5, -4.5, -6.0, 0.0)
+_SDS = (1.5, 1.5, 1.5, 1.5, 1.5)
+_LEAST_KNOWN_SD = 0.1  #: of a demand that was calibrated: services differ from hour to hour
+
+#: Ratios of demands at which the network is solved; between them by cubics, which is within 1 % as a rule.
+_GRID = np.linspace(-5.0, 4.0, 11)
+_GAINS = (0.0, 1.0)
+_AT_ONCE = 2000  #: layouts to be solved in one go; more do not fit into a cache
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A normal distribution of parameters."""
+
+    mean: Array
+    covariance: Array
+
+    def log_density(self, sets: Array) -> Array:
+        """Of each of *sets*, (sets, parameters), up to what all normals share."""
+        root = np.linalg.cholesky(self.covariance)
+        away = np.linalg.solve(root, (sets - self.mean).T)
+        found: Array = -0.5 * (away**2).sum(axis=0) - np.log(np.diag(root)).sum()
+        return found
+
+    def spread(self, n: int) -> Array:
+        """*n* sets that stand for it, (n, parameters); the same ones each time."""
+        found: Array = self.mean + _even_normals(n, len(self.mean)) @ np.linalg.cholesky(self.covariance).T
+        return found
+
+
+def expected_parameters(demands: Sequence[Demands] = ()) -> Normal:
+    """What is known before any window; *demands* are draws of what a calibration says, none: nothing."""
+    mean, covariance = np.array(_MEANS), np.diag(np.array(_SDS) ** 2)
+    if demands:
+        ratios = np.log([_ratios(one) for one in demands])
+        mean[:2] = ratios.mean(axis=0)
+        covariance[:2, :2] = _LEAST_KNOWN_SD**2 * np.eye(2)
+        if len(demands) > 1:
+            covariance[:2, :2] += np.cov(ratios.T)
+    return Normal(mean, covariance)
+
+
+def _ratios(demands: Demands) -> tuple[float, float]:
+    free_s = max(demands.python_s + demands.child_s, 1e-3 * demands.total_s)
+    least_s = 1e-3 * free_s
+    return max(demands.gil_s, least_s) / free_s, max(demands.waiting_s, least_s) / free_s
+
+
+@lru_cache(maxsize=4)
+def _even_normals(n: int, dimensions: int) -> Array:
+    """Standard normals that fill their space evenly, by an additive recurrence.
+
+    Source: Roberts, The unreasonable effectiveness of quasirandom sequences (2018).
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (dimensions + 1))
+    steps = (1 / root) ** np.arange(1, dimensions + 1)
+    even = (0.5 + np.arange(1, n + 1)[:, None] * steps) % 1.0
+    inside = np.clip(even, 1e-9, 1 - 1e-9).tolist()
+    return np.array([[NormalDist().inv_cdf(x) for x in row] for row in inside])
+
+
+class Surfaces:
+    """The network over some layouts of a box, solved beforehand on a grid of demands."""
+
+    def __init__(self, layouts: Sequence[Layout], cores: float) -> None:
+        self.processes = np.array([one.processes for one in layouts], dtype=float)
+        self.threads = np.array([one.threads for one in layouts], dtype=float)
+        self._solved = np.array([self._on_grid(cores, gain) for gain in _GAINS])
+
+    def of(self, sets: Array) -> Array:
+        """Logarithm of the throughput of each set, up to one constant for each: (sets, layouts)."""
+        gil, waiting, per_process, per_thread, gain = (sets[:, [n]] for n in range(N_PARAMETERS))
+        more = np.log1p(np.exp(per_process) * (self.processes - 1))
+        held = gil + more + np.log1p(np.exp(per_thread) * (self.threads - 1))
+        cpu = np.logaddexp(held, more)
+        i, of_i = _cubic(held - more)
+        j, of_j = _cubic(waiting - cpu)
+        layout = np.arange(len(self.processes))
+        found = np.zeros((len(_GAINS), *cpu.shape))
+        for a, b in product(range(4), range(4)):
+            found += of_i[a] * of_j[b] * self._solved[:, layout, i[a], j[b]]
+        share = 1 / (1 + np.exp(-gain))
+        logs: Array = (1 - share) * found[0] + share * found[1] - cpu
+        return logs
+
+    def _on_grid(self, cores: float, gain: float) -> Array:
+        """Logarithm of items per second where an item computes for 1 s: (layouts, GIL ratio, waiting)."""
+        machine = Machine(cores, cores / 2, smt_gain_ratio=gain)
+        k = len(self.processes)
+        ratio, waiting = (one.ravel() for one in np.meshgrid(_GRID, _GRID, indexing="ij"))
+        found = []
+        step = max(1, _AT_ONCE // k)
+        for first in range(0, len(ratio), step):
+            some = slice(first, first + step)
+            n = len(ratio[some])
+            held, nothing = np.repeat(1 / (1 + np.exp(-ratio[some])), k), np.zeros(n * k)
+            of = LayoutDemands(
+                processes=np.tile(self.processes, n),
+                threads=np.tile(self.threads, n),
+                gil_s=held,
+                python_s=nothing,
+                child_s=1 - held,
+                asleep_s=np.repeat(np.exp(waiting[some]), k),
+                blocked_s=nothing,
+                spawn_s=nothing,
+                process_cores=nothing,
+            )
+            found.append(np.log(solve(of, machine).throughput_per_s))
+        on_grid = np.concatenate(found).reshape(len(_GRID), len(_GRID), k)
+        return np.moveaxis(on_grid, 2, 0).copy()
+
+
+def _cubic(x: Array) -> tuple[list[NDArray[np.int64]], list[Array]]:
+    """The four neighbours of each of *x* on the grid, and their weights (Catmull-Rom)."""
+    last = len(_GRID) - 1
+    at = np.clip((x - _GRID[0]) / (_GRID[1] - _GRID[0]), 0, last - 1e-9)
+    low = at.astype(np.int64)
+    f = at - low
+    weights = [
+        0.5 * (-f + 2 * f**2 - f**3),
+        1 - 2.5 * f**2 + 1.5 * f**3,
+        0.5 * (f + 4 * f**2 - 3 * f**3),
+        0.5 * (f**3 - f**2),
+    ]
+    return [np.clip(low + step, 0, last) for step in (-1, 0, 1, 2)], weights
