@@ -197,7 +197,6 @@ def _peer_table(judged: Judged) -> str:
     rows = []
     for peer in judged.peers:
         if peer.silent:
-            rows.append([peer.name, f"says nothing: {peer.silent}"])
             continue
         found = figures_of(judged, peer)
         rows.append(
@@ -224,7 +223,8 @@ def _peer_table(judged: Judged) -> str:
         "pairs",
         "regret",
     ]
-    return tabulate(rows, headers=headers, disable_numparse=True)
+    silent = [f"{peer.name} says nothing: {peer.silent}" for peer in judged.peers if peer.silent]
+    return "\n".join([tabulate(rows, headers=headers, disable_numparse=True), *silent])
 
 
 def _last_lines(judged: Judged) -> str:
