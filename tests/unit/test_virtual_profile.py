@@ -19,6 +19,7 @@ from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
 from tuner.core.records import WindowRecord
 from tuner.core.strategies.of_study import strategy_of
+from tuner.core.strategies.unforeseen import Unforeseen
 from tuner.study import run_study
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
@@ -176,6 +177,23 @@ def test_the_same_seed_meets_the_same_windows_and_another_does_not() -> None:
 
     assert windows(profile) == windows(profile)
     assert [w.n_done for w in windows(profile)] != [w.n_done for w in windows(profile, seed="2")]
+
+
+def test_a_race_that_is_not_asked_to_foresee_measures_the_same() -> None:
+    profile = replace(MIXED, noise=ProfileNoise(window_sd=0.03))
+    of_race = {"strategy": "race", "within_ratio": 0.1, "n_blocks": 0, "min_window_s": 60.0, "seed": 3}
+    study = virtual_study(VirtualService(dict.fromkeys(GRID, 1.0)), **of_race)
+    kept = []
+    for strategy in (strategy_of(study), Unforeseen(strategy_of(study))):
+        store = MemoryStore(study)
+        clock = VirtualClock.resumed(store, profile.stop_s)
+        box = profile_box(profile, cores=4, n_layouts=len(GRID), seed="1", name="box", clock=clock)
+        outcome = run_study(box.box(), store, MemoryProgress(), PlannedStop(), strategy)
+        assert outcome.answer.reached
+        kept.append(store.windows())
+
+    assert kept[0] == kept[1]
+    assert len(kept[0]) > len(GRID)
 
 
 def throughputs(name: str, layouts: str, change: Callable[[Profile], Profile] = lambda p: p) -> list[float]:
