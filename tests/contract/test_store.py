@@ -96,7 +96,7 @@ def clocks(at_s: float) -> dict[str, float | None]:
         "running_s_total": 0.5 * at_s,
         "blocked_s_total": 0.375 * at_s,
         "child_running_s_total": 1.5 * at_s,
-        "child_blocked_s_total": 0.0,
+        "child_blocked_s_total": 0.125 * at_s,
     }
 
 
@@ -209,8 +209,20 @@ def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> No
     assert (record.foreign_cpu_s, record.steal_s) == pytest.approx((2.5, 2.0))
     assert (record.worker_cpu_s, record.child_cpu_s, record.run_delay_s) == (3.0, 5.0, None)
     assert (record.running_s, record.blocked_s) == (2.0, 1.5)
-    assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.0)
+    assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
     assert (record.probe_python_cpu_s, record.probe_child_cpu_s) == (None, 2.0)
+
+
+def test_clocks_taken_a_moment_before_and_after_a_window_are_scaled_to_it(store: Store) -> None:
+    """Twice as long as the 4 s of the window: half of each."""
+    launch_id = store.add_launch(LAUNCH)
+    around = (usage(48.0, **clocks(48.0)), usage(56.0, **clocks(56.0)))
+    store.add_window(launch_id, replace(window(), usage=around))
+
+    (record,) = store.windows()
+    assert (record.worker_cpu_s, record.child_cpu_s) == (3.0, 5.0)
+    assert (record.running_s, record.blocked_s) == (2.0, 1.5)
+    assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
 
 
 def test_a_window_whose_kernel_tells_no_clocks_has_none(store: Store) -> None:

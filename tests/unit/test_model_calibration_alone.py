@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
+from tuner.core.model.alone import told_by_1x1
 from tuner.core.model.calibration import Calibration, calibrate_alone
 from tuner.core.model.clocks import Clocks
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.sampling import Sampling
+from tuner.core.quantiles import student_t_quantile
 
 from .synthetic_clocks import ALONE, BOX, Noise, layouts, study_of
 
@@ -135,6 +137,28 @@ def test_a_single_short_window_is_far_less_sure_of_state_d_which_is_looked_at_on
     assert width(calibrate_alone(short, BOX), "blocked_s") > 2 * width(
         calibrate_alone(long, BOX), "blocked_s"
     )
+
+
+def test_one_launch_leaves_the_time_of_an_item_open_by_what_is_assumed_of_launches() -> None:
+    """2 % of each clock and of the residence time, as two launches more would tell it: t with 2 degrees."""
+    windows = study_of(ITEM, ALONE, n_launches=1, n_windows=10)
+    told = told_by_1x1(windows, BOX)
+    of_total = np.linalg.norm(told.root.sum(axis=0))
+    interval = calibrate_alone(windows, BOX).profile.intervals["gil_s"]
+
+    assert told.df == 2
+    assert of_total == pytest.approx(0.02 * ITEM.total_s, rel=0.01)
+    assert interval.high == pytest.approx(0.02 * (1 + 0.02 * student_t_quantile(0.95, 2)), rel=0.01)
+
+
+def test_with_many_launches_the_standard_error_is_that_of_their_mean() -> None:
+    windows = study_of(ITEM, ALONE, noise=replace(USUAL, cpu=0.0), n_launches=60)
+    interval = calibrate_alone(windows, BOX).profile.intervals["gil_s"]
+    assert interval.high is not None
+    assert interval.low is not None
+
+    expected = 2 * student_t_quantile(0.95, 61) * 0.01 * 0.02 / sqrt(60)
+    assert interval.high - interval.low == pytest.approx(expected, rel=0.25)
 
 
 def test_draws_are_as_uncertain_as_the_intervals_and_more_launches_bring_them_together() -> None:

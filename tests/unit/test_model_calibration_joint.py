@@ -107,6 +107,7 @@ def test_strangers_in_some_windows_do_not_change_what_an_item_asks_for() -> None
     found = calibrate_jointly(windows, BOX).profile.demands
 
     assert fields(found) == pytest.approx(fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s)
+    assert max(abs(one.log_error) for one in held_out(windows, BOX, method="alone")) < 0.02
 
 
 def test_without_1x1_demands_are_found_all_the_same_and_that_is_said() -> None:
@@ -124,12 +125,12 @@ def test_windows_of_older_files_take_part_with_the_cpu_of_the_whole_service() ->
         replace(window, worker_cpu_s=None, child_cpu_s=None, blocked_s=None, source="service")
         if window.layout.threads == 4
         else window
-        for window in study_of(PYTHON)
+        for window in study_of(PYTHON, GRID[1:])
     ]
     calibration = calibrate_jointly(windows, BOX)
 
     assert fields(calibration.profile.demands) == pytest.approx(
-        fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s
+        fields(PYTHON), rel=0.03, abs=0.02 * PYTHON.total_s
     )
     assert any("not kept apart" in note for note in calibration.notes)
 
