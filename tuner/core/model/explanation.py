@@ -67,17 +67,19 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     then the joint fit says how much of it does.
     """
     if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
-        clocks = clocks_of_counted(window for one in seen for window in one.windows)
-        if len({one.layout for one in clocks}) > 1:
+        all_clocks = clocks_of_counted(window for one in seen for window in one.windows)
+        if len({clocks.layout for clocks in all_clocks}) > 1:
             from tuner.core.model.calibration import calibrate_jointly  # scipy, which few services need here
+            from tuner.core.model.sampling import Sampling
 
-            joint = calibrate_jointly(clocks, machine)
+            joint = calibrate_jointly(all_clocks, machine, with_terms=False, sampling=Sampling(n_draws=0))
             return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)
     one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
-    if not one.n_done or not one.own_cpu_s + one.child_cpu_s:
+    clocks_of_one = [clocks_of(window) for window in one.windows if window.n_done]
+    if not any(clocks.service_cpu_s > 0 for clocks in clocks_of_one):
         return None
     if one.layout.total_threads == 1:
-        told = told_by_1x1([clocks_of(window) for window in one.windows if window.n_done], machine)
+        told = told_by_1x1(clocks_of_one, machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
         return Reference(demands, (one.layout,), told.notes)
