@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "model" / "published.py"
-PATIENCE_S = 280.0
+PATIENCE_S = 850.0  #: almost all of it for a busy box
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
