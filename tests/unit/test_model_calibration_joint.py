@@ -94,8 +94,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(item: Demands) -> None:
 def test_intervals_hold_the_truth_as_often_as_they_say_in_many_studies(
     item: Demands, measured: list[Layout]
 ) -> None:
-    """Of 200 intervals of a true 90 %, 85 % or fewer hold it in one of a hundred."""
-    assert min(times_held(item, 200, measured).values()) > 0.85
+    """Of 60 intervals of a true 90 %, 47 or fewer hold it in one of a hundred."""
+    assert min(times_held(item, 60, measured).values()) > 47 / 60
 
 
 def test_strangers_in_some_windows_do_not_change_what_an_item_asks_for() -> None:
@@ -123,7 +123,7 @@ def test_without_1x1_demands_are_found_all_the_same_and_that_is_said() -> None:
 def test_windows_of_older_files_take_part_with_the_cpu_of_the_whole_service() -> None:
     windows = [
         replace(window, worker_cpu_s=None, child_cpu_s=None, blocked_s=None, source="service")
-        if window.layout.threads == 4
+        if window.layout != Layout(2, 1)
         else window
         for window in study_of(PYTHON, GRID[1:])
     ]
@@ -162,14 +162,12 @@ def test_a_term_that_the_service_has_is_found() -> None:
     assert found.demands.gil_s == pytest.approx(PYTHON.gil_s, rel=0.02)
 
 
-def test_terms_are_rarely_given_to_a_service_that_has_none() -> None:
-    """Layouts off by 2 % each tempt: a term must make those left out come out better."""
-    given_to = [
-        calibrate_jointly(study_of(PYTHON, noise=NOISY, seed=seed), BOX).profile.terms != NO_TERMS
-        for seed in range(4)
-    ]
+@pytest.mark.parametrize("seed", [2, 8])
+def test_a_term_that_only_describes_the_layouts_seen_is_not_given(seed: int) -> None:
+    """Layouts off by 6 % each, by chance so that a term describes them; those left out it does not help."""
+    windows = study_of(PYTHON, noise=Noise(misfit=0.06), seed=seed)
 
-    assert sum(given_to) <= 1
+    assert calibrate_jointly(windows, BOX).profile.terms == NO_TERMS
 
 
 def test_terms_may_be_left_out() -> None:
@@ -190,6 +188,19 @@ def test_what_layouts_are_off_beyond_their_noise_is_told(misfit: float) -> None:
     expected = ((2 * ASSUMED_MISFIT_SD**2 + 9 * misfit**2) / 11) ** 0.5
 
     assert np.mean(told) == pytest.approx(expected, rel=0.35)
+
+
+def test_noise_of_launches_is_not_taken_for_an_error_of_the_model() -> None:
+    """Layouts off by 3 % that scatter so themselves: what is told is the 4 % assumed of two, among eleven."""
+    told = []
+    for seed in range(3):
+        noisy = study_of(PYTHON, GRID[1:], noise=Noise(launch=0.05), seed=seed)
+        windows = study_of(PYTHON, ALONE) + [
+            replace(window, launch_id=100 + window.launch_id) for window in noisy
+        ]
+        told.append(calibrate_jointly(windows, BOX, with_terms=False).misfit_sd)
+
+    assert np.mean(told) < 1.25 * (2 / 11) ** 0.5 * ASSUMED_MISFIT_SD
 
 
 def test_alone_nothing_tells_how_far_the_model_is_off() -> None:
