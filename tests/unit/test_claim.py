@@ -16,7 +16,7 @@ from tuner.core.layout import Layout, parse_layouts
 from tuner.core.noise import Noise
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
-from tuner.core.strategy import Answer
+from tuner.core.strategy import Answer, Guidance
 from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
@@ -177,6 +177,30 @@ def test_without_an_answer_the_notes_say_what_is_not_known_and_what_more_time_wo
         "About 14 more windows, 2 h 20 min, can be expected to decide it."
     ]
     assert "another version" in answer_notes(claim_of(n_otherwise=3))[0]
+
+
+def test_the_notes_say_whether_a_model_guided_the_race_and_how_far_it_was_off() -> None:
+    guidance = Guidance(True, 11, 0.041, 0.0534)
+    guided = claim_of(replace(ANSWER, guidance=guidance))
+    off = claim_of(replace(ANSWER, guidance=replace(guidance, used=False, n_held_out=1, error_ratio=0.3)))
+    early = claim_of(replace(ANSWER, guidance=Guidance(True, 0)))
+
+    assert answer_notes(guided) == [
+        "The queueing model helped to choose what to measure: it foretold the first window of 11 layouts"
+        " 4.1 % off in the median (5.34 % without it)."
+    ]
+    assert answer_notes(off) == [
+        "The queueing model was switched off: it foretold the first window of 1 layout"
+        " 30 % off in the median, 5.34 % without it."
+    ]
+    assert answer_notes(early) == ["The queueing model has not foretold a layout yet."]
+    assert answer_facts(claim_of())["guide"] is None
+    assert answer_facts(guided)["guide"] == {
+        "used": True,
+        "n_held_out": 11,
+        "error_ratio": 0.041,
+        "error_without_ratio": 0.0534,
+    }
 
 
 @pytest.mark.parametrize("fmt", ["simple", "markdown", "json", "csv"])

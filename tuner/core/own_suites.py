@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import log2
+from math import exp, log2
 from random import Random
 
 from tuner.core.layout import Layout, divisors_grid
@@ -51,6 +51,24 @@ def _curve(random: Random, n: int) -> list[float]:
     return row
 
 
+def _wall(random: Random, n: int) -> list[float]:
+    """Gunther's scalability law in processes and in threads, and a memory wall that tasks beyond it run into.
+
+    No queueing network gives these; 3 % are each layout's own.
+    """
+    contention_p, coherency_p = random.uniform(0.0, 0.06), 10 ** random.uniform(-5, -3)
+    contention_t, coherency_t = random.uniform(0.03, 0.5), 10 ** random.uniform(-4, -2)
+    wall, steep = 2 ** random.uniform(1, 5), random.uniform(0.2, 2)
+    row = []
+    for layout in divisors_grid(_CORES)[:n]:
+        p, t = layout.processes, layout.threads
+        of_p = p / (1 + contention_p * (p - 1) + coherency_p * p * (p - 1))
+        of_t = t / (1 + contention_t * (t - 1) + coherency_t * t * (t - 1))
+        traffic = p * t**0.3
+        row.append(of_p * of_t * min(1.0, wall / traffic) ** steep * exp(0.03 * random.gauss()))
+    return row
+
+
 #: name -> (what it asks, number of layouts, how a row is drawn)
 _ROWS: dict[str, tuple[str, int, Row]] = {
     "two-same": ("two identical layouts: is either called better?", 2, _same),
@@ -59,6 +77,7 @@ _ROWS: dict[str, tuple[str, int, Row]] = {
     "slippage": ("24 layouts, all rivals just outside the margin: the hardest", 24, _one_better(0.021)),
     "ties": ("24 layouts, six of them right answers", 24, _ties),
     "curve": ("22 layouts of 24 cores, smooth but for 2 %", 22, _curve),
+    "wall": ("the same 22, by a scalability law with a memory wall: no model of tuner's", 22, _wall),
 }  # fmt: skip
 
 #: option, as in `identical+drift` -> what it changes

@@ -178,17 +178,16 @@ class Race:
                 self._posterior = flat_posterior(len(self._layouts), lengths_vary=vary)
             else:
                 self._posterior = smooth_posterior(self._layouts, lengths_vary=vary)
-                self._add_guide(self._posterior, vary)
+                self._add_guide(vary)
         return self._posterior
 
-    def _add_guide(self, bank: Posterior, lengths_vary: bool) -> None:
+    def _add_guide(self, lengths_vary: bool) -> None:
         from tuner.core.model.guide import Guide, may_guide
 
         if may_guide(self._goal) and self._goal.cores is not None:
             self._guide = Guide(
                 self._layouts, self._goal.cores, lengths_vary=lengths_vary, demands=self._goal.demands
             )
-            bank.take(self._guide.filters())
 
     def _first_block(self) -> list[Layout]:
         if self._goal.kind == "strict":

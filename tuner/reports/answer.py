@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tuner.core.claim import Claim
 from tuner.core.durations import render_rest
 from tuner.core.layout import Layout
+from tuner.core.strategy import Guidance
 
 _MOST_NAMED = 10  #: layouts in a sentence; the table shows them all
 
@@ -51,6 +53,8 @@ def answer_notes(claim: Claim) -> list[str]:
         else:
             windows = _counted(claim.rest.n_windows, "more window")
             found.append(f"About {windows}, {render_rest(claim.rest.lasts_s)}, can be expected to decide it.")
+    if answer.guidance is not None:
+        found.append(_guidance_note(answer.guidance))
     if claim.n_otherwise:
         found.append(
             f"{_counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
@@ -61,7 +65,7 @@ def answer_notes(claim: Claim) -> list[str]:
 
 def answer_facts(claim: Claim) -> dict[str, Any]:
     """The same for programs; docs/json.md has the fields."""
-    answer, rest = claim.answer, claim.rest
+    answer, rest, guide = claim.answer, claim.rest, claim.answer.guidance
     return {
         "claim": answer_sentence(claim),
         "layout": None if answer.layout is None else str(answer.layout),
@@ -77,7 +81,22 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
         "hours": claim.spent_s / 3600,
         "doubt": answer.doubt,
         "rest": None if rest is None else {"windows": rest.n_windows, "hours": rest.lasts_s / 3600},
+        "guide": None if guide is None else asdict(guide),
     }
+
+
+def _guidance_note(guidance: Guidance) -> str:
+    """Whether a model chose what to measure, and by how much it was off where it had not looked."""
+    if guidance.error_ratio is None or guidance.error_without_ratio is None:
+        return "The queueing model has not foretold a layout yet."
+    foretold = (
+        f"foretold the first window of {_counted(guidance.n_held_out, 'layout')}"
+        f" {percent(guidance.error_ratio)} off in the median"
+    )
+    without = f"{percent(guidance.error_without_ratio)} without it"
+    if not guidance.used:
+        return f"The queueing model was switched off: it {foretold}, {without}."
+    return f"The queueing model helped to choose what to measure: it {foretold} ({without})."
 
 
 def percent(ratio: float) -> str:

@@ -33,7 +33,7 @@ MOST_THREADS = 1000  #: of a layout, in all processes; the same
 N_SETS = 2048  #: of the ensemble that stands for all services
 N_NEAR = 256  #: sets more, where the windows so far say that the service is
 FIRST_FIT = 6  #: windows before the ensemble is first weighed ...
-NEXT_FIT = 1.25  #: ... and again when there are so many times more
+NEXT_FIT = 1.3  #: ... and again when there are so many times more
 LAST_FIT = 120  #: windows; by then they say all there is to say, and the filters go on by themselves
 #: The guide is switched off when what knows of no model foretold layouts not seen before so much better.
 WORST_ODDS = 20.0
@@ -43,7 +43,8 @@ _REACH = 2.0  #: distance in log P and log T over which it changes
 _OWN = (1.0, 2.0, 4.0, 8.0)  #: of a layout's own deviation, in units of sigma
 _WIDER = 2.0  #: sets near the windows are drawn from so many times the covariance that is left
 _LEFT_SD = 0.15  #: and at least from this
-_SET_KEPT, _FILTER_KEPT = 1e-6, 1e-5  #: what is so much less likely than the best is dropped
+_SET_KEPT, _FILTER_KEPT = 1e-6, 1e-4  #: what is so much less likely than the best is dropped
+_WEIGHT_KEPT = 2e-5  #: sets that weigh less change nothing
 
 
 def may_guide(goal: Goal) -> bool:
@@ -71,27 +72,36 @@ class _Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
-    """What a few filters of one noise say after the windows, sets summed up."""
+class _Weighed:
+    """The sets after the windows, as one kind of filter sees them."""
 
-    covariance: Array  #: (filters, layouts + 1, layouts + 1)
-    mean: Array
-    log_det: Array
-    squares: Array
-    weight: Array  #: (filters, sets), 1 for each filter
+    kind: _Kind
+    covariance: Array  #: of the windows, beside the model's surface
+    weight: Array  #: of each set; 1 together
+    squares: float  #: as in Filters
+    log_det: float
+    evidence: float
 
 
 class Guide:
     """An ensemble and the windows it has seen; deterministic."""
 
     def __init__(
-        self, layouts: Sequence[Layout], cores: float, *, lengths_vary: bool, demands: Sequence[Demands] = ()
+        self,
+        layouts: Sequence[Layout],
+        cores: float,
+        *,
+        lengths_vary: bool,
+        demands: Sequence[Demands] = (),
+        n_sets: int = N_SETS,
+        n_near: int = N_NEAR,
     ) -> None:
         """*demands*: draws of what a calibration says of the service, if there was one."""
         self._surfaces_of = _surfaces(tuple(layouts), cores)
         self._expected = expected_parameters(demands)
-        self._everywhere = _everywhere(tuple(layouts), cores, tuple(demands))
-        self._live = np.arange(N_SETS)  #: sets of these that are not yet ruled out
+        self._everywhere = _everywhere(tuple(layouts), cores, tuple(demands), n_sets)
+        self._n_sets, self._n_near = n_sets, n_near
+        self._live = np.arange(n_sets)  #: sets of these that are not yet ruled out
         self._near: Normal | None = None
         k = len(layouts)
         choices = list(product(_HEIGHTS, _OWN))
@@ -125,14 +135,14 @@ class Guide:
             return
         n = len(self._windows)
         held_out = n >= FIRST_FIT and not bank.n_of[layout]
-        before = bank.log_evidence(guided=True) - bank.log_evidence(guided=False)
+        before = self._ahead(bank) if held_out else 0.0
         bank.observe(layout, log_value, at_s, length_s)
         self._windows.append((layout, log_value, at_s, length_s))
         if held_out:
             told, told_without = (bank.last_surprise(guided=one) for one in (True, False))
             self._errors.append(abs(told))
             self._errors_without.append(abs(told_without))
-            self._score += bank.log_evidence(guided=True) - bank.log_evidence(guided=False) - before
+            self._score += self._ahead(bank) - before
             if self._score < -log(WORST_ODDS):
                 self._is_off = True
                 bank.take(None)
@@ -141,120 +151,103 @@ class Guide:
             self._next_fit = round(NEXT_FIT * (n + 1) + 0.5)
             bank.take(self.filters())
 
+    @staticmethod
+    def _ahead(bank: Posterior) -> float:
+        return bank.log_evidence(guided=True) - bank.log_evidence(guided=False)
+
     # ------------------------------------------------------------------ the ensemble after the windows
 
     def filters(self) -> Filters:
-        """What it says now, as filters; one per kind of noise and misfit."""
+        """What the ensemble says after one window or more: a filter for each likely kind of noise and misfit.
+
+        Conventions (units, what the first window counts for) are those of Posterior.
+        """
         sets, surfaces, log_prior = self._ensemble()
-        fits = []
-        by_noise: dict[tuple[float, float, float], list[_Kind]] = {}
-        for kind in self._kinds:
-            by_noise.setdefault((kind.share, kind.ratio, kind.tau_s), []).append(kind)
-        for noise, kinds in by_noise.items():
-            kernels = self._kernels[[kind.kernel for kind in kinds]]
-            fits.append(
-                self._fitted(kernels, surfaces, log_prior, *noise)
-                if self._windows
-                else _unfitted(kernels, surfaces, log_prior, noise[1])
-            )
-        found = Filters(
-            covariance=np.concatenate([fit.covariance for fit in fits]),
-            mean=np.concatenate([fit.mean for fit in fits]),
-            share=np.array([kind.share for kind in self._kinds]),
-            ratio=np.array([kind.ratio for kind in self._kinds]),
-            tau_s=np.array([kind.tau_s for kind in self._kinds]),
-            log_prior=np.array([kind.log_prior for kind in self._kinds]),
-            log_det=np.concatenate([fit.log_det for fit in fits]),
-            squares=np.concatenate([fit.squares for fit in fits]),
+        layout, y, at_s, length_s = (np.array(column) for column in zip(*self._windows, strict=True))
+        # Levels are not known: the surface of each set passes through the first window
+        relative = (surfaces - surfaces[:, layout[0], None]).T
+        off = (y - y[0])[:, None] - relative[layout]
+        weighed = [self._weighed(kind, log_prior, off, layout, at_s, length_s) for kind in self._kinds]
+        best = max(one.evidence for one in weighed)
+        weighed = [one for one in weighed if one.evidence > best + log(_FILTER_KEPT)]
+        found = [self._filter(one, relative, off, layout, at_s) for one in weighed]
+        self._narrow(weighed, sets)
+        return Filters(
+            covariance=np.array([covariance for covariance, _ in found]),
+            mean=np.array([mean for _, mean in found]),
+            share=np.array([one.kind.share for one in weighed]),
+            ratio=np.array([one.kind.ratio for one in weighed]),
+            tau_s=np.array([one.kind.tau_s for one in weighed]),
+            log_prior=np.array([one.kind.log_prior for one in weighed]),
+            log_det=np.array([one.log_det for one in weighed]),
+            squares=np.array([one.squares for one in weighed]),
         )
-        if self._windows:
-            self._narrow(found, np.concatenate([fit.weight for fit in fits]), sets)
-        return found
+
+    @property
+    def _df(self) -> float:
+        return USUAL_DF + len(self._windows) - 1
 
     def _ensemble(self) -> tuple[Array, Array, Array]:
         """Parameters, surfaces and logarithm of the prior weight of each set."""
         sets, surfaces = self._everywhere
         sets, surfaces = sets[self._live], surfaces[self._live]
         if self._near is None:
-            return sets, surfaces, np.full(len(sets), -log(N_SETS))
-        near = self._near.spread(N_NEAR)
+            return sets, surfaces, np.full(len(sets), -log(self._n_sets))
+        near = self._near.spread(self._n_near)
         sets = np.concatenate([sets, near])
         surfaces = np.concatenate([surfaces, self._surfaces_of.of(near)])
         prior, of_near = self._expected.log_density(sets), self._near.log_density(sets)
-        return sets, surfaces, prior - np.logaddexp(log(N_SETS) + prior, log(N_NEAR) + of_near)
+        return sets, surfaces, prior - np.logaddexp(log(self._n_sets) + prior, log(self._n_near) + of_near)
 
-    def _fitted(
-        self, kernels: Array, surfaces: Array, log_prior: Array, share: float, ratio: float, tau_s: float
-    ) -> _Fit:
-        """The filters of one noise, given all windows; conventions as in Posterior."""
-        layout, y, at_s, length_s = (np.array(column) for column in zip(*self._windows, strict=True))
-        n, (g, k, _) = len(y), kernels.shape
-        df = USUAL_DF + n - 1
-        inner = kernels[:, layout][:, :, layout]
-        inner = inner + ratio**2 * np.exp(-np.abs(at_s[:, None] - at_s) / tau_s)
-        inner = inner + np.diag(1 - share + share * LENGTH_REF_S / length_s)
-        root = np.linalg.cholesky(inner)
-        # Levels are not known: the first window has the surface of each set pass through it
-        relative = (surfaces - surfaces[:, layout[0], None]).T
-        off = (y - y[0])[:, None] - relative[layout]
-        squares = USUAL_DF * USUAL_SIGMA**2 + ((np.linalg.inv(root) @ off)[:, 1:] ** 2).sum(axis=1)
-        evidence = log_prior - df / 2 * np.log(squares)
-        best = evidence.max(axis=1, keepdims=True)
-        weight = np.exp(evidence - best)
-        of_all = best[:, 0] + np.log(weight.sum(axis=1))
-        weight /= weight.sum(axis=1, keepdims=True)
+    def _weighed(
+        self, kind: _Kind, log_prior: Array, off: Array, layout: Array, at_s: Array, length_s: Array
+    ) -> _Weighed:
+        """*off*: of each set, how far each window is above its surface, (windows, sets)."""
+        covariance = self._kernels[kind.kernel][np.ix_(layout, layout)]
+        covariance = covariance + kind.ratio**2 * np.exp(-np.abs(at_s[:, None] - at_s) / kind.tau_s)
+        covariance += np.diag(1 - kind.share + kind.share * LENGTH_REF_S / length_s)
+        root = np.linalg.cholesky(covariance)
+        surprises = np.linalg.inv(root)[1:] @ off
+        squares = USUAL_DF * USUAL_SIGMA**2 + np.einsum("ns,ns->s", surprises, surprises)
+        logs = log_prior - self._df / 2 * np.log(squares)
+        best = logs.max()
+        weight = np.exp(logs - best)
+        of_all = float(best + np.log(weight.sum()))
+        weight /= weight.sum()
+        mean_squares = float(weight @ squares)
+        log_det = 2 * float(np.log(np.diag(root)[1:]).sum())
+        evidence = kind.log_prior - log_det / 2 + of_all
+        # such that one filter with the mean scale has the evidence of all sets
+        log_det -= 2 * of_all + self._df * log(mean_squares)
+        return _Weighed(kind, covariance, weight, mean_squares, log_det, evidence)
 
-        across = np.empty((g, n, k + 1))
-        across[:, :, :k] = kernels[:, layout]
-        across[:, :, k] = ratio**2 * np.exp(-np.abs(at_s - at_s.max()) / tau_s)
-        gain = np.linalg.solve(inner, across).transpose(0, 2, 1)
-        covariance = _prior(kernels, ratio) - gain @ across
-        mean = np.empty((g, k + 1))
-        scale = (weight * squares).sum(axis=1)
-        for one in range(g):
-            kept = weight[one] > _SET_KEPT * weight[one].max()
-            told = gain[one] @ off[:, kept]
-            told[:k] += relative[:, kept]
-            mean[one], spread = _moments(told, weight[one, kept] / weight[one, kept].sum())
-            covariance[one] += spread * (df / scale[one])
-        log_det = 2 * np.log(np.einsum("gii->gi", root)[:, 1:]).sum(axis=1)
-        return _Fit(covariance, mean, log_det - 2 * of_all - df * np.log(scale), scale, weight)
+    def _filter(
+        self, weighed: _Weighed, relative: Array, off: Array, layout: Array, at_s: Array
+    ) -> tuple[Array, Array]:
+        """Covariance and mean of layouts and drift: what each set says, and what sets differ by."""
+        kind, k = weighed.kind, len(relative)
+        prior = np.zeros((k + 1, k + 1))
+        prior[:k, :k] = self._kernels[kind.kernel]
+        prior[k, k] = kind.ratio**2
+        across = np.vstack([prior[:k, layout], kind.ratio**2 * np.exp(-(at_s.max() - at_s) / kind.tau_s)])
+        gain = np.linalg.solve(weighed.covariance, across.T).T
+        kept = weighed.weight > _WEIGHT_KEPT
+        told = gain @ off[:, kept]
+        told[:k] += relative[:, kept]
+        mean, spread = _moments(told, weighed.weight[kept] / weighed.weight[kept].sum())
+        return prior - gain @ across.T + spread * (self._df / weighed.squares), mean
 
-    def _narrow(self, filters: Filters, weight: Array, sets: Array) -> None:
+    def _narrow(self, weighed: Sequence[_Weighed], sets: Array) -> None:
         """Note where the service seems to be; drop what is ruled out."""
-        df = USUAL_DF + len(self._windows) - 1
-        evidence = filters.log_prior - 0.5 * filters.log_det - df / 2 * np.log(filters.squares)
-        of_filter = np.exp(evidence - evidence.max())
-        of_set = of_filter @ weight / of_filter.sum()
+        best = max(one.evidence for one in weighed)
+        each = np.array([np.exp(one.evidence - best) * one.weight for one in weighed])
+        of_set = each.sum(axis=0) / each.sum()
         mean, left = _moments(sets.T, of_set)
         self._near = Normal(mean, _WIDER * (left + _LEFT_SD**2 * np.eye(len(mean))))
-        most = (of_filter[:, None] * weight).max(axis=0)
+        most = each.max(axis=0)
         self._live = self._live[most[: len(self._live)] > _SET_KEPT * most.max()]
-        if df >= 8:
-            kept = of_filter > _FILTER_KEPT
-            self._kinds = [kind for kind, is_kept in zip(self._kinds, kept, strict=True) if is_kept]
-
-
-def _unfitted(kernels: Array, surfaces: Array, log_prior: Array, ratio: float) -> _Fit:
-    """The filters of one noise before any window."""
-    g, k, _ = kernels.shape
-    weight = np.exp(log_prior - log_prior.max())
-    weight /= weight.sum()
-    of_surfaces, spread = _moments((surfaces - surfaces.mean(axis=1, keepdims=True)).T, weight)
-    covariance, mean = _prior(kernels, ratio), np.zeros((g, k + 1))
-    covariance[:, :k, :k] += spread / USUAL_SIGMA**2
-    mean[:, :k] = of_surfaces
-    squares = np.full(g, USUAL_DF * USUAL_SIGMA**2)
-    return _Fit(covariance, mean, np.zeros(g), squares, np.tile(weight, (g, 1)))
-
-
-def _prior(kernels: Array, ratio: float) -> Array:
-    """Covariance of layouts and drift beside the model's surface."""
-    g, k, _ = kernels.shape
-    found = np.zeros((g, k + 1, k + 1))
-    found[:, :k, :k] = kernels
-    found[:, k, k] = ratio**2
-    return found
+        if self._df >= 8:
+            self._kinds = [one.kind for one in weighed]
 
 
 def _moments(columns: Array, weight: Array) -> tuple[Array, Array]:
@@ -271,8 +264,8 @@ def _surfaces(layouts: tuple[Layout, ...], cores: float) -> Surfaces:
 
 @lru_cache(maxsize=8)
 def _everywhere(
-    layouts: tuple[Layout, ...], cores: float, demands: tuple[Demands, ...]
+    layouts: tuple[Layout, ...], cores: float, demands: tuple[Demands, ...], n: int
 ) -> tuple[Array, Array]:
     """The sets that stand for all services, and their surfaces."""
-    sets = expected_parameters(demands).spread(N_SETS)
+    sets = expected_parameters(demands).spread(n)
     return sets, _surfaces(layouts, cores).of(sets)
