@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
+
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.events import run
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import Scenario, simulate
+from tuner.core.model.simulation import Scenario, residence_quantile, simulate
 from tuner.core.model.tally import Event
 
 
@@ -71,6 +73,21 @@ def test_the_turn_of_a_holder_begins_when_somebody_comes_to_wait() -> None:
     ]
 
 
+def test_nobody_keeps_the_gil_longer_than_a_turn_while_somebody_waits() -> None:
+    """However many more come: the turn ends 5 ms after the first of them came, or after the last switch."""
+    demands = Demands(gil_s=0.05, asleep_s=0.1, n_gil_visits=1, cv_ratio=1)
+    n_there, waited_since_s, n_full_turns = 6, 0.0, 0
+    for what, _, at_s in trajectory(Layout(1, 6), demands, Machine(cores=6, handover_s=0), n=3000):
+        if n_there > 1:
+            assert at_s <= waited_since_s + 0.005 + 1e-8
+            n_full_turns += at_s > waited_since_s + 0.0049
+        n_there += {"asleep": 1, "gil": -1, "forced": 0}[what]
+        if what != "asleep" or n_there == 2:
+            waited_since_s = at_s
+
+    assert n_full_turns > 1000
+
+
 def test_the_line_for_the_gil_is_first_come_first_served() -> None:
     demands = Demands(gil_s=0.003, asleep_s=0.1, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=4, handover_s=0)
@@ -119,6 +136,16 @@ def test_a_task_speeds_up_when_another_one_ends() -> None:
     ]
 
 
+def test_at_one_moment_computing_ends_before_waits_and_turns() -> None:
+    """At 4 s thread 0 ends its second visit, thread 1 its sleep. At 5 ms a visit ends, as a turn would."""
+    alternating = Demands(gil_s=1.0, asleep_s=2.0, n_gil_visits=1, cv_ratio=0)
+    short = Demands(gil_s=0.005, asleep_s=1.0, n_gil_visits=1, cv_ratio=0)
+    patient = Machine(cores=2, switch_interval_s=inf, handover_s=0)
+
+    assert trajectory(Layout(1, 2), alternating, patient, n=5)[3:] == [("gil", 0, 4.0), ("asleep", 1, 4.0)]
+    assert trajectory(Layout(1, 2), short, Machine(cores=2), n=1) == [("gil", 0, 0.005)]
+
+
 def test_two_threads_on_one_physical_core_do_what_smt_brings() -> None:
     demands = Demands(gil_s=0, child_s=1.0, cv_ratio=0)
     machine = Machine(cores=2, physical_cores=1, smt_gain_ratio=0.25)
@@ -164,6 +191,23 @@ def test_an_arrival_goes_to_the_thread_that_is_idle_for_longest() -> None:
     events = trajectory(Layout(1, 3), demands, Machine(cores=1), n=12, arrival_per_s=0.1)
 
     assert [thread for what, thread, _ in events if what == "core"] == [0, 1, 2, 0, 1, 2]
+
+
+def test_items_that_wait_for_a_thread_are_served_first_come_first_served() -> None:
+    """One thread, items of 1 s: the residence times are those of the arrivals, by Lindley's recursion."""
+    events: list[Event] = []
+    work = Demands(gil_s=0, child_s=1.0, cv_ratio=0)
+    scenario = Scenario(Layout(1, 1), work, Machine(cores=1), n_items=1000, n_warm_items=0, arrival_per_s=0.8)
+    counts = run(scenario, events)
+    residences_s, free_at_s = [], 0.0
+    for arrived_s in [event.at_s for event in events if event.what == "arrival"][:1000]:
+        free_at_s = max(free_at_s, arrived_s) + 1.0
+        residences_s.append(free_at_s - arrived_s)
+
+    assert counts.residence_sum_s == pytest.approx(sum(residences_s))
+    for share in (0.5, 0.95, 0.99):
+        exact_s = sorted(residences_s)[round(share * 1000) - 1]
+        assert residence_quantile(scenario, counts, share) == pytest.approx(exact_s, rel=0.011)
 
 
 def test_the_same_seed_gives_the_same_trajectory_and_another_one_does_not() -> None:
