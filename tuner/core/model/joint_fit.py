@@ -226,7 +226,9 @@ class _Compared:
         seen = solve(of, self._machine)
         shape = (len(values), len(self._items))
         told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
-        own_s, child_s = (of.gil_s + of.python_s).reshape(shape), of.child_s.reshape(shape)
+        # The kernel counts a core whole however slow its second thread makes it: more CPU than work.
+        slowed = (seen.busy_cores - of.process_cores) / np.maximum(seen.throughput_per_s * of.cpu_s, _LEAST_S)
+        own_s, child_s = ((slowed * part).reshape(shape) for part in (of.gil_s + of.python_s, of.child_s))
         # Where a layout's windows do not tell workers from children, as others do, their sum is compared.
         for of_model, of_window in (
             (np.where(self._is_split, own_s, own_s + child_s), self._own_s),

@@ -38,7 +38,8 @@ class Prediction:
 
     throughput_per_s: Array  #: items per second
     load: Array  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
-    cpu_cores: Array  #: CPU of workers and children, in cores
+    cpu_cores: Array  #: work of workers and children, in cores of full speed
+    busy_cores: Array  #: cores they keep busy, as the kernel counts CPU time: slow second threads count whole
     core_utilization_ratio: Array  #: share of the box's speed in use, 0 to 1
     gil_utilization_ratio: Array  #: share of time the GIL of a process is held, 0 to 1; 0 without GIL
     n_gil_waiting: Array  #: threads in line for the GIL, of all processes together
@@ -91,8 +92,11 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     cores = machine.free_cores - used
     all_busy = (weight * np.clip(every + holders - cores + 1, 0, 1)).sum(axis=1)
 
+    n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
+
     back = np.argsort(order, kind="stable")
     full = machine.total_speed(np.full(len(back), np.inf), of.process_cores)
+    on_cores = n_on_cores[back]
     per_s, runnable = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S)), n_runnable[back]
     waking = _waking(machine, n_gil_waiting[back], per_s, all_busy[back])
     n_blocked = per_s * (of.blocked_s + of.spawn_s)
@@ -101,6 +105,8 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
         throughput_per_s=per_s,
         load=runnable + waking + n_blocked + of.process_cores,
         cpu_cores=busy + of.process_cores,
+        busy_cores=(busy if machine.physical_cores is None else np.maximum(busy, on_cores))
+        + of.process_cores,
         core_utilization_ratio=np.minimum(1.0, busy / full),
         gil_utilization_ratio=np.minimum(1.0, n_holders[back] / of.processes),
         n_gil_waiting=n_gil_waiting[back],
