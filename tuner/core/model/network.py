@@ -86,7 +86,6 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     deaths = every[:, 1:] * free_speed[:, 1:] / free_s[:, None]
     weight = _chain(births, deaths, n)
     done_per_s = (weight[:, 1:] * deaths).sum(axis=1)
-    n_runnable = (weight * (every + holders)).sum(axis=1)
     n_gil_waiting = np.maximum(0.0, (weight * in_line).sum(axis=1))
     n_holders = (weight * holders).sum(axis=1)
     cores = machine.free_cores - used
@@ -97,7 +96,9 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     back = np.argsort(order, kind="stable")
     full = machine.total_speed(np.full(len(back), np.inf), of.process_cores)
     on_cores = n_on_cores[back]
-    per_s, runnable = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S)), n_runnable[back]
+    per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
+    n_threads = of.processes * of.threads
+    runnable = np.maximum(n_threads - n_gil_waiting[back] - per_s * of.waiting_s, per_s * of.cpu_s)
     waking = _waking(machine, n_gil_waiting[back], per_s, all_busy[back])
     n_blocked = per_s * (of.blocked_s + of.spawn_s)
     busy = per_s * of.cpu_s
@@ -113,7 +114,7 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
         n_core_waiting=np.maximum(0.0, runnable - busy),
         n_asleep=per_s * of.asleep_s,
         n_blocked=n_blocked,
-        residence_s=of.processes * of.threads / per_s,
+        residence_s=n_threads / per_s,
     )
 
 
