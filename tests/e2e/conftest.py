@@ -21,7 +21,7 @@ _NOBODY = "nobody"
 _PACKAGES = (
     "tuner", "tuner_workers", "typer", "rich", "pydantic", "pydantic_core", "annotated_types",
     "typing_inspection", "typing_extensions.py", "yaml", "psutil", "supervisor", "tabulate", "tabulate.py",
-    "annotated_doc", "shellingham", "click", "markdown_it", "mdurl", "pygments",
+    "annotated_doc", "shellingham", "click", "markdown_it", "mdurl", "pygments", "numpy", "numpy.libs",
 )  # fmt: skip
 _NOT_NEEDED = shutil.ignore_patterns(
     "test",
@@ -100,7 +100,7 @@ def _copied_python(home: Path) -> tuple[str, dict[str, str]]:
             shutil.copytree(source.resolve(), packages / name, ignore=shutil.ignore_patterns("__pycache__"))
         elif source.is_file():
             shutil.copy2(source, packages / name)
-    for program in ("crash-stackwalk",):
+    for program in ("crash-stackwalk", "tuner-simulate"):
         shutil.copy2(Path(sys.executable).with_name(program), home / "bin")
     script = home / "bin" / "crash-processor"
     script.write_text(
