@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 import numpy as np
@@ -56,8 +56,9 @@ def study_of(
     of = layout_demands(
         demands, terms, [one.processes for one in measured], [one.threads for one in measured]
     )
-    with_strangers = Machine(machine.cores - foreign_cores, has_gil=machine.has_gil)
-    told = solve(of, with_strangers)
+    told = solve(of, replace(machine, foreign_cores=foreign_cores))
+    work = told.throughput_per_s * of.cpu_s
+    as_counted = (told.busy_cores - of.process_cores) / work  # a slow second thread of a core counts whole
     found = []
     for n, layout in enumerate(measured):
         misfit = noise.misfit * random.normal() if layout.total_threads > 1 else 0.0
@@ -67,7 +68,7 @@ def study_of(
                 per_s = told.throughput_per_s[n] * exp(misfit + of_launch[0] + noise.window * random.normal())
                 n_done = max(1, round(per_s * length_s))
                 own_s, child_s = (
-                    n_done * cpu_s * exp(of_launch[1 + k] + noise.cpu * random.normal())
+                    n_done * as_counted[n] * cpu_s * exp(of_launch[1 + k] + noise.cpu * random.normal())
                     for k, cpu_s in enumerate(((of.gil_s + of.python_s)[n], of.child_s[n]))
                 )
                 blocked_s = n_done * of.blocked_s[n]

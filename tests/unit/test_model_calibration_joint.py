@@ -22,6 +22,7 @@ from tuner.core.model.calibration import (
 )
 from tuner.core.model.clocks import Clocks
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
+from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.sampling import Sampling
 
@@ -108,6 +109,17 @@ def test_strangers_in_some_windows_do_not_change_what_an_item_asks_for() -> None
 
     assert fields(found) == pytest.approx(fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s)
     assert max(abs(one.log_error) for one in held_out(windows, BOX, method="alone")) < 0.02
+
+
+def test_cpu_that_second_threads_of_a_core_make_look_more_is_not_taken_for_work() -> None:
+    """Two logical cores of one: the kernel counts both whole, though together they give 1.3 of one."""
+    box = Machine(2, physical_cores=1, smt_gain_ratio=0.3)
+    windows = study_of(PYTHON, SMALL, machine=box)
+    seen = {window.layout: window.service_cpu_s / window.n_done for window in windows}
+    found = calibrate_jointly(windows, box).profile.demands
+
+    assert seen[Layout(4, 1)] > 1.3 * seen[Layout(1, 1)]
+    assert fields(found) == pytest.approx(fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s)
 
 
 def test_without_1x1_demands_are_found_all_the_same_and_that_is_said() -> None:
