@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
 import pytest
 
 from tuner.core.layout import Layout
-from tuner.core.posterior import LENGTH_REF_S, Array, Posterior, flat_posterior, smooth_posterior
+from tuner.core.posterior import LENGTH_REF_S, Array, Filters, Posterior, flat_posterior, smooth_posterior
 
 CLOSE = 1e-6
 
@@ -346,3 +346,80 @@ def test_windows_alike_to_the_last_bit_leave_no_variance_of_zero() -> None:
     assert (variance > 0).all()
     assert gap == pytest.approx(np.zeros_like(gap))
     assert np.isfinite(posterior.weight).all()
+
+
+# ------------------------------------------------------------------ filters of a guide
+
+
+def filters_like(bank: Posterior, rows: Sequence[int]) -> Filters:
+    """Some of the bank's own filters, as a guide would give them."""
+    log_prior = bank.log_prior[rows]
+    return Filters(
+        covariance=bank.covariance[rows].copy(),
+        mean=bank.mean[rows].copy(),
+        share=bank.share[rows].copy(),
+        ratio=bank.ratio[rows].copy(),
+        tau_s=bank.tau_s[rows].copy(),
+        log_prior=log_prior - np.log(np.exp(log_prior).sum()),  # add up to 1
+        log_det=bank._log_det[rows].copy(),
+        squares=bank._squares[rows].copy(),
+    )
+
+
+SPREAD_GRID = [Layout(p, t) for p in (1, 2, 4) for t in (1, 2, 4)]
+
+
+def test_filters_of_a_guide_weigh_beforehand_as_much_as_all_others() -> None:
+    bank = smooth_posterior(SPREAD_GRID, lengths_vary=False)
+    bank.take(filters_like(bank, [0, 3, 5]))
+
+    assert bank.guided.sum() == 3
+    assert bank.weight[bank.guided].sum() == pytest.approx(0.5)
+    assert bank.log_evidence(guided=True) == pytest.approx(bank.log_evidence(guided=False))
+
+
+def test_taken_filters_take_the_place_of_those_taken_before_and_none_leaves_the_banks_own() -> None:
+    windows = some_windows(6, len(SPREAD_GRID), 3)
+    bank = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), windows)
+    before = bank.weight.copy()
+    bank.take(filters_like(bank, [0, 1]))
+    bank.take(filters_like(bank, [2, 3, 4]))
+
+    assert bank.guided.sum() == 3
+    bank.take(None)
+    assert not bank.guided.any()
+    assert bank.weight == pytest.approx(before)
+
+
+def test_a_guides_filters_go_on_as_the_banks_own_do() -> None:
+    windows = some_windows(14, len(SPREAD_GRID), 4)
+    bank = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), windows[:6])
+    alone = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), windows)
+    bank.take(filters_like(bank, list(range(len(bank.share)))))
+    fed(bank, windows[6:])
+
+    assert bank.means() == pytest.approx(alone.means(), abs=1e-9)
+    assert bank.weight[bank.guided].sum() == pytest.approx(0.5, rel=1e-3)
+
+
+def test_the_banks_best_own_filters_stay_however_much_better_the_guides_are() -> None:
+    windows = some_windows(30, len(SPREAD_GRID), 5)
+    bank = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), windows[:6])
+    much_better = filters_like(bank, [0, 1])
+    bank.take(replace(much_better, log_det=much_better.log_det - 200.0))
+    fed(bank, windows[6:])
+
+    assert bank.weight[bank.guided].sum() == pytest.approx(1.0)
+    assert (~bank.guided).sum() > 0
+    bank.take(None)
+    assert bank.weight.sum() == pytest.approx(1.0)
+
+
+def test_the_last_surprise_is_what_a_window_was_above_what_was_expected_of_it() -> None:
+    bank = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), some_windows(8, len(SPREAD_GRID), 6))
+    bank.take(filters_like(bank, [0]))
+    expected = bank.mean[bank.guided][0, 2] + bank.mean[bank.guided][0, -1]
+    bank.observe(2, (bank._centre or 0.0) + expected + 0.25, bank.at_s, 600.0)
+
+    assert bank.last_surprise(guided=True) == pytest.approx(0.25)
+    assert bank.last_surprise(guided=False) != pytest.approx(0.25)
