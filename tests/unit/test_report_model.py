@@ -101,7 +101,7 @@ def trusted(
         for text, (per_s, load, cores) in rows.items()
     )
     column = np.asarray([per_s for per_s, _, _ in rows.values()])
-    middle = Prediction(column, *[0 * column] * 9)
+    middle = Prediction(column, *[0 * column] * 10)
     return Trusted(made, parse_layout(best), tuple(parse_layouts(as_good)) if as_good else (), middle, 0.9)
 
 

@@ -9,7 +9,6 @@ from tuner.adapters.virtual_clock import VirtualClock
 from tuner.adapters.virtual_service import Noise, Truth
 from tuner.core.layout import Layout
 from tuner.core.model.demand import layout_demands
-from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile
 
@@ -39,7 +38,7 @@ class ProfileService:
         n_blocked, background = float(prediction.n_blocked[0]), float(of.process_cores[0])
         done_cores = items_per_s * float(of.cpu_s[0])
         n_runnable = done_cores + float(prediction.n_core_waiting[0])
-        n_running = min(n_runnable, _on_cores(done_cores, machine, background))
+        n_running = min(n_runnable, float(prediction.busy_cores[0]) - background)
         children_ratio = float(of.child_s[0] / of.cpu_s[0]) if of.cpu_s[0] else 0.0
         n_delayed = n_runnable - n_running
         n_threads = float(layout.total_threads)
@@ -62,20 +61,6 @@ class ProfileService:
             # items that end one after the other, each after a time that scatters so
             second_sd=profile.demands.cv_ratio / sqrt(items_per_s) if noise_sd is None else noise_sd,
         )
-
-
-def _on_cores(done_cores: float, machine: Machine, used_cores: float) -> float:
-    """Tasks on a core while work of *done_cores* is done: the CPU that a kernel counts.
-
-    More than the work where cores have second threads: these are as busy, and get less done.
-    """
-    cores = max(0.0, machine.cores - used_cores)
-    if machine.physical_cores is None:
-        return min(done_cores, cores)
-    physical = cores * machine.physical_cores / machine.cores
-    beyond = max(0.0, done_cores - physical)
-    seconds = beyond / machine.smt_gain_ratio if machine.smt_gain_ratio else cores - physical
-    return min(done_cores - beyond + seconds, cores)
 
 
 def profile_box(

@@ -45,3 +45,11 @@ class Machine:
         beyond = np.minimum(n, cores) - physical
         speed: Array = np.minimum(n, physical) + self.smt_gain_ratio * np.maximum(0.0, beyond)
         return speed
+
+    def busy_cores(self, work_cores: float, used_cores: float = 0.0) -> float:
+        """Cores that are busy while work of *work_cores* is done, as the kernel counts them."""
+        cores = max(0.1, self.free_cores - used_cores)
+        physical = cores if self.physical_cores is None else cores * self.physical_cores / self.cores
+        beyond = max(0.0, work_cores - physical)
+        seconds = beyond / self.smt_gain_ratio if self.smt_gain_ratio else (cores - physical) * (beyond > 0)
+        return min(work_cores - beyond + seconds, cores)

@@ -203,7 +203,8 @@ class Simulated:
 
     throughput_per_s: float  #: items per second
     load: float  #: tasks running, waiting for a core, or uninterruptible: what load1 settles at
-    cpu_cores: float  #: work of workers and children, in cores
+    cpu_cores: float  #: work of workers and children, in cores of full speed
+    busy_cores: float  #: cores they keep busy, as the kernel counts CPU time
     core_utilization_ratio: float  #: share of the box's speed in use, 0 to 1
     gil_utilization_ratio: float  #: share of time the GIL of a process is held, 0 to 1; 0 without GIL
     n_gil_waiting: float  #: threads in line for the GIL, of all processes together
@@ -244,6 +245,7 @@ def summary(scenario: Scenario, counts: Counts) -> Simulated:
         throughput_per_s=throughput,
         load=runnable + blocked + scenario.process_cores,
         cpu_cores=work + scenario.process_cores,
+        busy_cores=scenario.machine.busy_cores(work, scenario.process_cores) + scenario.process_cores,
         core_utilization_ratio=work / full_speed,
         gil_utilization_ratio=counts.tasks.gil_held_s / (elapsed_s * scenario.layout.processes),
         n_gil_waiting=counts.tasks.gil_waiting_s / elapsed_s,

@@ -108,7 +108,7 @@ def trusted(
     network = solve(_of(demands, profile.terms, layouts), machine)
     middle = network if middle is None else middle
     runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
-    busy = _busy_cores(middle, machine, runnable)
+    busy = middle.busy_cores
     doublings = np.asarray([core_doublings(seen, float(one)) for one in busy])
     drawn = _solved_draws(
         [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings
@@ -123,7 +123,7 @@ def trusted(
         middle.throughput_per_s, drawn.throughput_per_s / network.throughput_per_s, around, confidence
     )
     load = _ends(middle.load, drawn.load / network.load, load_around, confidence)
-    cpu = _ends(busy, drawn.cpu_cores / network.cpu_cores, idle_ratio * around, confidence)
+    cpu = _ends(busy, drawn.busy_cores / network.busy_cores, idle_ratio * around, confidence)
     children = runnable * (demands.child_s / demands.cpu_s if demands.cpu_s else 0.0)
     rows = tuple(
         TrustedLayout(
@@ -171,7 +171,7 @@ class _Drawn:
 
     throughput_per_s: Array
     load: Array
-    cpu_cores: Array
+    busy_cores: Array
 
 
 def _solved_draws(
@@ -205,7 +205,7 @@ def _solved_draws(
     return _Drawn(
         np.concatenate([one.throughput_per_s for one in found]).reshape(shape),
         np.concatenate([one.load for one in found]).reshape(shape),
-        np.concatenate([one.cpu_cores for one in found]).reshape(shape),
+        np.concatenate([one.busy_cores for one in found]).reshape(shape),
     )
 
 
@@ -262,14 +262,6 @@ def _may_be_best(
     quantile = NormalDist().inv_cdf((1 + confidence) / 2)
     found: NDArray[np.bool_] = behind <= quantile * np.sqrt(of_draws + model_sd**2 + model_sd[best] ** 2)
     return found
-
-
-def _busy_cores(middle: Prediction, machine: Machine, runnable: Array) -> Array:
-    """Cores in use as the kernel counts them; the network counts work, which SMT slows down."""
-    if machine.physical_cores is None:
-        return middle.cpu_cores
-    beside = middle.cpu_cores - (runnable - middle.n_core_waiting)
-    return np.minimum(machine.cores, runnable + beside)
 
 
 def _ends(middle: Array, drawn_ratio: Array, around: Array, confidence: float) -> list[Estimate]:
