@@ -110,7 +110,7 @@ def waiting_pool_bound_s(n_tasks: int, wait_s: float, n_workers: int, costs: Poo
     """
     half_s, away_s = costs.task_s / 2, wait_s + costs.wake_s
     n_before_any_is_back = n_tasks
-    if half_s + costs.thread_s > 0:
+    if n_tasks * (half_s + costs.thread_s) > away_s:
         n_before_any_is_back = min(n_tasks, 1 + int(away_s / (half_s + costs.thread_s)))
     handing_in_s = n_tasks * half_s + min(n_workers, n_before_any_is_back) * costs.thread_s
     return costs.start_s + max(
