@@ -248,3 +248,11 @@ def test_nothing_to_calibrate_on_is_one_clear_error() -> None:
     variants = [*windows, replace(windows[0], layout=replace(windows[0].layout, variant="gthread"))]
     with pytest.raises(ConfigError, match=r"2 variants of the service \(as it is, gthread\)"):
         calibrate_alone(variants, BOX)
+
+
+def test_one_short_launch_leaves_no_draw_in_which_an_item_asks_for_nothing() -> None:
+    alone = Clocks(ALONE[0], 1, 5.0, 65, 0, 2.86, worker_cpu_s=2.2, child_cpu_s=0.6)
+    found = calibrate_alone([alone], Machine(2))
+
+    assert len(found.draws) == 200
+    assert all(draw.total_s >= 0.999e-3 * found.profile.demands.total_s for draw in found.draws)

@@ -75,7 +75,7 @@ class Problem:
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
-        from scipy.optimize import least_squares  # type: ignore[import-untyped]
+        from scipy.optimize import least_squares
 
         anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
         others = [one for one in layouts if anchor is None or one.total_threads > 1]

@@ -14,6 +14,7 @@ N_DRAWS = 200
 FIELDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
 
 _N_FOR_QUANTILES = 4000
+_LEAST_RATIO = 1e-3  #: of what is most likely
 _NOTHING_RATIO = 1e-4  #: of an item's time: a demand that is surely less has no interval
 
 
@@ -73,7 +74,11 @@ class Found:
         share = np.minimum(share, 1.0)
         spawning_s = np.minimum(self.spawn_s, blocked_s)
         parts = (own_s * share, own_s * (1 - share), child_s, asleep_s, blocked_s - spawning_s, spawning_s)
-        return np.stack(parts, axis=1)
+        fields = np.stack(parts, axis=1)
+        # Few launches leave tails in which an item would ask for nothing: this much at least.
+        least = _LEAST_RATIO * self.values[[0, 2, 3, 4]].sum()
+        fields[fields.sum(axis=1) < least, 0] = least
+        return fields
 
     def _demands(self, rows: Array) -> list[Demands]:
         return [
