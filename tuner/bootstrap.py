@@ -28,13 +28,13 @@ from tuner.ports import Box, Feeder, Store
 if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
     from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
-    from tuner.core.model.by_simulation import SimulatedLayouts
-    from tuner.core.model.calibrated import Calibrated
-    from tuner.core.model.explanation import Explanation
+    from tuner.core.model.calibration.calibrated import Calibrated
+    from tuner.core.model.diagnosis.explanation import Explanation
+    from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.model.machine import Machine
+    from tuner.core.model.prediction.whatif import WhatIf
     from tuner.core.model.profile import Profile
-    from tuner.core.model.sizing import Rule
-    from tuner.core.model.whatif import WhatIf
+    from tuner.core.model.simulation.layouts import SimulatedLayouts
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.core.service import ServiceSpec
@@ -460,7 +460,7 @@ def explained(
     The rules are for *cores* (None: for what the study ran on) and for the variant of the fastest layout;
     *question* may limit memory.
     """
-    from tuner.core.model.evidence import why_unknown
+    from tuner.core.model.diagnosis.evidence import why_unknown
     from tuner.core.question import Question
     from tuner.core.ranking import rank
 
@@ -474,8 +474,8 @@ def explained(
     best = found.diagnoses[0].layout.variant
     if best not in found.references:
         return record, found, ()
-    from tuner.core.model.extrapolation import Seen
-    from tuner.core.model.sizing import resized, sizing_rules
+    from tuner.core.model.diagnosis.sizing import resized, sizing_rules
+    from tuner.core.model.prediction.extrapolation import Seen
 
     seen = Seen(found.machine, tuple(layout for layout in found.evidence if layout.variant == best))
     wanted = found.machine if cores is None else resized(found.machine, cores)
@@ -484,7 +484,7 @@ def explained(
 
 def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking) -> Ranking:
     """*ranking*, saying what binds its layouts, or why that is not known."""
-    from tuner.core.model.evidence import NO_CLOCKS, why_unknown
+    from tuner.core.model.diagnosis.evidence import NO_CLOCKS, why_unknown
 
     found = _explanation(record, windows, ranking)
     if found is not None:
@@ -497,12 +497,12 @@ def _explanation(
     record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking
 ) -> Explanation | None:
     """What binds the layouts of *ranking*; None: no window has the clocks for it."""
-    from tuner.core.model.evidence import evidence_of
+    from tuner.core.model.diagnosis.evidence import evidence_of
 
     seen = evidence_of(record, windows, {row.layout: row.verdict for row in ranking.rows})
     if not seen:
         return None
-    from tuner.core.model.explanation import explain, machine_of
+    from tuner.core.model.diagnosis.explanation import explain, machine_of
 
     return explain(seen, machine_of(record))
 
@@ -518,7 +518,7 @@ def calibrated(file: Path) -> Calibrated:
     """
     if file.suffix.lower() in (".yaml", ".yml"):
         from tuner.config.profile import read_profile
-        from tuner.core.model.calibrated import of_profile
+        from tuner.core.model.calibration.calibrated import of_profile
 
         return of_profile(read_profile(file))
     from tuner.study.calibrating import read_calibration
@@ -540,6 +540,6 @@ def simulated_layouts(
 ) -> SimulatedLayouts:
     """What *layouts* give on *machine*, event by event, with the changes of *what_if* made."""
     from tuner.adapters.simulator import simulate_all
-    from tuner.core.model.by_simulation import scenarios, simulated_layouts
+    from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
 
     return simulated_layouts(layouts, simulate_all(scenarios(profile, machine, layouts, what_if)))

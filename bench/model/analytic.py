@@ -28,7 +28,7 @@ from tuner.core.layout import Layout, divisors_grid, full_grid
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.simulation import Simulated, scenario_of
+from tuner.core.model.simulation.scenario import Simulated, scenario_of
 
 CONVOY = 0.25  #: threads per process that wait for its GIL
 WARM_SHARE = 0.1

@@ -12,13 +12,13 @@ from mix_points import Measured, MixRun
 
 from tuner.core.errors import TunerError
 from tuner.core.layout import Layout
-from tuner.core.model.calibration import Calibration, calibrate_alone, calibrate_jointly
+from tuner.core.model.calibration.calibrate import Calibration, calibrate_alone, calibrate_jointly
 from tuner.core.model.demand import Demands
-from tuner.core.model.explanation import machine_of
-from tuner.core.model.extrapolation import Seen
+from tuner.core.model.diagnosis.explanation import machine_of
 from tuner.core.model.machine import Machine
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.trust import CONFIDENCE, trusted
 from tuner.core.model.profile import ProfileNoise
-from tuner.core.model.trust import CONFIDENCE, trusted
 
 ALONE = Layout(1, 1)
 CONVOY_GIL = 0.8  #: a convoy: several threads, and the GIL held for more than this share of time

@@ -59,7 +59,7 @@ def by_simulation(
         ConfigError: the program is not built.
     """
     from tuner.adapters.simulator import simulate_all
-    from tuner.core.model.simulation import scenario_of
+    from tuner.core.model.simulation.scenario import scenario_of
 
     scenarios = [
         scenario_of(

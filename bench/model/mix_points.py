@@ -13,8 +13,8 @@ from mix_registry import Mix, mix_of
 
 from tuner import bootstrap
 from tuner.core.layout import Layout
-from tuner.core.model.clocks import Clocks, clocks_of
-from tuner.core.model.left_out import launch_noise_sd
+from tuner.core.model.calibration.clocks import Clocks, clocks_of
+from tuner.core.model.calibration.left_out import launch_noise_sd
 from tuner.core.model.profile import ProfileNoise
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.validity import FOREIGN_FLOOR_CORES

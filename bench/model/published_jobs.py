@@ -22,7 +22,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.pools import Job, by_turns_s, fixed_pool_s, in_step_s, own_threads_s, threads_that_fill
-from tuner.core.model.simulation import Scenario, simulate
+from tuner.core.model.simulation.scenario import Scenario, simulate
 
 Verdict = Literal["yes", "in part", "no", "put in"]  #: whether it is reproduced; or what the model was given
 Kind = Literal["own threads", "semaphore", "scheduled", "fixed"]

@@ -25,7 +25,7 @@ from tuner.adapters.simulator import simulate_all
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import Scenario, Simulated, scenario_of, simulate
+from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of, simulate
 
 WARM_SHARE = 0.1
 AGREE = 0.01

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import ciw  # type: ignore[import-untyped]
 import simpy
 
-from tuner.core.model.simulation import Scenario
+from tuner.core.model.simulation.scenario import Scenario
 
 
 @dataclass(frozen=True)

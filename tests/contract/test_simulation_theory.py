@@ -13,7 +13,7 @@ from tuner.adapters.simulator import simulate_all
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import Scenario, Simulated, simulate
+from tuner.core.model.simulation.scenario import Scenario, Simulated, simulate
 
 WORK = Demands(gil_s=0, child_s=1.0, cv_ratio=1)
 PLAIN = Machine(cores=1, switch_interval_s=inf, handover_s=0)

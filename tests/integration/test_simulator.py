@@ -17,12 +17,12 @@ from tuner.adapters.simulator import count_all, find_simulator, scenario_line, s
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.events import run
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import Scenario, simulate
+from tuner.core.model.simulation.events import run
+from tuner.core.model.simulation.scenario import Scenario, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "tuner" / "core" / "model"
+SOURCES = ROOT / "tuner" / "core" / "model" / "simulation"
 N_SCENARIOS = 80
 
 pytestmark = pytest.mark.integration

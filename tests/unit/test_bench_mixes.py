@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tuner.core.layout import Layout, parse_layout
-from tuner.core.model.clocks import Clocks
+from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.alone import told_by_1x1
-from tuner.core.model.calibration import Calibration, calibrate_alone
-from tuner.core.model.clocks import Clocks
+from tuner.core.model.calibration.alone import told_by_1x1
+from tuner.core.model.calibration.calibrate import Calibration, calibrate_alone
+from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.sampling import Sampling
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.sampling import Sampling
 from tuner.core.quantiles import student_t_quantile
 
 from .synthetic_clocks import ALONE, BOX, Noise, layouts, study_of

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
-from tuner.core.model.calibration import (
+from tuner.core.model.calibration.calibrate import (
     ASSUMED_MISFIT_SD,
     calibrate_alone,
     calibrate_jointly,
     held_out,
     held_out_after,
 )
-from tuner.core.model.clocks import Clocks
+from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.sampling import Sampling
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.sampling import Sampling
 
 from .synthetic_clocks import ALONE, BOX, GRID, SMALL, Noise, layouts, study_of
 

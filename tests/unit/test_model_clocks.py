@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.layout import Layout
-from tuner.core.model.clocks import clocks_of, clocks_of_counted, count_dispersion
+from tuner.core.model.calibration.clocks import clocks_of, clocks_of_counted, count_dispersion
+from tuner.core.model.calibration.per_item import by_layout, mean_log_throughput, per_item
 from tuner.core.model.demand import Demands
-from tuner.core.model.per_item import by_layout, mean_log_throughput, per_item
 from tuner.core.records import WARMING_BLOCK, WindowRecord
 from tuner.core.window import Sample, VoidReason
 

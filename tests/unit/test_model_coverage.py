@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.model.calibration import calibrate_jointly
+from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.demand import Demands
-from tuner.core.model.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.trust import trusted
 from tuner.core.model.profile import ProfileNoise
-from tuner.core.model.trust import trusted
 
 from .synthetic_clocks import ALONE, BOX, GRID, SMALL, Noise, study_of
 

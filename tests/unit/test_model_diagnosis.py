@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.diagnosis import (
+from tuner.core.model.diagnosis.diagnose import (
     BUSY,
     NEAR,
     NO_GAIN,
@@ -21,8 +21,8 @@ from tuner.core.model.diagnosis import (
     diagnose,
     diagnose_one,
 )
-from tuner.core.model.diagnosis_text import sentence, short
-from tuner.core.model.evidence import Evidence
+from tuner.core.model.diagnosis.evidence import Evidence
+from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 

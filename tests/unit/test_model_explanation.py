@@ -5,12 +5,12 @@ import pytest
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Finding, Limit, Verdict
 from tuner.core.model.demand import Demands
-from tuner.core.model.evidence import NO_CLOCKS, NO_WINDOWS, Evidence, evidence_of, why_unknown
-from tuner.core.model.explanation import explain, machine_of
-from tuner.core.model.extrapolation import Seen
+from tuner.core.model.diagnosis.evidence import NO_CLOCKS, NO_WINDOWS, Evidence, evidence_of, why_unknown
+from tuner.core.model.diagnosis.explanation import explain, machine_of
+from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.sizing import ENOUGH, MOST, resized, sizing_rules
+from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.layout import Layout, parse_layout, parse_layouts
-from tuner.core.model.extrapolation import (
+from tuner.core.model.machine import Machine
+from tuner.core.model.prediction.extrapolation import (
     Seen,
     box_reasons,
     core_doublings,
@@ -15,7 +16,6 @@ from tuner.core.model.extrapolation import (
     layout_reason,
     reasons,
 )
-from tuner.core.model.machine import Machine
 
 SQUARE = parse_layouts("1x1,4x1,1x4,4x4")
 LAYOUTS = st.builds(Layout, st.integers(1, 64), st.integers(1, 64))

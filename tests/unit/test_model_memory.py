@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tuner.core.layout import Layout, parse_layout, parse_layouts
-from tuner.core.model.memory import MemorySeen, fit_memory
+from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 
 PROCESS, THREAD, CHILD = 60e6, 2e6, 25e6
 

@@ -10,12 +10,12 @@ import pytest
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout, full_grid, parse_layout, parse_layouts
 from tuner.core.model.demand import Demands
-from tuner.core.model.extrapolation import Seen
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.trust import Trusted, trusted
+from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileNoise
-from tuner.core.model.trust import Trusted, trusted
-from tuner.core.model.whatif import parse_what_if
 
 BOX = Machine(2)
 LAYOUTS = parse_layouts("1x1,1x2,2x1,1x4,2x2,4x1,1x8,2x4,4x2,8x1")

@@ -7,7 +7,7 @@ import pytest
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
+from tuner.core.model.prediction.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
 
 ITEM = Demands(gil_s=0.1, child_s=0.4, asleep_s=0.3)
 

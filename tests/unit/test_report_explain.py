@@ -8,12 +8,12 @@ import pytest
 
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.evidence import NO_CLOCKS, Evidence
-from tuner.core.model.explanation import Explanation, explain
-from tuner.core.model.extrapolation import Seen
+from tuner.core.model.diagnosis.evidence import NO_CLOCKS, Evidence
+from tuner.core.model.diagnosis.explanation import Explanation, explain
+from tuner.core.model.diagnosis.sizing import Rule, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.sizing import Rule, sizing_rules
+from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.ranking import Ranking, rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.explain import render_explanation, render_explanation_json

@@ -11,16 +11,16 @@ import pytest
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout, parse_layout, parse_layouts
-from tuner.core.model.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured, of_profile
-from tuner.core.model.calibration import Calibration
+from tuner.core.model.calibration.calibrate import Calibration
+from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured, of_profile
 from tuner.core.model.demand import Demands, Terms
-from tuner.core.model.extrapolation import Seen
 from tuner.core.model.machine import Machine
-from tuner.core.model.memory import MemoryFit
 from tuner.core.model.network import Prediction
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.memory import MemoryFit
+from tuner.core.model.prediction.trust import Trusted, TrustedLayout
+from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileMemory
-from tuner.core.model.trust import Trusted, TrustedLayout
-from tuner.core.model.whatif import parse_what_if
 from tuner.reports.calibration import calibration_facts, render_calibration
 from tuner.reports.model import named, seconds
 from tuner.reports.prediction import Predicted, prediction_facts, render_prediction

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.layout import Layout
-from tuner.core.model import events
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import Scenario, path_of, scenario_of, simulate
+from tuner.core.model.simulation import events
+from tuner.core.model.simulation.scenario import Scenario, path_of, scenario_of, simulate
 
 FULL = Demands(
     gil_s=0.05, python_s=0.02, child_s=0.2, asleep_s=0.1, blocked_s=0.03, spawn_s=0.01, n_gil_visits=3

@@ -8,10 +8,10 @@ import pytest
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.events import run
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import Scenario, residence_quantile, simulate
-from tuner.core.model.tally import Event
+from tuner.core.model.simulation.events import run
+from tuner.core.model.simulation.scenario import Scenario, residence_quantile, simulate
+from tuner.core.model.simulation.tally import Event
 
 
 def trajectory(

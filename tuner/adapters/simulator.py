@@ -11,7 +11,14 @@ from dataclasses import fields
 from pathlib import Path
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.simulation import Counts, Scenario, Simulated, TaskSeconds, least_residence_s, summary
+from tuner.core.model.simulation.scenario import (
+    Counts,
+    Scenario,
+    Simulated,
+    TaskSeconds,
+    least_residence_s,
+    summary,
+)
 
 PROGRAM = "tuner-simulate"
 _TASKS = [field.name for field in fields(TaskSeconds)]

@@ -11,9 +11,9 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.core.layout import Layout
-    from tuner.core.model.calibrated import Calibrated
+    from tuner.core.model.calibration.calibrated import Calibrated
     from tuner.core.model.machine import Machine
-    from tuner.core.model.whatif import WhatIf
+    from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.prediction import Predicted
 
 _WAYS = ("network", "simulation")
@@ -100,7 +100,7 @@ def predict(
     import json
 
     from tuner import bootstrap
-    from tuner.core.model.whatif import parse_what_if
+    from tuner.core.model.prediction.whatif import parse_what_if
     from tuner.reports.prediction import MOST_ROWS, prediction_facts, render_prediction
 
     if by not in _WAYS:
@@ -135,8 +135,8 @@ def _predicted(
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
     from tuner import bootstrap
-    from tuner.core.model.trust import trusted
-    from tuner.core.model.whatif import WhatIf
+    from tuner.core.model.prediction.trust import trusted
+    from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.prediction import Predicted
 
     calibration, found, p95 = calibrated.calibration, [], None

@@ -29,7 +29,7 @@ from tuner.core.warmup.told import settling_told
 
 if TYPE_CHECKING:
     from tuner.core.claim import Claim
-    from tuner.core.model.diagnosis import What
+    from tuner.core.model.diagnosis.diagnose import What
 
 TEN_MINUTES_S = 600.0
 

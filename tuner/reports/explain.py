@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tuner.core.model.diagnosis import Diagnosis, Share, Station
-from tuner.core.model.diagnosis_text import percent, sentence, short
-from tuner.core.model.explanation import Explanation
-from tuner.core.model.sizing import MOST, Rule
+from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
+from tuner.core.model.diagnosis.explanation import Explanation
+from tuner.core.model.diagnosis.sizing import MOST, Rule
+from tuner.core.model.diagnosis.text import percent, sentence, short
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.formats import Table, render_paragraph, render_table

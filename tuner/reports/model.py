@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.core.interval import Estimate
-from tuner.core.model.calibrated import Calibrated, LeftOutErrors, measured_sentence
+from tuner.core.model.calibration.calibrated import Calibrated, LeftOutErrors, measured_sentence
 from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 

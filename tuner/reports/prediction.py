@@ -8,10 +8,10 @@ from typing import Any
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.model.calibrated import Calibrated, Measured
+from tuner.core.model.calibration.calibrated import Calibrated, Measured
 from tuner.core.model.machine import Machine
-from tuner.core.model.trust import Trusted, TrustedLayout, order_of
-from tuner.core.model.whatif import WhatIf
+from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
+from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.sizes import render_size
 from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table

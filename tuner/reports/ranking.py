@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.model.diagnosis_text import short
+from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told

@@ -9,13 +9,13 @@ from statistics import fmean
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
-from tuner.core.model.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
-from tuner.core.model.calibration import calibrate_jointly, held_out
-from tuner.core.model.clocks import Clocks, clocks_of_counted
-from tuner.core.model.explanation import machine_of
-from tuner.core.model.extrapolation import Seen
+from tuner.core.model.calibration.calibrate import calibrate_jointly, held_out
+from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
+from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted
+from tuner.core.model.diagnosis.explanation import machine_of
 from tuner.core.model.machine import Machine
-from tuner.core.model.memory import MemorySeen, fit_memory
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.simulated import is_simulated, simulated_told

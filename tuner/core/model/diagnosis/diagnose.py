@@ -28,7 +28,7 @@ import numpy as np
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, LayoutDemands, Terms, layout_demands
-from tuner.core.model.evidence import Evidence
+from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 

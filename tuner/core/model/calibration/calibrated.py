@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.extrapolation import Seen
-from tuner.core.model.memory import MemoryFit
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.memory import MemoryFit
+from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.model.profile import Profile
-from tuner.core.model.trust import CONFIDENCE
 
 if TYPE_CHECKING:
-    from tuner.core.model.calibration import Calibration
+    from tuner.core.model.calibration.calibrate import Calibration
 
 _N_DRAWS = 64
 _MOST_FOREIGN_CORES = 0.15
@@ -122,7 +122,7 @@ def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands
 
 def of_profile(profile: Profile) -> Calibrated:
     """A service as a profile has it: nobody tells which layouts it was measured on, so 1x1 is taken."""
-    from tuner.core.model.calibration import ASSUMED_MISFIT_SD, Calibration
+    from tuner.core.model.calibration.calibrate import ASSUMED_MISFIT_SD, Calibration
 
     memory = profile.memory
     # what was not told apart is written as nothing

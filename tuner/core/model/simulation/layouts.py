@@ -10,9 +10,9 @@ import numpy as np
 from tuner.core.layout import Layout
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction
+from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
-from tuner.core.model.simulation import Scenario, Simulated, scenario_of
-from tuner.core.model.whatif import WhatIf
+from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of
 
 _N_ITEMS = 8000  #: of each layout: throughput is then known to about half a percent
 _N_WARM_ITEMS = 1000

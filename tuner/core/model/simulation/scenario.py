@@ -228,7 +228,7 @@ def simulate(scenario: Scenario) -> Simulated:
     Raises:
         ValueError: arrivals are far beyond what the layout can do.
     """
-    from tuner.core.model.events import run
+    from tuner.core.model.simulation.events import run
 
     return summary(scenario, run(scenario))
 

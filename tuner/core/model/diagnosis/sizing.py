@@ -14,9 +14,9 @@ import numpy as np
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
-from tuner.core.model.extrapolation import Seen, core_doublings, reasons
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
+from tuner.core.model.prediction.extrapolation import Seen, core_doublings, reasons
 
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 

@@ -16,9 +16,9 @@ from collections import deque
 from heapq import heappop, heappush
 from math import inf
 
-from tuner.core.model.simulation import STAGE_KINDS, Counts, Scenario
-from tuner.core.model.tally import ARRIVAL, FORCED, Event, Tally
-from tuner.core.model.variates import Exponentials
+from tuner.core.model.simulation.scenario import STAGE_KINDS, Counts, Scenario
+from tuner.core.model.simulation.tally import ARRIVAL, FORCED, Event, Tally
+from tuner.core.model.simulation.variates import Exponentials
 
 MOST_QUEUED = 1_000_000  #: items that wait for a thread
 

@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.alone import USUAL_CV, check_clocks, told_by_1x1
-from tuner.core.model.clocks import Clocks
-from tuner.core.model.demand import Demands
-from tuner.core.model.joint_fit import Fit, Problem, parts_of
-from tuner.core.model.left_out import (
+from tuner.core.model.calibration.alone import USUAL_CV, check_clocks, told_by_1x1
+from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.joint_fit import Fit, Problem, parts_of
+from tuner.core.model.calibration.left_out import (
     HeldOut,
     chosen_terms,
     folds_of,
@@ -27,10 +26,11 @@ from tuner.core.model.left_out import (
     left_out,
     predicted_by,
 )
+from tuner.core.model.calibration.per_item import by_layout
+from tuner.core.model.calibration.sampling import AS_USUAL, Found, Sampling
+from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.per_item import by_layout
 from tuner.core.model.profile import Profile
-from tuner.core.model.sampling import AS_USUAL, Found, Sampling
 
 #: Standard deviation of log throughput around what 1x1 alone predicts, beyond noise, where nothing tells it:
 #: 3.1 % of mean error on three mixes (docs/model.md) is 3.9 % of standard deviation.

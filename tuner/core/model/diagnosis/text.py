@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
-    from tuner.core.model.diagnosis import Diagnosis, Figure, Share, What
+    from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, Share, What
 
 _WORDS: dict[What, str] = {
     "gil": "GIL",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from tuner.core.model.simulation import (
+from tuner.core.model.simulation.scenario import (
     BUCKET_RATIO,
     N_BUCKETS,
     STAGE_KINDS,
@@ -15,7 +15,7 @@ from tuner.core.model.simulation import (
     batch_ends,
     least_residence_s,
 )
-from tuner.core.model.variates import natural_log
+from tuner.core.model.simulation.variates import natural_log
 
 _KINDS = (*STAGE_KINDS, "forced", "arrival")  # of events: the end of a stage, or what ends none
 FORCED, ARRIVAL = _KINDS.index("forced"), _KINDS.index("arrival")

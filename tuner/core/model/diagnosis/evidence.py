@@ -10,7 +10,7 @@ from math import fsum
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
-from tuner.core.model.clocks import clocks_of
+from tuner.core.model.calibration.clocks import clocks_of
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 
 NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."

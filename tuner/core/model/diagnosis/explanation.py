@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tuner.core.layout import Layout
-from tuner.core.model.alone import told_by_1x1
-from tuner.core.model.clocks import clocks_of, clocks_of_counted
+from tuner.core.model.calibration.alone import told_by_1x1
+from tuner.core.model.calibration.clocks import clocks_of, clocks_of_counted
 from tuner.core.model.demand import NO_TERMS, Demands, layout_demands
-from tuner.core.model.diagnosis import BUSY, Diagnosis, What, diagnose
-from tuner.core.model.evidence import Evidence
+from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose
+from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.records import StudyRecord
@@ -69,8 +69,10 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
         all_clocks = clocks_of_counted(window for one in seen for window in one.windows)
         if len({clocks.layout for clocks in all_clocks}) > 1:
-            from tuner.core.model.calibration import calibrate_jointly  # scipy, which few services need here
-            from tuner.core.model.sampling import Sampling
+            from tuner.core.model.calibration.calibrate import (
+                calibrate_jointly,  # scipy, which few services need here
+            )
+            from tuner.core.model.calibration.sampling import Sampling
 
             joint = calibrate_jointly(all_clocks, machine, with_terms=False, sampling=Sampling(n_draws=0))
             return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)

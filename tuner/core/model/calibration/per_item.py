@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import fsum, log
 
 from tuner.core.layout import Layout
-from tuner.core.model.clocks import Clocks, Source
+from tuner.core.model.calibration.clocks import Clocks, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The demands that make the network agree with every window of a study, by least squares.
 
 What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
-and of children; uninterruptible waiting per item; the mean of active tasks. What 1x1 says by itself
-(`tuner.core.model.alone`) pulls the demands with the weight of its standard errors, and is then no layout of
-the fit: it would count twice.
+and of children; uninterruptible waiting per item; the mean of active tasks. What 1x1 says by itself (`alone`)
+pulls the demands with the weight of its standard errors, and is then no layout of the fit: it would count
+twice.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from math import hypot, sqrt
 import numpy as np
 
 from tuner.core.layout import Layout
-from tuner.core.model.alone import Told, told_by_1x1
-from tuner.core.model.clocks import Clocks
+from tuner.core.model.calibration.alone import Told, told_by_1x1
+from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
-from tuner.core.model.per_item import PerItem, mean_log_throughput, per_item
 
 NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s")  #: before the terms
 TERMS = tuple(one.name for one in fields(Terms))

@@ -9,9 +9,9 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from tuner.core.layout import Layout
-from tuner.core.model.clocks import Clocks
-from tuner.core.model.joint_fit import TERMS, Fit, Problem
-from tuner.core.model.per_item import by_launch, mean_log_throughput
+from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.joint_fit import TERMS, Fit, Problem
+from tuner.core.model.calibration.per_item import by_launch, mean_log_throughput
 
 _LEAST_LAYOUTS = 6  #: to choose terms on: fewer cannot tell a term from a coincidence
 _FOLDS = 8  #: at most, where terms are chosen

@@ -1,0 +1,1 @@
+"""What binds a layout, from what was measured and what the network adds."""

@@ -1,0 +1,1 @@
+"""The network event by event: in Python to be read, in C (`tuner-simulate`) to be used."""
