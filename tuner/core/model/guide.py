@@ -28,15 +28,17 @@ from tuner.core.model.ensemble import Normal, Surfaces, expected_parameters
 from tuner.core.posterior import LENGTH_REF_S, LEVEL, USUAL_DF, USUAL_SIGMA, Filters, Posterior, alike, noises
 from tuner.core.strategy import Goal, Guidance
 
-LEAST_LAYOUTS, MOST_LAYOUTS = 4, 250  #: fewer need no guide; solving the network for more takes too long
-MOST_THREADS = 1000  #: of a layout, in all processes; the same
 N_SETS = 2048  #: of the ensemble that stands for all services
 N_NEAR = 256  #: sets more, where the windows so far say that the service is
 FIRST_FIT = 6  #: windows before the ensemble is first weighed ...
 NEXT_FIT = 1.3  #: ... and again when there are so many times more
 LAST_FIT = 120  #: windows; by then they say all there is to say, and the filters go on by themselves
-#: The guide is switched off when what knows of no model foretold layouts not seen before so much better.
-WORST_ODDS = 20.0
+#: The guide is switched off when those who know of no model foretold layouts without a window better: so much
+#: better while there are few such layouts, and at all from N_TRIED on.
+WORST_ODDS = 5.0
+N_TRIED = 6
+LEAST_LAYOUTS = FIRST_FIT + N_TRIED  #: with fewer it could not be tried
+MOST_LAYOUTS, MOST_THREADS = 250, 1000  #: of a race, and of a layout: solving the network for more takes long
 
 _HEIGHTS = (0.5, 3.0)  #: of the smooth misfit, in units of sigma
 _REACH = 2.0  #: distance in log P and log T over which it changes
@@ -143,7 +145,7 @@ class Guide:
             self._errors.append(abs(told))
             self._errors_without.append(abs(told_without))
             self._score += self._ahead(bank) - before
-            if self._score < -log(WORST_ODDS):
+            if self._score < (0.0 if len(self._errors) >= N_TRIED else -log(WORST_ODDS)):
                 self._is_off = True
                 bank.take(None)
                 return
