@@ -1,0 +1,38 @@
+"""The wiring: which adapters serve which settings. The one place that knows them all.
+
+Adapters are imported where they are wired, so that a command pays for its own only.
+"""
+
+from tuner.bootstrap.answers import explained, ranked, recalled
+from tuner.bootstrap.asked import (
+    WITHIN,
+    another_stream,
+    check_same_box,
+    check_same_profile,
+    planned,
+    profile_kept,
+    settings_kept,
+)
+from tuner.bootstrap.boxes import simulated_box, this_box
+from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
+from tuner.bootstrap.stores import new_store, open_store
+
+__all__ = [
+    "WITHIN",
+    "another_stream",
+    "calibrated",
+    "check_same_box",
+    "check_same_profile",
+    "explained",
+    "new_store",
+    "open_store",
+    "planned",
+    "profile_kept",
+    "ranked",
+    "recalled",
+    "settings_kept",
+    "simulated_box",
+    "simulated_layouts",
+    "this_box",
+    "write_profile",
+]

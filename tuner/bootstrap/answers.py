@@ -1,0 +1,150 @@
+"""What a study file says: its ranking, and what binds its layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.stores import open_store
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.ports import Store
+
+if TYPE_CHECKING:
+    from tuner.core.model.diagnosis.explanation import Explanation
+    from tuner.core.model.diagnosis.sizing import Rule
+    from tuner.core.question import Question
+    from tuner.core.ranking import Ranking
+    from tuner.study import Recalled
+
+_ANOTHER_QUESTION = (
+    "The race was asked for another objective or other limits: its launches are ranked as they are, and were"
+    " not chosen to answer this."
+)
+
+
+def ranked(
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> tuple[StudyRecord, Ranking]:
+    """The study in *file* and its ranking; *current* is the layout that every row is compared with.
+
+    *confidence* is the study's own where none is given; *question* (objective, limits, costs) likewise.
+    A race has an answer to its own question only: to another one its launches are ranked as they are.
+
+    Raises:
+        ConfigError: a race was asked for its answer at another confidence, which it has none for.
+    """
+    from tuner.core.claim import by_claim
+    from tuner.core.question import Question
+    from tuner.core.ranking import rank
+
+    question = question or Question()
+
+    with open_store(file, read_only=True) as store:
+        record = store.study()
+        layout = _measured_layout(current, record, file) if current is not None else None
+        is_race = record.strategy == "race"
+        if is_race and confidence not in (None, record.confidence):
+            raise ConfigError(
+                f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
+                hint="Leave --confidence out.",
+            )
+        windows = store.windows()
+        ranking = rank(
+            record,
+            windows,
+            current=layout,
+            confidence=confidence or record.confidence,
+            launches=[launch for _, launch in store.launches()],
+            objective=question.objective_of(record),
+            limits=question.limits_of(record),
+            costs=question.costs,
+            within=question.within_of(record),
+        )
+        ranking = _with_bound_by(record, windows, ranking)
+        if not is_race:
+            return record, ranking
+        if not question.is_of(record):
+            return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
+        known = recalled(store)
+        return record, by_claim(ranking, known.claim(), known.strategy.estimates())
+
+
+def recalled(store: Store) -> Recalled:
+    """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
+    from tuner.core.strategies.of_study import strategy_of
+    from tuner.study import recalled
+
+    return recalled(store, strategy_of(store.study()))
+
+
+def explained(
+    file: Path, *, question: Question | None = None, cores: float | None = None
+) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
+    """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
+
+    The rules are for *cores* (None: for what the study ran on) and for the variant of the fastest layout;
+    *question* may limit memory.
+    """
+    from tuner.core.model.diagnosis.evidence import why_unknown
+    from tuner.core.question import Question
+    from tuner.core.ranking import rank
+
+    question = question or Question()
+    with open_store(file, read_only=True) as store:
+        record, windows = store.study(), store.windows()
+    ranking = rank(record, windows, confidence=record.confidence, limits=question.limits_of(record))
+    found = _explanation(record, windows, ranking)
+    if found is None:
+        return record, why_unknown(windows), ()
+    best = found.diagnoses[0].layout.variant
+    if best not in found.references:
+        return record, found, ()
+    from tuner.core.model.diagnosis.sizing import resized, sizing_rules
+    from tuner.core.model.prediction.extrapolation import Seen
+
+    seen = Seen(found.machine, tuple(layout for layout in found.evidence if layout.variant == best))
+    wanted = found.machine if cores is None else resized(found.machine, cores)
+    return record, found, sizing_rules(found.references[best].demands, wanted, seen)
+
+
+def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
+    layout = parse_layout(text)
+    if layout not in record.layouts:
+        raise ConfigError(
+            f"{layout} is not among the layouts of {file}",
+            hint=f"Those are {', '.join(map(str, record.layouts))}.",
+        )
+    return layout
+
+
+def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking) -> Ranking:
+    """*ranking*, saying what binds its layouts, or why that is not known."""
+    from tuner.core.model.diagnosis.evidence import NO_CLOCKS, why_unknown
+
+    found = _explanation(record, windows, ranking)
+    if found is not None:
+        return ranking.with_bound_by(found.bound_by, None)
+    why = why_unknown(windows)
+    return ranking.with_bound_by({}, why if why == NO_CLOCKS else None)  # nothing measured is told already
+
+
+def _explanation(
+    record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking
+) -> Explanation | None:
+    """What binds the layouts of *ranking*; None: no window has the clocks for it."""
+    from tuner.core.model.diagnosis.evidence import evidence_of
+
+    seen = evidence_of(record, windows, {row.layout: row.verdict for row in ranking.rows})
+    if not seen:
+        return None
+    from tuner.core.model.diagnosis.explanation import explain, machine_of
+
+    return explain(seen, machine_of(record))

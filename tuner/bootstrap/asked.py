@@ -1,0 +1,190 @@
+"""What settings ask for, as a study's record; what a file keeps of them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner import __version__
+from tuner.bootstrap.services import service_of
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+    from tuner.core.model.profile import Profile
+
+QUICK_LAYOUTS = 5
+WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
+REPEATS = 3  #: of a full grid, likewise
+SIMULATED_HOST = "a simulated box"
+STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
+
+
+def planned(settings: Settings, *, quick: bool = False, profile: Profile | None = None) -> StudyRecord:
+    """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all.
+
+    With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
+
+    Raises:
+        ConfigError: a variant is to be simulated.
+    """
+    from tuner.adapters.cores import usable_cores
+    from tuner.config.load import canonical_json
+    from tuner.core.spread import well_spread
+
+    asked = settings.study
+    box_cores = usable_cores().count if profile is None else float(asked.cores or int(profile.machine.cores))
+    cores = asked.cores or max(1, int(box_cores))
+    layouts = asked.layouts_for(cores)
+    if profile is not None and (variants := [str(layout) for layout in layouts if layout.variant]):
+        raise ConfigError(
+            f"{', '.join(variants)}: a profile knows of no variants",
+            hint="Simulate each with its own profile.",
+        )
+    return StudyRecord(
+        service=settings.service.name if profile is None else simulated_name(profile.name),
+        strategy=asked.strategy,
+        layouts=tuple(well_spread(layouts, QUICK_LAYOUTS)) if quick else layouts,
+        cores=cores,
+        box_cores=box_cores,
+        window_s=asked.window,
+        warmup_s=None if asked.warmup == "auto" else asked.warmup,
+        n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
+        windows_per_launch=asked.windows_per_launch or 1,
+        seed=asked.seed,
+        budget_s=asked.budget,
+        created_wall_s=time.time(),
+        config=canonical_json(settings) if profile is None else _simulated_config(settings, profile),
+        max_attempts=asked.max_attempts,
+        warmup_cap_s=asked.warmup_cap,
+        foreign_limit_cores=asked.foreign_limit,
+        memory_pressure_limit_ratio=asked.memory_pressure_limit,
+        warms_cache=asked.warm_cache,
+        within_ratio=WITHIN if asked.within is None else asked.within,
+        confidence=asked.confidence,
+        objective=asked.objective,
+        limits=asked.limits,
+        kind="none" if asked.strategy == "all" else asked.kind or "strict",
+        min_window_s=None if asked.strategy == "all" else asked.shortest_window,
+        provenance={
+            **(_provenance(settings) if profile is None else _simulated_provenance(profile, cores)),
+            **({"quick": "true"} if quick else {}),
+        },
+    )
+
+
+def another_stream(record: StudyRecord, name: str) -> StudyRecord:
+    """*record*, which if it is simulated meets other windows than studies of another *name*."""
+    if not is_simulated(record):
+        return record
+    return replace(record, provenance={**record.provenance, STREAM: name})
+
+
+def settings_kept(record: StudyRecord, file: Path) -> Settings:
+    """What the study in *file* was asked for; of a simulated one its study section, it has no other.
+
+    Raises:
+        ConfigError: they hold secrets, which are not kept, or they do not hold here.
+    """
+    from tuner.config.load import settings_of_study
+
+    kept = json.loads(record.config)
+    kept.pop("simulate", None)
+    return settings_of_study(json.dumps(kept), str(file))
+
+
+def profile_kept(record: StudyRecord, file: Path) -> Profile:
+    """The profile that the simulated study in *file* plays."""
+    from tuner.config.profile import parse_profile
+
+    return parse_profile(json.loads(record.config)["simulate"], str(file))
+
+
+def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None]) -> None:
+    """Before a study goes on: it must offer the cores it was begun on; another host is only worth a word.
+
+    Raises:
+        ConfigError: this box offers other cores.
+    """
+    from tuner.adapters.cores import usable_cores
+
+    began, here = record.provenance.get("host", "another host"), platform.node()
+    cores = usable_cores().count
+    if abs(cores - record.box_cores) > 0.01:
+        raise ConfigError(
+            f"{file} was begun with {record.box_cores:g} usable cores on {began}; {here} offers {cores:g}",
+            hint="Go on where it was begun, or begin another study with --study.",
+        )
+    if began != here:
+        warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
+
+
+def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> None:
+    """Before a simulated study goes on: with *profile* as it was begun.
+
+    Raises:
+        ConfigError: the profile has changed since.
+    """
+    from tuner.config.profile import profile_texts
+    from tuner.core.changes import changed_settings
+
+    kept, given = json.loads(record.config)["simulate"], profile_texts(profile)
+    if changes := changed_settings(json.dumps(kept), json.dumps(given)):
+        raise ConfigError(
+            f"{file} was begun with another profile: {'; '.join(changes)}",
+            hint="Go on with that one, or begin another study with --study.",
+        )
+
+
+def _simulated_config(settings: Settings, profile: Profile) -> str:
+    """As a study keeps it: what was asked, and the whole profile, so that it goes on without its file."""
+    from tuner.config.load import canonical_json
+    from tuner.config.profile import profile_texts
+
+    asked = json.loads(canonical_json(settings))
+    kept = {"study": asked["study"], "simulate": profile_texts(profile)}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+
+
+def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
+    """What is known of a box that is none; its kind as the same facts of a real one tell it."""
+    machine = profile.machine_of(cores)
+    siblings = machine.cores / (machine.physical_cores or machine.cores)
+    return {
+        SIMULATED: profile.name,
+        "host": SIMULATED_HOST,
+        "tuner": __version__,
+        "physical_cores": f"{machine.physical_cores or machine.cores:g}",
+        "worker_gil": "on" if machine.has_gil else "off",
+        **({"threads_per_core": f"{siblings:.0f}"} if siblings == round(siblings) else {}),
+    }
+
+
+def _provenance(settings: Settings) -> dict[str, str]:
+    from tuner.adapters.provenance import provenance
+
+    alone = Layout(1, 1)
+    spec, _ = service_of(settings, [alone], Path(tempfile.gettempdir()))
+    return provenance(
+        _spawn_path_command(settings),
+        spec.command_line(alone, 0, 1),
+        spec.environment_of(alone, 0, 1),
+        spec.directory,
+    )
+
+
+def _spawn_path_command(settings: Settings) -> Sequence[str] | None:
+    if settings.service.kind != "crash-processor":
+        return None
+    from tuner.services.crash_processor import program
+
+    return [program(), "spawn-path", "--json"]

@@ -1,0 +1,105 @@
+"""Boxes to measure on: this one, and a simulated one."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
+from tuner.bootstrap.services import owner, service_of
+from tuner.core.records import StudyRecord
+from tuner.ports import Box, Store
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+
+
+@contextmanager
+def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) -> Iterator[Box]:
+    """The box we run on, wired for *record*, held for *study* against other tuners, all checked.
+
+    Raises:
+        ConfigError: another tuner measures here, or the service could never run.
+    """
+    from tuner.adapters.box_lock import box_held
+    from tuner.adapters.clock import SystemClock
+    from tuner.adapters.cores import first_cores
+    from tuner.adapters.guardian import children_marked
+    from tuner.adapters.hooks import CommandHooks
+    from tuner.adapters.probes.mmap_counter import CounterProbe
+    from tuner.adapters.procfs import ProcSampler
+    from tuner.adapters.run_folder import new_scratch_path, scratch_folder
+    from tuner.adapters.supervisord import SupervisordLauncher
+
+    clock = SystemClock()
+    hooks = settings.hooks
+    with ExitStack() as stack:
+        held = stack.enter_context(box_held(study))
+        marker = uuid.uuid4().hex
+        scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
+        spec, feeder = service_of(settings, record.layouts, scratch)
+        launcher = SupervisordLauncher(
+            spec,
+            cores=record.cores,
+            cpus=first_cores(record.cores) if record.cores < record.box_cores else None,
+            run_root=None,
+            clock=clock,
+            marker=marker,
+            keep_logs=None,
+            warn=warn,
+            held=[held],
+            scratch=[scratch, counters],
+        )
+        launcher.check()
+        stack.enter_context(children_marked(marker))
+        stack.enter_context(launcher)  # its guardian knows the folders before they are there
+        stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
+        # workers of another user find their launch's folder in it
+        stack.enter_context(scratch_folder(counters, 0o711))
+        feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
+        yield Box(
+            name=platform.node(),
+            clock=clock,
+            launcher=launcher,
+            probe=CounterProbe(clock, counters, owner(settings)),
+            feeder=feeder,
+            sampler=ProcSampler(clock, backends=settings.backends, warn=warn),
+            hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
+        )
+
+
+def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
+    """The box that the simulated study *record*, kept in *store*, is made on, and the time of the simulation.
+
+    The same study meets the same windows whenever it goes on: what they give follows from its seed, from
+    which command made it, and from the profile that its *file* keeps.
+    """
+    from tuner.adapters.virtual_clock import VirtualClock
+    from tuner.adapters.virtual_profile import profile_box
+
+    profile, provenance = profile_kept(record, file), record.provenance
+    clock = VirtualClock.resumed(store, profile.stop_s)
+    stream = (str(record.seed), provenance.get("made_by", ""), provenance.get(STREAM, ""))
+    virtual = profile_box(
+        profile,
+        cores=int(record.box_cores),
+        n_layouts=len(record.layouts),
+        seed="/".join(stream),
+        name=SIMULATED_HOST,
+        clock=clock,
+    )
+    return virtual.box(), lambda: clock.wall_s() - record.created_wall_s
+
+
+def _counter_root() -> Path:
+    """Memory where there is some to write to: a page written back to a disk would cost the workers time."""
+    shared_memory = Path("/dev/shm")
+    return shared_memory if os.access(shared_memory, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())

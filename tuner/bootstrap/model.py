@@ -1,0 +1,52 @@
+"""What an item asks for, and what layouts would give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.stores import open_store
+from tuner.core.layout import Layout
+
+if TYPE_CHECKING:
+    from tuner.core.model.calibration.calibrated import Calibrated
+    from tuner.core.model.machine import Machine
+    from tuner.core.model.prediction.whatif import WhatIf
+    from tuner.core.model.profile import Profile
+    from tuner.core.model.simulation.layouts import SimulatedLayouts
+
+
+def calibrated(file: Path) -> Calibrated:
+    """The service in *file*: a study, of which every window is used, or a profile in YAML.
+
+    Raises:
+        ConfigError: it is neither, or has nothing to calibrate on.
+    """
+    if file.suffix.lower() in (".yaml", ".yml"):
+        from tuner.config.profile import read_profile
+        from tuner.core.model.calibration.calibrated import of_profile
+
+        return of_profile(read_profile(file))
+    from tuner.study.calibrating import read_calibration
+
+    with open_store(file, read_only=True) as store:
+        return read_calibration(store, str(file))
+
+
+def write_profile(file: Path, calibrated: Calibrated) -> None:
+    """Write what *calibrated* found as a profile that `tuner grid --simulate` and `tuner predict` read."""
+    from tuner.adapters.text_file import replace_text
+    from tuner.config.profile import render_profile
+
+    replace_text(file, render_profile(calibrated.calibration.profile))
+
+
+def simulated_layouts(
+    profile: Profile, machine: Machine, layouts: Sequence[Layout], what_if: WhatIf
+) -> SimulatedLayouts:
+    """What *layouts* give on *machine*, event by event, with the changes of *what_if* made."""
+    from tuner.adapters.simulator import simulate_all
+    from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
+
+    return simulated_layouts(layouts, simulate_all(scenarios(profile, machine, layouts, what_if)))

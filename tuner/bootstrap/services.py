@@ -1,0 +1,84 @@
+"""The service of a config: how it is started, and what feeds it."""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.layout import Layout
+from tuner.core.service import ServiceSpec
+from tuner.ports import Feeder
+
+if TYPE_CHECKING:
+    from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.services.running import Running
+
+
+def service_of(settings: Settings, layouts: Sequence[Layout], scratch: Path) -> tuple[ServiceSpec, Feeder]:
+    """The service and what feeds it; *scratch* is a folder of the study's own."""
+    if settings.service.kind == "crash-processor":
+        return _crash_processor(settings.service, layouts, scratch)
+    return _script(settings.service, scratch)
+
+
+def _crash_processor(
+    asked: CrashProcessorSettings, layouts: Sequence[Layout], scratch: Path
+) -> tuple[ServiceSpec, Feeder]:
+    from tuner.adapters.feeders.spool import SpoolFeeder
+    from tuner.services import crash_processor as service
+
+    spool = asked.spool or scratch
+    content = service.CrashInput(
+        items=asked.items or service.items_for(layouts, asked.options),
+        seed=asked.seed,
+        symbols_bytes=asked.symbols_bytes,
+        dumps=asked.dumps,
+        symbols=asked.symbols,
+    )
+    spec = _running(asked).spec(
+        asked.name,
+        service.run_command(spool, asked.options),
+        max_extra_threads=service.MAX_EXTRA_THREADS,
+    )
+    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+
+
+def _script(asked: ScriptSettings, scratch: Path) -> tuple[ServiceSpec, Feeder]:
+    from tuner.adapters.feeders.command import CommandFeeder
+    from tuner.adapters.feeders.none import NoFeeder
+    from tuner.services.script import script
+
+    spec = script(asked.name, asked.command, _running(asked))
+    if asked.feeder.kind == "command":
+        return spec, CommandFeeder(asked.feeder.command, asked.directory, scratch)
+    return spec, NoFeeder()
+
+
+def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
+    """How it runs; the environment file's values go before the config's, and are not filled in."""
+    from tuner.config.environment_file import read_environment_file
+    from tuner.services.running import Running, escaped
+
+    file = read_environment_file(asked.environment_file) if asked.environment_file is not None else {}
+    return Running(
+        user=asked.user,
+        directory=None if asked.directory is None else str(asked.directory),
+        environment={**asked.environment, **{name: escaped(value) for name, value in file.items()}},
+        stop_signal=asked.stop.signal,
+        stop_wait_s=asked.stop.wait,
+        stop_as_group=asked.stop.as_group,
+        max_extra_threads=asked.max_extra_threads,
+        limits=asked.limits,
+    )
+
+
+def owner(settings: Settings) -> tuple[int, int] | None:
+    """User and group id that the service runs as; None: ours."""
+    return None if settings.service.user is None else _ids(settings.service.user)
+
+
+def _ids(user: str) -> tuple[int, int]:
+    entry = pwd.getpwnam(user)
+    return entry.pw_uid, entry.pw_gid

@@ -1,0 +1,25 @@
+"""Study files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.records import StudyRecord
+
+if TYPE_CHECKING:
+    from tuner.adapters.sqlite import SqliteStore
+
+
+def open_store(file: Path, *, read_only: bool = False, lasting: bool = True) -> SqliteStore:
+    """The study kept in *file*; *lasting*: what is written withstands a power cut at once."""
+    from tuner.adapters.sqlite import SqliteStore
+
+    return SqliteStore.open(file, read_only=read_only, lasting=lasting)
+
+
+def new_store(file: Path, record: StudyRecord, *, lasting: bool = True) -> SqliteStore:
+    """A new study in *file*, which must not exist; *lasting* as above."""
+    from tuner.adapters.sqlite import SqliteStore
+
+    return SqliteStore.create(file, record, lasting=lasting)
