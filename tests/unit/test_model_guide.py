@@ -183,6 +183,26 @@ def test_a_fit_says_what_the_bank_gets_by_going_on_from_an_earlier_fit(
         assert bank.log_evidence(guided=guided) == pytest.approx(on.log_evidence(guided=guided), abs=1e-4)
 
 
+def test_sets_drawn_near_the_windows_weigh_what_they_should() -> None:
+    """The ensemble stays one of the prior: its evidence is that of a prior drawn more finely."""
+    seen = windows(9, sd=0.01)
+
+    def after(n_sets: int, n_near: int) -> tuple[float, Array]:
+        guide = Guide(LAYOUTS, CORES, lengths_vary=False, n_sets=n_sets, n_near=n_near)
+        bank = smooth_posterior(LAYOUTS, lengths_vary=False)
+        for window in seen:
+            guide.observe(bank, *window)
+        bank.take(guide.filters())  # the second and third fits have sets near those of the fit before
+        own, weight = bank.guided, bank.weight[bank.guided] / bank.weight[bank.guided].sum()
+        return bank.log_evidence(guided=True) - bank.log_evidence(guided=False), weight @ bank.mean[own, :-1]
+
+    fine, fine_means = after(30_000, 1)
+    near, near_means = after(2048, 256)
+
+    assert near == pytest.approx(fine, abs=0.25)
+    assert near_means == pytest.approx(fine_means, abs=0.02)
+
+
 # ------------------------------------------------------------------ when it is heard
 
 
