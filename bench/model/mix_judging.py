@@ -159,7 +159,7 @@ def _intervals(
             replace(calibration.profile, noise=noise),
             calibration.draws,
             calibration.misfit_sd,
-            Seen(on_box(machine, one), tuple(seen)),
+            Seen(on_box(machine, one), tuple(seen), calibration.smt_gains),
             on_box(machine, one),
             [layout],
             confidence=CONFIDENCE,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import factorial, inf
 
-import numpy as np
 import pytest
 
 from tuner.adapters.simulator import simulate_all
@@ -14,6 +13,8 @@ from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated, simulate
+
+from ..queueing import exact_chain, product_form
 
 WORK = Demands(gil_s=0, child_s=1.0, cv_ratio=1)
 PLAIN = Machine(cores=1, switch_interval_s=inf, handover_s=0)
@@ -70,41 +71,6 @@ def repairman(customers: int, held_s: float, away_s: float) -> float:
     return per_s
 
 
-def product_form(customers: int, cores: float, cpu_s: float, away_s: float) -> tuple[float, float]:
-    """Throughput and mean runnable tasks of customers that think and share cores; any distribution."""
-    weight = [1.0]
-    for n in range(1, customers + 1):
-        weight.append(weight[-1] * (customers - n + 1) * cpu_s / away_s / min(n, cores))
-    share = np.array(weight) / sum(weight)
-    n_runnable = np.arange(customers + 1)
-    return float((share * np.minimum(n_runnable, cores)).sum() / cpu_s), float((share * n_runnable).sum())
-
-
-def chain(threads: int, cores: float, gil_s: float, child_s: float, away_s: float) -> tuple[float, float]:
-    """Throughput and threads in line of one process whose GIL holder shares the cores with the children.
-
-    All times exponential: the stationary distribution of the chain of (at the GIL, with a child).
-    """
-    states = [(i, j) for i in range(threads + 1) for j in range(threads + 1 - i)]
-    index = {state: k for k, state in enumerate(states)}
-    rates = np.zeros((len(states), len(states)))
-    done, in_line = np.zeros(len(states)), np.zeros(len(states))
-    for (i, j), k in index.items():
-        n = (i > 0) + j
-        speed = min(1.0, cores / n) if n else 0.0
-        done[k], in_line[k] = j * speed / child_s, max(0, i - 1)
-        if i:
-            rates[k, index[i - 1, j + 1]] = speed / gil_s
-        if j:
-            rates[k, index[i, j - 1]] = j * speed / child_s
-        if i + j < threads:
-            rates[k, index[i + 1, j]] = (threads - i - j) / away_s
-    rates -= np.diag(rates.sum(axis=1))
-    equations = np.vstack([rates.T, np.ones(len(states))])
-    share = np.linalg.lstsq(equations, np.r_[np.zeros(len(states)), 1.0], rcond=None)[0]
-    return float(share @ done), float(share @ in_line)
-
-
 @pytest.mark.parametrize(("servers", "per_s"), [(1, 0.3), (4, 2.0)])
 def test_threads_with_a_core_each_are_an_m_m_c_queue(
     simulator: Simulator, servers: int, per_s: float
@@ -156,10 +122,10 @@ def test_a_gil_and_children_on_the_same_cores_are_as_their_exact_chain(
 ) -> None:
     demands = Demands(gil_s=0.2, child_s=0.5, blocked_s=0.3, n_gil_visits=1, cv_ratio=1)
     one = simulator(Layout(1, threads), demands, replace(PLAIN, cores=cores), share=0.6)
-    per_s, n_in_line = chain(threads, cores, 0.2, 0.5, 0.3)
+    exact = exact_chain(threads, cores, 0.2, 0.5, 0.3)
 
-    assert one.throughput_per_s == simulator.near(per_s)
-    assert one.n_gil_waiting == pytest.approx(n_in_line, rel=4 * simulator.tolerance)
+    assert one.throughput_per_s == simulator.near(exact.throughput_per_s)
+    assert one.n_gil_waiting == pytest.approx(exact.n_in_line, rel=4 * simulator.tolerance)
 
 
 def test_forced_hand_overs_make_the_gil_a_shared_processor(simulator: Simulator) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from tuner.cli import run
 
+from .sleeping_worker import sleeping_worker
+
 PROFILE = """\
 name: shop
 demands: {gil: 20ms, child: 60ms, asleep: 40ms, spread: 40%}
@@ -19,27 +21,6 @@ machine: {cores: 4}
 noise: {window: 1%, launch: 1%}
 memory: {process: 60MB, thread: 2MB, child: 25MB}
 launch: {settle: 2s}
-"""
-WORKER = """\
-import os, signal, threading, time
-from tuner.probe import counter
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-
-
-def work():
-    slot = counter.open_counter().slot()
-    while not stop.is_set():
-        time.sleep(0.02)
-        slot.done()
-
-
-threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
 """
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -196,7 +177,7 @@ def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Typed) ->
 @pytest.mark.long
 @pytest.mark.integration
 def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
-    (tuner.folder / "worker.py").write_text(WORKER)
+    (tuner.folder / "worker.py").write_text(sleeping_worker())
     config = tuner.folder / "s.yaml"
     config.write_text(
         "service:\n  kind: script\n  name: sleeper\n"

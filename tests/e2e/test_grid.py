@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from .sleeping_worker import sleeping_worker
+
 pytestmark = pytest.mark.integration
 STUDY = (
     "study: {strategy: all, layouts: [%s], window: 2s, warmup: 1s, repeats: %d, warm_cache: no,"
@@ -52,31 +54,8 @@ def test_layouts_for_more_cores_than_there_are_run_and_say_so(tuner) -> None:
     assert "4096 cores" in tuner("rank", "crash-processor.tuner.db").stdout
 
 
-WORKER = """\
-import os, signal, threading, time
-from tuner.probe import counter
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-
-
-def work():
-    slot = counter.open_counter().slot()
-    while not stop.is_set():
-        time.sleep(0.002)
-        slot.done()
-
-
-threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
-
-
 def script(folder: Path, more: str = "") -> Path:
-    (folder / "worker.py").write_text(WORKER)
+    (folder / "worker.py").write_text(sleeping_worker("0.002"))
     path = folder / "s.yaml"
     path.write_text(
         "service:\n  kind: script\n  name: sleeper\n"

@@ -8,32 +8,14 @@ from pathlib import Path
 
 import pytest
 
-WORKER = """\
-import os, signal, threading, time
-from tuner.probe import counter
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-
-
-def work():
-    slot = counter.open_counter().slot()
-    while not stop.is_set():
-        time.sleep(0.02 if os.path.exists("as-it-was") else 0.02 * int(os.environ["TUNER_THREADS"]) ** 2)
-        slot.done()
-
-
-threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
+from .sleeping_worker import sleeping_worker
 
 
 def config(folder: Path) -> Path:
     """Workers that sleep: more threads do more, as long as `as-it-was` lies beside them, and then less."""
-    (folder / "worker.py").write_text(WORKER)
+    (folder / "worker.py").write_text(
+        sleeping_worker('0.02 if os.path.exists("as-it-was") else 0.02 * n_threads**2')
+    )
     (folder / "as-it-was").touch()
     path = folder / "s.yaml"
     path.write_text(

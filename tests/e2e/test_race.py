@@ -8,34 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from .sleeping_worker import sleeping_worker
+
 pytestmark = pytest.mark.integration
-
-WORKER = """\
-import os, signal, threading, time
-from tuner.probe import counter
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-
-
-def work():
-    slot = counter.open_counter().slot()
-    while not stop.is_set():
-        time.sleep(0.02)
-        slot.done()
-
-
-threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
 
 
 def config(folder: Path, within: str = "10%", study: str = "") -> Path:
     """Workers that sleep: with five times the threads they do five times as much, on any box."""
-    (folder / "worker.py").write_text(WORKER)
+    (folder / "worker.py").write_text(sleeping_worker())
     path = folder / "s.yaml"
     path.write_text(
         f"service:\n  kind: script\n  name: sleeper\n  command: [{sys.executable}, {folder / 'worker.py'}]\n"

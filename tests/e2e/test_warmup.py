@@ -9,35 +9,17 @@ import pytest
 from tuner.adapters.sqlite import SqliteStore
 from tuner.core.summary import items_per_s
 
+from .sleeping_worker import sleeping_worker
+
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # a minute: a quarter of it is the slow start itself
 SLOW_S = 15
-WORKER = f"""\
-import os, signal, threading, time
-from tuner.probe import counter
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-began_s = time.monotonic()
-
-
-def work():
-    slot = counter.open_counter().slot()
-    while not stop.is_set():
-        time.sleep(0.05 if time.monotonic() - began_s < {SLOW_S} else 0.005)
-        slot.done()
-
-
-threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
 
 
 def test_a_service_with_a_slow_start_is_measured_once_it_is_warm(tuner) -> None:
     """Ten times slower at first: a window of it would tell. On a busy box the cap ends the warm-up."""
-    (tuner.folder / "worker.py").write_text(WORKER)
+    (tuner.folder / "worker.py").write_text(
+        sleeping_worker(f"0.05 if time.monotonic() - began_s < {SLOW_S} else 0.005")
+    )
     (tuner.folder / "s.yaml").write_text(
         f"service:\n  kind: script\n  name: slow-starter\n  command: [{sys.executable}, worker.py]\n"
         f"  directory: {tuner.folder}\n"

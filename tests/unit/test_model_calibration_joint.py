@@ -25,6 +25,7 @@ from tuner.core.model.calibration.sampling import Sampling
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
+from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
 
 from .synthetic_clocks import ALONE, BOX, GRID, SMALL, Noise, layouts, study_of
 
@@ -120,6 +121,27 @@ def test_cpu_that_second_threads_of_a_core_make_look_more_is_not_taken_for_work(
 
     assert seen[Layout(4, 1)] > 1.3 * seen[Layout(1, 1)]
     assert fields(found) == pytest.approx(fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s)
+
+
+def test_what_a_second_thread_on_a_core_adds_is_found_where_layouts_show_it() -> None:
+    windows = study_of(PYTHON, SMALL, machine=Machine(2, physical_cores=1, smt_gain_ratio=0.5))
+    taken = Machine(2, physical_cores=1, smt_gain_ratio=0.3)
+    calibration = calibrate_jointly(windows, taken)
+    low, gain, high = calibration.smt_gains
+
+    assert low < 0.5 < high
+    assert gain == calibration.profile.machine.smt_gain_ratio == pytest.approx(0.5, abs=0.05)
+    assert fields(calibration.profile.demands) == pytest.approx(
+        fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s
+    )
+
+
+def test_what_a_second_thread_on_a_core_adds_is_as_taken_where_none_was_at_work() -> None:
+    windows = study_of(PYTHON, SMALL, machine=Machine(64))
+    calibration = calibrate_jointly(windows, Machine(64, physical_cores=32, smt_gain_ratio=0.3))
+
+    assert calibration.profile.machine.smt_gain_ratio == 0.3
+    assert calibration.smt_gains == ASSUMED_SMT_GAINS
 
 
 def test_without_1x1_demands_are_found_all_the_same_and_that_is_said() -> None:

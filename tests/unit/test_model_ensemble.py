@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from math import log
 
 import numpy as np
 import pytest
 
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.model.demand import Demands, LayoutDemands
-from tuner.core.model.ensemble import N_PARAMETERS, Normal, Surfaces, expected_parameters
+from tuner.core.model.ensemble import EXPECTED, N_PARAMETERS, Normal, Surfaces
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict, solve
 
@@ -81,26 +81,8 @@ def test_the_density_of_a_normal_is_the_formulas() -> None:
     assert normal.log_density(sets) == pytest.approx(expected)
 
 
-def test_nothing_is_known_without_a_calibration_and_much_with_one() -> None:
-    draws = [Demands(gil_s=0.5 * exp(e), child_s=2.0, asleep_s=1.0) for e in (-0.2, 0.0, 0.2)]
-    broad, sharp = expected_parameters(), expected_parameters(draws)
-
-    assert np.sqrt(np.diag(broad.covariance)).min() >= 1.5
-    assert sharp.mean[:2] == pytest.approx([log(0.25), log(0.5)])
-    assert sharp.covariance[0, 0] == pytest.approx(0.2**2 + 0.1**2)
-    assert sharp.covariance[1, 1] == pytest.approx(0.1**2)
-    assert (sharp.covariance[2:, 2:] == broad.covariance[2:, 2:]).all()
-
-
-@pytest.mark.parametrize(
-    "demands", [Demands(gil_s=1.0), Demands(gil_s=0.0, child_s=1.0), Demands(gil_s=0.0, asleep_s=1.0)]
-)
-def test_demands_that_are_nothing_have_a_finite_logarithm(demands: Demands) -> None:
-    assert np.isfinite(expected_parameters([demands]).mean).all()
-
-
 def test_the_order_of_layouts_is_the_callers() -> None:
     some = (Layout(4, 2), Layout(1, 1), Layout(2, 8))
-    sets = expected_parameters().spread(5)
+    sets = EXPECTED.spread(5)
 
     assert Surfaces(some, 4).of(sets)[:, ::-1] == pytest.approx(Surfaces(some[::-1], 4).of(sets))

@@ -269,20 +269,6 @@ def test_a_window_of_a_layout_seen_before_is_no_test_of_the_guide() -> None:
     assert guide.guidance.error_ratio is None
 
 
-def test_what_a_calibration_knows_makes_the_first_guesses_better() -> None:
-    truth = np.log(network_surface())
-
-    def error(demands: tuple[Demands, ...]) -> float:
-        guide = Guide(LAYOUTS, CORES, lengths_vary=False, demands=demands)
-        bank = smooth_posterior(LAYOUTS, lengths_vary=False)
-        for number in range(FIRST_FIT):  # all of them small: of the large ones nothing is known
-            guide.observe(bank, number % 2, truth[number % 2], 720.0 * number, 600.0)
-        means = bank.weight[bank.guided] @ bank.mean[bank.guided, :-1] / bank.weight[bank.guided].sum()
-        return float(np.abs((means - means[0]) - (truth - truth[0])).mean())
-
-    assert error((SERVICE,)) < 0.8 * error(())
-
-
 # ------------------------------------------------------------------ in a race
 
 

@@ -14,39 +14,9 @@ from tuner.core.model.demand import Demands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict, solve
 
+from ..queueing import exact_chain, product_form
+
 MIXES = [(0.02, 0.01, 0.01), (0.02, 0.03, 0.01), (0.01, 0.03, 0.03), (0.01, 0.01, 0.05)]
-
-
-def exact(threads: int, cores: float, gil_s: float, child_s: float, away_s: float) -> tuple[float, float]:
-    """Throughput and load of one process, times exponential, by its chain of (at the GIL, with a child)."""
-    states = [(i, j) for i in range(threads + 1) for j in range(threads + 1 - i)]
-    index = {state: k for k, state in enumerate(states)}
-    rates = np.zeros((len(states), len(states)))
-    done, load = np.zeros(len(states)), np.zeros(len(states))
-    for (i, j), k in index.items():
-        n = (i > 0) + j
-        speed = min(1.0, cores / n) if n else 0.0
-        load[k], done[k] = n, j * speed / child_s
-        if i:
-            rates[k, index[i - 1, j + 1]] = speed / gil_s
-        if j:
-            rates[k, index[i, j - 1]] = j * speed / child_s
-        if i + j < threads:
-            rates[k, index[i + 1, j]] = (threads - i - j) / away_s
-    rates -= np.diag(rates.sum(axis=1))
-    equations = np.vstack([rates.T, np.ones(len(states))])
-    share = np.linalg.lstsq(equations, np.r_[np.zeros(len(states)), 1.0], rcond=None)[0]
-    return float(share @ done), float(share @ load)
-
-
-def product_form(customers: int, cores: int, cpu_s: float, away_s: float) -> tuple[float, float]:
-    """Throughput and mean runnable tasks of customers that think and share cores; any distribution."""
-    weight = [1.0]
-    for n in range(1, customers + 1):
-        weight.append(weight[-1] * (customers - n + 1) * cpu_s / away_s / min(n, cores))
-    share = np.array(weight) / sum(weight)
-    n = np.arange(customers + 1)
-    return float((share * np.minimum(n, cores)).sum() / cpu_s), float((share * n).sum())
 
 
 def one(prediction: Prediction, name: str) -> float:
@@ -60,7 +30,7 @@ def test_one_process_is_within_2_percent_of_its_exact_chain(
     mix: tuple[float, float, float], threads: int, cores: int
 ) -> None:
     gil_s, child_s, away_s = mix
-    throughput, load = exact(threads, cores, gil_s, child_s, away_s)
+    throughput, load, _ = exact_chain(threads, cores, gil_s, child_s, away_s)
     demands = Demands(gil_s=gil_s, child_s=child_s, asleep_s=away_s)
     got = predict(demands, Machine(cores, wake_s=0.0), [Layout(1, threads)])
 
@@ -211,15 +181,39 @@ def test_what_processes_use_beside_their_items_is_taken_from_the_cores() -> None
     assert beside.cpu_cores[0] == pytest.approx(4.0, rel=1e-3)
 
 
-def test_waiters_for_the_gil_count_in_the_load_only_where_all_cores_are_busy() -> None:
-    demands = Demands(gil_s=0.02, child_s=0.03, asleep_s=0.01)
-    busy, idle = [predict(demands, Machine(cores), [Layout(1, 8)]).load[0] for cores in (2, 16)]
-    quiet_busy, quiet_idle = [
-        predict(demands, Machine(cores, wake_s=0.0), [Layout(1, 8)]).load[0] for cores in (2, 16)
-    ]
+def load_by_waking(demands: Demands, cores: float, layout: Layout) -> float:
+    """What waking up for the GIL adds to the load."""
+    awake, asleep = [predict(demands, Machine(cores, wake_s=s), [layout]).load[0] for s in (0.0003, 0.0)]
+    return float(awake - asleep)
 
-    assert idle == pytest.approx(quiet_idle, rel=1e-3)
-    assert busy > quiet_busy + 0.3
+
+def test_waiters_for_the_gil_count_in_the_load_where_cores_are_busy() -> None:
+    demands = Demands(gil_s=0.02, child_s=0.03, asleep_s=0.01)
+
+    assert load_by_waking(demands, 2, Layout(1, 8)) > 0.5
+    assert load_by_waking(demands, 32, Layout(1, 8)) < 0.05
+    assert load_by_waking(demands, 2, Layout(8, 1)) == pytest.approx(0.0, abs=1e-6)  # there is no line
+
+
+def test_who_starts_children_lets_go_of_the_gil_more_often_and_wakes_more() -> None:
+    child, own = Demands(gil_s=0.02, child_s=0.02), Demands(gil_s=0.02, python_s=0.02)
+
+    assert load_by_waking(child, 2, Layout(1, 8)) > 2 * load_by_waking(own, 2, Layout(1, 8))
+
+
+@given(
+    gil_s=st.floats(1e-4, 1.0),
+    child_s=st.floats(0, 1.0),
+    threads=st.integers(1, 64),
+    cores=st.integers(1, 64),
+)
+def test_those_who_wake_up_are_some_of_those_in_line(
+    gil_s: float, child_s: float, threads: int, cores: int
+) -> None:
+    demands, layout = Demands(gil_s=gil_s, child_s=child_s), Layout(1, threads)
+    in_line = predict(demands, Machine(cores), [layout]).n_gil_waiting[0]
+
+    assert -1e-9 <= load_by_waking(demands, cores, layout) <= in_line + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.session import Simulate
+from tuner.cli.options import (
+    FILE,
+    ORDER,
+    TIME,
+    AsJson,
+    ForeignLimit,
+    Resume,
+    ShortWindow,
+    Simulate,
+    Spool,
+    Warmup,
+)
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +30,7 @@ _REPEATS = 10  #: pairs
 _WINDOWS = 3  #: of each launch
 _WINDOW_S = 60.0  #: unless --window says otherwise, or the config says less
 
-_WHAT, _TIME, _ORDER, _FILE = "What is launched", "How long", "How it decides", "Where it is kept"
+_WHAT = "What is launched"
 
 
 def aa(
@@ -40,50 +51,34 @@ def aa(
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", min=2, rich_help_panel=_TIME, help="Pairs of launches; default 10."),
+        typer.Option(metavar="N", min=2, rich_help_panel=TIME, help="Pairs of launches; default 10."),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="As many pairs as fit into it: 2h."),
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="As many pairs as fit into it: 2h."),
     ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default 1m, or the config's if shorter."),
-    ] = None,
-    warmup: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="auto (default), or 30s.")
-    ] = None,
+    window: ShortWindow = None,
+    warmup: Warmup = None,
     windows: Annotated[
         int,
-        typer.Option("--windows-per-launch", metavar="N", min=1, rich_help_panel=_TIME, help="Default 3."),
+        typer.Option("--windows-per-launch", metavar="N", min=1, rich_help_panel=TIME, help="Default 3."),
     ] = _WINDOWS,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", rich_help_panel=_ORDER, help="Of the rules tried; default 95%."),
+        typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the rules tried; default 95%."),
     ] = None,
     seed: Annotated[
-        str | None, typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the labels; default 1.")
+        str | None, typer.Option(metavar="N", rich_help_panel=ORDER, help="Of the labels; default 1.")
     ] = None,
-    foreign_limit: Annotated[
-        str | None,
-        typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
-    ] = None,
+    foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.aa.tuner.db."),
+        typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.aa.tuner.db."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with one that was cut off."),
-    ] = None,
-    spool: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
-    ] = False,
+    resume: Resume = None,
+    spool: Spool = None,
+    as_json: AsJson = False,
 ) -> int:
     """Measure a layout against itself: false alarms on this box, and the smallest difference it can see.
 
@@ -92,7 +87,16 @@ def aa(
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
-    from tuner.cli.session import given, go_on, measured, resumed_session, say
+    from tuner.cli.session import (
+        check_as_it_is,
+        check_nothing_asked,
+        given,
+        go_on,
+        measured,
+        resumed_session,
+        say,
+        typed,
+    )
     from tuner.study.pairing import pairs_strategy
 
     options = given(
@@ -107,23 +111,13 @@ def aa(
             ("service", "spool"): spool,
         }
     )
-    of_new = {"layout": layout, "repeats": repeats, "study": study}
-    named = [f"--{name}" for name, value in of_new.items() if value is not None]
+    named = typed({"layout": layout, "repeats": repeats, "study": study})
     if config is not None and config.suffix == ".db":
-        named += [option.option for option in options.values()] + ["--resume"] * (resume is not None)
-        named += ["--simulate"] * (simulate is not None)
-        if named:
-            raise ConfigError(
-                f"{config} was measured: nothing is run, and {', '.join(named)} has no place",
-                hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
-            )
+        more = {"resume": resume, "simulate": simulate}
+        check_nothing_asked(config, named + [option.option for option in options.values()] + typed(more))
         return _shown(config, as_json=as_json)
     if resume is not None:
-        if named:
-            raise ConfigError(
-                f"--resume goes on with {resume} as it is; {', '.join(named)} is for a new one",
-                hint="Leave it out.",
-            )
+        check_as_it_is(resume, named)
         session = resumed_session(resume, config, options, made_by="tuner aa", simulate=simulate)
     else:
         session = _new(config, options, layout, repeats, windows, study, simulate)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
-from tuner.cli.session import Simulate
+from tuner.cli.options import FILE, TIME, AsJson, ForeignLimit, Resume, ShortWindow, Simulate, Spool, Warmup
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.cli.session import Options, Session
-
-_TIME, _FILE = "How long", "Where it is kept"
 
 
 def calibrate(
@@ -27,46 +25,30 @@ def calibrate(
         ),
     ] = None,
     launches: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Of 1x1; default 3.")
+        int | None, typer.Option(metavar="N", min=1, rich_help_panel=TIME, help="Of 1x1; default 3.")
     ] = None,
     windows: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=_TIME, help="Of each launch; default 2.")
+        int | None, typer.Option(metavar="N", min=1, rich_help_panel=TIME, help="Of each launch; default 2.")
     ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default 1m, or the config's if shorter."),
-    ] = None,
-    warmup: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="auto (default), or 30s.")
-    ] = None,
-    foreign_limit: Annotated[
-        str | None,
-        typer.Option(metavar="CORES", rich_help_panel=_TIME, help="CPU of strangers that voids a window."),
-    ] = None,
+    window: ShortWindow = None,
+    warmup: Warmup = None,
+    foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     into: Annotated[
         Path | None,
         typer.Option(
             metavar="PROFILE.yaml",
-            rich_help_panel=_FILE,
+            rich_help_panel=FILE,
             help="Write a profile, for tuner predict and tuner grid --simulate.",
         ),
     ] = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.calibrate.tuner.db."),
+        typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.calibrate.tuner.db."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with one that was cut off."),
-    ] = None,
-    spool: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
-    ] = False,
+    resume: Resume = None,
+    spool: Spool = None,
+    as_json: AsJson = False,
 ) -> int:
     """Tell what an item asks for: CPU with the GIL and without, of children, and waiting.
 
@@ -75,7 +57,7 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.cli.session import given
+    from tuner.cli.session import check_as_it_is, check_nothing_asked, given, typed
 
     options = given(
         {
@@ -87,22 +69,13 @@ def calibrate(
     )
     if into is not None:
         _check_new(into)
-    of_new = {"launches": launches, "windows": windows, "study": study}
-    named = [f"--{name}" for name, value in of_new.items() if value is not None]
+    named = typed({"launches": launches, "windows": windows, "study": study})
     if config is not None and config.suffix == ".db":
-        named += [option.option for option in options.values()] + ["--resume"] * (resume is not None)
-        named += ["--simulate"] * (simulate is not None)
-        if named:
-            raise ConfigError(
-                f"{config} was measured: nothing is run, and {', '.join(named)} has no place",
-                hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
-            )
+        more = {"resume": resume, "simulate": simulate}
+        check_nothing_asked(config, named + [option.option for option in options.values()] + typed(more))
         return _shown(config, into, as_json=as_json)
-    if resume is not None and named:
-        raise ConfigError(
-            f"--resume goes on with {resume} as it is; {', '.join(named)} is for a new one",
-            hint="Leave it out.",
-        )
+    if resume is not None:
+        check_as_it_is(resume, named)
     session = _session(config, options, launches, windows, study, resume, simulate)
     return _measured(session, into, simulate, as_json=as_json)
 

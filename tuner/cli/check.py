@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.session import Simulate
+from tuner.cli.options import FILE, TIME, AsJson, Resume, Simulate
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BUDGET = "2h"
 _KINDS: tuple[Kind, ...] = ("calibrated", "strict")
 
-_WHAT, _TIME, _FILE = "What is compared", "How long", "Where it is kept"
+_WHAT = "What is compared"
 
 
 def check(
@@ -53,26 +53,21 @@ def check(
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Stop within it; default 2h.")
+        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Stop within it; default 2h.")
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Default: as long as the study's were."),
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Default: as long as the study's were."),
     ] = None,
     simulate: Simulate = None,
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", metavar="FILE", rich_help_panel=_FILE, help="Default STUDY.check-1.tuner.db, -2 ..."
+            "--to", metavar="FILE", rich_help_panel=FILE, help="Default STUDY.check-1.tuner.db, -2 ..."
         ),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with a check that was cut off."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
-    ] = False,
+    resume: Resume = None,
+    as_json: AsJson = False,
 ) -> int:
     """Measure a study's winner again, beside its runner-up and the layout in use: is it still right?
 
@@ -82,25 +77,20 @@ def check(
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """
     from tuner import bootstrap
-    from tuner.cli.session import go_on, measured, say
+    from tuner.cli.session import check_as_it_is, go_on, measured, say, typed
     from tuner.study.checking import asked_of, read_past, recheck_of
 
-    typed = {
-        "--current": current,
-        "--foreign-limit": foreign_limit,
-        "--budget": budget,
-        "--window": window,
-        "--to": to,
-    }
     if kind not in _KINDS:
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
     if resume is not None:
-        named = [name for name, value in typed.items() if value is not None]
-        if named:
-            raise ConfigError(
-                f"--resume goes on with {resume} as it is; {', '.join(named)} cannot change that",
-                hint="Leave it out.",
-            )
+        of_new = {
+            "current": current,
+            "foreign-limit": foreign_limit,
+            "budget": budget,
+            "window": window,
+            "to": to,
+        }
+        check_as_it_is(resume, typed(of_new))
         session = _resumed(study, config, resume, simulate)
     else:
         session = _new(

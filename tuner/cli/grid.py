@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.session import Simulate
-from tuner.core.errors import ConfigError
+from tuner.cli.options import FILE, ORDER, TIME, AsJson, ForeignLimit, Resume, Simulate
 
 if TYPE_CHECKING:
     from tuner.cli.session import Options, Session
@@ -24,7 +23,7 @@ _QUICK = {
     ("study", "foreign_limit"): "0.5",  # a newcomer's box is rarely quiet, and this is no answer to act on
 }
 
-_LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "How it decides", "Where it is kept"
+_LAYOUTS = "Which layouts"
 
 
 def grid(
@@ -63,108 +62,100 @@ def grid(
     ] = False,
     window: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Longest window; default 10m."),
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window; default 10m."),
     ] = None,
     min_window: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=_TIME, help="Shortest window of a race; default 1m, or --window."
+            metavar="TIME", rich_help_panel=TIME, help="Shortest window of a race; default 1m, or --window."
         ),
     ] = None,
     warmup: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=_TIME, help="auto (default): until it has settled; or 30s."
+            metavar="TIME", rich_help_panel=TIME, help="auto (default): until it has settled; or 30s."
         ),
     ] = None,
     repeats: Annotated[
         str | None,
         typer.Option(
-            metavar="N", rich_help_panel=_TIME, help="With --strategy all: launches per layout; default 3."
+            metavar="N", rich_help_panel=TIME, help="With --strategy all: launches per layout; default 3."
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Stop within it, with what is known: 8h."),
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Stop within it, with what is known: 8h."),
     ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            rich_help_panel=_ORDER,
+            rich_help_panel=ORDER,
             help="race (default): until the best is known; all: each layout once per block.",
         ),
     ] = None,
     within: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", rich_help_panel=_ORDER, help="The answer is this near the best; default 2%."
+            metavar="SHARE", rich_help_panel=ORDER, help="The answer is this near the best; default 2%."
         ),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", rich_help_panel=_ORDER, help="Of the answer; default 95%."),
+        typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the answer; default 95%."),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            rich_help_panel=_ORDER,
+            rich_help_panel=ORDER,
             help="strict (default): holds for every service; calibrated: on average, and sooner.",
         ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", rich_help_panel=_ORDER, help="throughput (default), or throughput-per-cpu."
+            metavar="NAME", rich_help_panel=ORDER, help="throughput (default), or throughput-per-cpu."
         ),
     ] = None,
     max_load: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Load average that a winner may cause."),
+        typer.Option(metavar="N", rich_help_panel=ORDER, help="Load average that a winner may cause."),
     ] = None,
     max_memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", rich_help_panel=_ORDER, help="Memory that a winner may use, as 8G."),
+        typer.Option(metavar="SIZE", rich_help_panel=ORDER, help="Memory that a winner may use, as 8G."),
     ] = None,
     max_p95: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=_ORDER, help="Latency, where the service reports it: 2s."
+            metavar="TIME", rich_help_panel=ORDER, help="Latency, where the service reports it: 2s."
         ),
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of the order of launches; default 1."),
+        typer.Option(metavar="N", rich_help_panel=ORDER, help="Of the order of launches; default 1."),
     ] = None,
     max_attempts: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Tries of a void window; default 3."),
+        typer.Option(metavar="N", rich_help_panel=ORDER, help="Tries of a void window; default 3."),
     ] = None,
-    foreign_limit: Annotated[
-        str | None,
-        typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
-    ] = None,
+    foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.tuner.db; never overwritten."
+            metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.tuner.db; never overwritten."
         ),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with a study that was cut off."),
-    ] = None,
+    resume: Resume = None,
     spool: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service; default: temporary."
+            metavar="DIR", rich_help_panel=FILE, help="Spool of the built-in service; default: temporary."
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Measure layouts of a service until the best is known, and rank them.
 
@@ -175,7 +166,7 @@ def grid(
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
     """
-    from tuner.cli.session import resumed_session
+    from tuner.cli.session import check_as_it_is, resumed_session, typed
     from tuner.config.load import Given
 
     texts: dict[tuple[str | int, ...], tuple[str, str | None]] = {
@@ -202,11 +193,7 @@ def grid(
     }
     options = {place: Given(option, text) for place, (option, text) in texts.items() if text is not None}
     if resume is not None:
-        if study is not None or quick:
-            raise ConfigError(
-                f"--resume goes on with a study as it is; --{'quick' if quick else 'study'} is for a new one",
-                hint="Leave one of them out.",
-            )
+        check_as_it_is(resume, typed({"study": study}) + ["--quick"] * quick)
         session = resumed_session(resume, config, options, made_by="tuner grid", simulate=simulate)
     else:
         session = _begun(config, options, study, simulate, quick=quick)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.session import Simulate
+from tuner.cli.options import FILE, ORDER, TIME, AsJson, ForeignLimit, Resume, Simulate, Spool, Warmup
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ COMPUTES_S = 20.0  #: then what was simulated by then is what there is
 N_SURFACES = 100  #: at most
 _PILOT = 600.0
 
-_LAYOUTS, _TIME, _ORDER, _FILE = "Which layouts", "How long", "Which answer", "Where it is kept"
+_LAYOUTS = "Which layouts"
 
 
 def plan(
@@ -49,52 +49,39 @@ def plan(
     ] = None,
     pilot: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_TIME, help="About how long to measure; default 10m."),
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="About how long to measure; default 10m."),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Longest window of the study.")
+        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window of the study.")
     ] = None,
     min_window: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="Its shortest.")
+        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Its shortest.")
     ] = None,
-    warmup: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=_TIME, help="auto (default), or 30s.")
-    ] = None,
+    warmup: Warmup = None,
     within: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", rich_help_panel=_ORDER, help="Of the answer; 1 %, 2 % and 5 % always."),
+        typer.Option(metavar="SHARE", rich_help_panel=ORDER, help="Of the answer; 1 %, 2 % and 5 % always."),
     ] = None,
     confidence: Annotated[
-        str | None, typer.Option(metavar="LEVEL", rich_help_panel=_ORDER, help="Of the answer; default 95%.")
+        str | None, typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the answer; default 95%.")
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(metavar="KIND", rich_help_panel=_ORDER, help="What is limited: strict or calibrated."),
+        typer.Option(metavar="KIND", rich_help_panel=ORDER, help="What is limited: strict or calibrated."),
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_ORDER, help="Of launches and simulation; default 1."),
+        typer.Option(metavar="N", rich_help_panel=ORDER, help="Of launches and simulation; default 1."),
     ] = None,
-    foreign_limit: Annotated[
-        str | None,
-        typer.Option(metavar="CORES", rich_help_panel=_ORDER, help="CPU of strangers that voids a window."),
-    ] = None,
+    foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Default SERVICE.pilot.tuner.db."),
+        typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.pilot.tuner.db."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_FILE, help="Go on with a pilot that was cut off."),
-    ] = None,
-    spool: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", rich_help_panel=_FILE, help="Spool of the built-in service."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", rich_help_panel=_FILE, help="Print JSON for programs.")
-    ] = False,
+    resume: Resume = None,
+    spool: Spool = None,
+    as_json: AsJson = False,
 ) -> int:
     """Foretell how long a study takes, for 1 %, 2 % and 5 %, and what limits it.
 
@@ -103,7 +90,7 @@ def plan(
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
-    from tuner.cli.session import given, go_on, measured, resumed_session, say
+    from tuner.cli.session import check_as_it_is, given, go_on, measured, resumed_session, say, typed
     from tuner.core.strategies.of_study import strategy_of
 
     options = given(
@@ -124,11 +111,7 @@ def plan(
     )
     if config is not None and config.suffix == ".db":
         named = [option.option for option in options.values()]
-        named += [
-            f"--{n}"
-            for n, x in (("pilot", pilot), ("study", study), ("resume", resume), ("simulate", simulate))
-            if x
-        ]
+        named += typed({"pilot": pilot, "study": study, "resume": resume, "simulate": simulate})
         if named:
             raise ConfigError(
                 f"{config} is a study that was measured: nothing is run, and {', '.join(named)} has no place",
@@ -136,10 +119,7 @@ def plan(
             )
         return _forecast(config, as_json=as_json)
     if resume is not None:
-        if named := [f"--{n}" for n, x in (("pilot", pilot), ("study", study)) if x]:
-            raise ConfigError(
-                f"--resume goes on with a pilot as it is; {named[0]} is for a new one", hint="Leave one out."
-            )
+        check_as_it_is(resume, typed({"pilot": pilot, "study": study}))
         session = resumed_session(resume, config, options, made_by="tuner plan", simulate=simulate)
     else:
         session = _new(config, options, pilot, study, simulate)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from tuner.ports import Box, Progress, Store
 
     Options = dict[tuple[str | int, ...], Given]
-
-Simulate = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PROFILE",
-        rich_help_panel="Where it runs",
-        help="On a simulated box that plays this profile: a day takes seconds, nothing is measured.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +47,37 @@ def given(texts: Mapping[tuple[str, str], str | None]) -> Options:
         for place, text in texts.items()
         if text is not None
     }
+
+
+def typed(options: Mapping[str, object | None]) -> list[str]:
+    """Those that were given, as they are typed; *options* is by their names without dashes."""
+    return [f"--{name}" for name, value in options.items() if value is not None]
+
+
+def check_nothing_asked(file: Path, named: list[str]) -> None:
+    """A file of what was measured is shown, and takes no options of measuring.
+
+    Raises:
+        ConfigError: there are such options.
+    """
+    if named:
+        raise ConfigError(
+            f"{file} was measured: nothing is run, and {', '.join(named)} has no place",
+            hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
+        )
+
+
+def check_as_it_is(resumed: Path, named: list[str]) -> None:
+    """What is gone on with takes no options that are for a new one.
+
+    Raises:
+        ConfigError: there are such options.
+    """
+    if named:
+        raise ConfigError(
+            f"--resume goes on with {resumed} as it is; {', '.join(named)} is for a new one",
+            hint="Leave it out.",
+        )
 
 
 def asked_for(

@@ -96,7 +96,7 @@ class MachineSection(Section):
     gil: bool = True
     switch_interval: Duration = 0.005
     handover: Duration = 5e-6
-    wake: Duration = 0.001
+    wake: Duration = 0.00027
 
     @model_validator(mode="after")
     def _physical_are_some_of_all(self) -> Self:

@@ -52,7 +52,7 @@ _MEANING = {
     "machine.gil": "no: a free-threaded interpreter, or workers that are no Python",
     "machine.switch_interval": "sys.getswitchinterval()",
     "machine.handover": "CPU of handing the GIL to a thread that waits",
-    "machine.wake": "how long a task that wakes up waits for a core when all are busy",
+    "machine.wake": "how long a thread that wakes up to ask for the GIL waits for a busy core",
     "terms.process_cores": "cores that each process uses, items or not",
     "terms.cpu_per_process": "every CPU demand grows by this share per process beyond one",
     "terms.blocked_per_process": "blocked grows by this share per process beyond one",

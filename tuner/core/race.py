@@ -185,9 +185,7 @@ class Race:
         from tuner.core.model.guide import Guide, may_guide
 
         if may_guide(self._goal) and self._goal.cores is not None:
-            self._guide = Guide(
-                self._layouts, self._goal.cores, lengths_vary=lengths_vary, demands=self._goal.demands
-            )
+            self._guide = Guide(self._layouts, self._goal.cores, lengths_vary=lengths_vary)
 
     def _first_block(self) -> list[Layout]:
         if self._goal.kind == "strict":

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-
-if TYPE_CHECKING:
-    from tuner.core.model.demand import Demands
 
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
 #: studies; none: the strategy names a layout and promises nothing.
@@ -58,7 +55,6 @@ class Goal:
     cores: int | None = None  #: the cores the layouts are for
     limits: Mapping[str, float] = field(default_factory=dict)  #: the most of load, memory_bytes, p95_s
     guided: bool = True  #: whether a queueing model may choose what a calibrated race measures
-    demands: tuple[Demands, ...] = ()  #: draws of what a calibration says the service asks for; none: nothing
 
 
 @dataclass(frozen=True, slots=True)

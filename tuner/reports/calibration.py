@@ -49,7 +49,8 @@ def render_calibration(calibrated: Calibrated) -> str:
 
 def calibration_sentences(calibrated: Calibrated) -> list[str]:
     """How sure it is, and what it cannot tell, a sentence each."""
-    return [_sureness(calibrated), *_terms(calibrated), *_memory(calibrated), *_untold(calibrated)]
+    of = calibrated
+    return [_sureness(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
 
 
 def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
@@ -77,6 +78,7 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
         "machine": {
             "cores": machine.cores,
             "physical_cores": machine.physical_cores,
+            "smt_gain_ratio": _smt_gain(calibrated),
             "has_gil": machine.has_gil,
         },
         "memory": None
@@ -181,6 +183,21 @@ def _terms(calibrated: Calibrated) -> list[str]:
             )
             said.append(f"{before} {shown} {after}")
     return [f"As the layout grows: {'; '.join(said)}."]
+
+
+def _smt_gain(calibrated: Calibrated) -> float | None:
+    """What a second thread on a physical core adds; None: nobody saw two at work."""
+    seen = calibrated.seen
+    return seen.machine.smt_gain_ratio if seen.has_filled_smt else None
+
+
+def _smt(calibrated: Calibrated) -> list[str]:
+    gain = _smt_gain(calibrated)
+    if gain is None:
+        return []
+    low, high = min(calibrated.seen.smt_gains), max(calibrated.seen.smt_gains)
+    about = "" if low == high else f" (about {percent(low)} to {percent(high)})"
+    return [f"A second thread on a physical core adds {percent(gain)}{about} of one."]
 
 
 def _memory(calibrated: Calibrated) -> list[str]:

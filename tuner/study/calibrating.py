@@ -74,7 +74,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         service=study.service,
         where=_where(study),
         calibration=replace(calibration, profile=profile),
-        seen=Seen(machine, tuple(layouts)),
+        seen=Seen(calibration.profile.machine, tuple(layouts), calibration.smt_gains),
         memory=memory,
         measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
         left_out=_left_out(clocks, layouts, machine),

@@ -21,17 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.layout import Layout
-from tuner.core.model.demand import Array, Demands, LayoutDemands
+from tuner.core.model.demand import Array, LayoutDemands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 
 N_PARAMETERS = 5
-
-# What may be known of no service beforehand: demands alike within a factor of twenty, losses per process of
-# 0.05 % to 20 %, per thread of 0.01 % to 5 %, any gain by SMT.
-_MEANS = (-1.5, -0.5, -4.5, -6.0, 0.0)
-_SDS = (1.5, 1.5, 1.5, 1.5, 1.5)
-_LEAST_KNOWN_SD = 0.1  #: of a demand that was calibrated: services differ from hour to hour
 
 #: Ratios of demands at which the network is solved; between them by cubics, which is within 1 % as a rule.
 _GRID = np.linspace(-5.0, 4.0, 11)
@@ -59,22 +53,9 @@ class Normal:
         return found
 
 
-def expected_parameters(demands: Sequence[Demands] = ()) -> Normal:
-    """What is known before any window; *demands* are draws of what a calibration says, none: nothing."""
-    mean, covariance = np.array(_MEANS), np.diag(np.array(_SDS) ** 2)
-    if demands:
-        ratios = np.log([_ratios(one) for one in demands])
-        mean[:2] = ratios.mean(axis=0)
-        covariance[:2, :2] = _LEAST_KNOWN_SD**2 * np.eye(2)
-        if len(demands) > 1:
-            covariance[:2, :2] += np.cov(ratios.T)
-    return Normal(mean, covariance)
-
-
-def _ratios(demands: Demands) -> tuple[float, float]:
-    free_s = max(demands.python_s + demands.child_s, 1e-3 * demands.total_s)
-    least_s = 1e-3 * free_s
-    return max(demands.gil_s, least_s) / free_s, max(demands.waiting_s, least_s) / free_s
+#: What may be known of a service beforehand: demands alike within a factor of twenty, losses per process of
+#: 0.05 % to 20 %, per thread of 0.01 % to 5 %, any gain by SMT.
+EXPECTED = Normal(np.array([-1.5, -0.5, -4.5, -6.0, 0.0]), np.diag([1.5**2] * N_PARAMETERS))
 
 
 @lru_cache(maxsize=4)

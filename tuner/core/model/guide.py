@@ -23,8 +23,8 @@ from statistics import median
 import numpy as np
 
 from tuner.core.layout import Layout
-from tuner.core.model.demand import Array, Demands
-from tuner.core.model.ensemble import Normal, Surfaces, expected_parameters
+from tuner.core.model.demand import Array
+from tuner.core.model.ensemble import EXPECTED, Normal, Surfaces
 from tuner.core.posterior import LENGTH_REF_S, LEVEL, USUAL_DF, USUAL_SIGMA, Filters, Posterior, alike, noises
 from tuner.core.strategy import Goal, Guidance
 
@@ -94,14 +94,11 @@ class Guide:
         cores: float,
         *,
         lengths_vary: bool,
-        demands: Sequence[Demands] = (),
         n_sets: int = N_SETS,
         n_near: int = N_NEAR,
     ) -> None:
-        """*demands*: draws of what a calibration says of the service, if there was one."""
         self._surfaces_of = _surfaces(tuple(layouts), cores)
-        self._expected = expected_parameters(demands)
-        self._everywhere = _everywhere(tuple(layouts), cores, tuple(demands), n_sets)
+        self._everywhere = _everywhere(tuple(layouts), cores, n_sets)
         self._n_sets, self._n_near = n_sets, n_near
         self._live = np.arange(n_sets)  #: sets of these that are not yet ruled out
         self._near: Normal | None = None
@@ -198,7 +195,7 @@ class Guide:
         near = self._near.spread(self._n_near)
         sets = np.concatenate([sets, near])
         surfaces = np.concatenate([surfaces, self._surfaces_of.of(near)])
-        prior, of_near = self._expected.log_density(sets), self._near.log_density(sets)
+        prior, of_near = EXPECTED.log_density(sets), self._near.log_density(sets)
         return sets, surfaces, prior - np.logaddexp(log(self._n_sets) + prior, log(self._n_near) + of_near)
 
     def _weighed(
@@ -265,9 +262,7 @@ def _surfaces(layouts: tuple[Layout, ...], cores: float) -> Surfaces:
 
 
 @lru_cache(maxsize=8)
-def _everywhere(
-    layouts: tuple[Layout, ...], cores: float, demands: tuple[Demands, ...], n: int
-) -> tuple[Array, Array]:
+def _everywhere(layouts: tuple[Layout, ...], cores: float, n: int) -> tuple[Array, Array]:
     """The sets that stand for all services, and their surfaces."""
-    sets = expected_parameters(demands).spread(n)
+    sets = EXPECTED.spread(n)
     return sets, _surfaces(layouts, cores).of(sets)

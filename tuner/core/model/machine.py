@@ -21,7 +21,7 @@ class Machine:
     has_gil: bool = True  #: False: a free-threaded interpreter, or workers that are no Python
     switch_interval_s: float = 0.005  #: sys.getswitchinterval(): a waiter asks for the GIL after so long
     handover_s: float = 5e-6  #: CPU of handing the GIL to a thread that waits; microseconds
-    wake_s: float = 0.001  #: how long a task that wakes up waits for a core when all are busy
+    wake_s: float = 0.00027  #: how long a thread that wakes up to ask for the GIL waits for a busy core
 
     def __post_init__(self) -> None:
         if not 0 < self.cores < float("inf"):

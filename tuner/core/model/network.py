@@ -31,6 +31,11 @@ _FIRST = 12  #: every k up to here, where the chain changes most from one to the
 _ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
 _LEAST_S = 1e-9  #: a time that can be divided by
 
+#: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/model.md).
+_SPAWN_RELEASES = 15  #: how often starting and awaiting a child lets go of the GIL, subprocess.Popen's way
+_OTHER_RELEASES = 2  #: how often an item does besides
+_HANDED_WAKES = 6.4  #: in `Machine.wake_s`: how long one waits for a core who was woken by a release
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -89,8 +94,6 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     n_gil_waiting = np.maximum(0.0, (weight * in_line).sum(axis=1))
     n_holders = (weight * holders).sum(axis=1)
     cores = machine.free_cores - used
-    all_busy = (weight * np.clip(every + holders - cores + 1, 0, 1)).sum(axis=1)
-
     n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
 
     back = np.argsort(order, kind="stable")
@@ -99,7 +102,8 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
     n_threads = of.processes * of.threads
     runnable = np.maximum(n_threads - n_gil_waiting[back] - per_s * of.waiting_s, per_s * of.cpu_s)
-    waking = _waking(machine, n_gil_waiting[back], per_s, all_busy[back])
+    cores_busy = on_cores / np.maximum(0.1, machine.free_cores - of.process_cores)
+    waking = _waking(machine, of, n_gil_waiting[back], per_s, cores_busy)
     n_blocked = per_s * (of.blocked_s + of.spawn_s)
     busy = per_s * of.cpu_s
     return Prediction(
@@ -225,16 +229,26 @@ def _chain(births: Array, deaths: Array, n: Array) -> Array:
     return weight
 
 
-def _waking(machine: Machine, n_gil_waiting: Array, per_s: Array, all_busy: Array) -> Array:
+def _waking(
+    machine: Machine, of: LayoutDemands, n_gil_waiting: Array, per_s: Array, cores_busy: Array
+) -> Array:
     """Tasks that are runnable though they wait for the GIL.
 
-    A thread in line waits with a time limit, the switch interval. Each time that has passed it wakes up to
-    ask for the GIL; where all cores are busy it first waits for one, and counts in the load meanwhile.
+    A thread in line waits with a time limit, the switch interval, and wakes up each time it has passed. And
+    whoever lets go of the GIL, as every system call that may wait does, wakes one of the line, though he may
+    want it back at once. Who wakes up waits for a core before he finds the GIL taken, and counts in the load
+    meanwhile: the longer, the more of the cores are busy (*cores_busy*, 0 to 1).
     """
     if not machine.has_gil:
         return np.zeros_like(per_s)
     wait_s = n_gil_waiting / per_s
     with np.errstate(over="ignore", divide="ignore"):
         per_waiter_s = 1 / np.expm1(machine.switch_interval_s / wait_s) / np.maximum(wait_s, _LEAST_S)
-    lasts = per_waiter_s * all_busy * machine.wake_s
-    return n_gil_waiting * lasts / (1 + lasts)
+    in_line = n_gil_waiting / of.processes
+    # One who waits alone was measured to find a core at once: it is those behind him that queue.
+    crowd = np.maximum(0.0, in_line - 1) / np.maximum(in_line, 1.0)
+    releases = _OTHER_RELEASES + np.where(of.child_s > 0, _SPAWN_RELEASES, 0)
+    timed = n_gil_waiting * per_waiter_s
+    handed = per_s * releases * crowd * _HANDED_WAKES * cores_busy
+    waking: Array = np.minimum(n_gil_waiting, (timed + handed) * machine.wake_s * cores_busy)
+    return waking

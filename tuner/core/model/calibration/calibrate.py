@@ -7,7 +7,7 @@ calibration does on layouts that it did not see: nothing else is a measure of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from random import Random
 from typing import Literal
@@ -17,7 +17,7 @@ import numpy as np
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.alone import USUAL_CV, check_clocks, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.joint_fit import Fit, Problem, parts_of
+from tuner.core.model.calibration.joint_fit import N_DEMANDS, NAMES, Fit, Problem, parts_of
 from tuner.core.model.calibration.left_out import (
     HeldOut,
     chosen_terms,
@@ -30,6 +30,7 @@ from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.calibration.sampling import AS_USUAL, Found, Sampling
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
+from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
 from tuner.core.model.profile import Profile
 
 #: Standard deviation of log throughput around what 1x1 alone predicts, beyond noise, where nothing tells it:
@@ -37,6 +38,7 @@ from tuner.core.model.profile import Profile
 ASSUMED_MISFIT_SD = 0.04
 _ASSUMED_DF = 2  #: as sure as two layouts left out would make it
 _LEAST_MISFIT_SD = 0.01
+_THIRD = 1.09  #: standard deviations from the middle to the mean of an outer third of a normal distribution
 _SHARE_UNKNOWN_SD = 0.2  #: of the share of own CPU that holds the GIL: above it, that share is not told
 
 
@@ -49,6 +51,7 @@ class Calibration:
     n_windows: int
     draws: tuple[Demands, ...]  #: as the uncertainty of all demands together has it
     misfit_sd: float  #: of log throughput around the model, beyond the noise of windows
+    smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS  #: what a second thread on a core may add
     notes: tuple[str, ...] = ()  #: what these windows cannot tell, a sentence each
 
 
@@ -88,7 +91,7 @@ def calibrate_alone(
         source=f"{n_windows} window{'s' if n_windows > 1 else ''} of 1x1",
         intervals=intervals,
     )
-    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, told.notes)
+    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, notes=told.notes)
 
 
 def calibrate_jointly(
@@ -127,12 +130,13 @@ def calibrate_jointly(
         fit = problem.fit(layouts, terms, fit)
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
-    found = Found(fit.values[:5], fit.root[:5], fit.df, spawn_s, cv_ratio)
+    found = Found(fit.values[:N_DEMANDS], fit.root[:N_DEMANDS], fit.df, spawn_s, cv_ratio)
     draws, intervals = found.sampled(sampling)
+    gains = _smt_gains(problem, fit)
     profile = Profile(
         name=name,
         demands=found.demands,
-        machine=machine,
+        machine=replace(machine, smt_gain_ratio=gains[1]) if gains else machine,
         terms=parts_of(fit.values, terms)[1],
         source=f"{len(clocks)} windows of {len(layouts)} layouts",
         intervals=intervals,
@@ -141,7 +145,7 @@ def calibrate_jointly(
     errors = left_out(problem, folds, terms, fit) if len(folds) > 1 else []
     misfit_sd = _misfit_sd(problem, errors)
     notes = _notes(problem, fit, anchor is None)
-    return Calibration(profile, "joint", len(clocks), draws, misfit_sd, notes)
+    return Calibration(profile, "joint", len(clocks), draws, misfit_sd, gains or ASSUMED_SMT_GAINS, notes)
 
 
 def held_out(
@@ -210,6 +214,17 @@ def _problem(clocks: Sequence[Clocks], machine: Machine) -> Problem:
     check_clocks(clocks)
     groups = by_layout(clocks)
     return Problem(groups, machine, launch_noise_sd(groups))
+
+
+def _smt_gains(problem: Problem, fit: Fit) -> tuple[float, float, float] | None:
+    """What a second thread on a core adds: low, fitted, high, as likely each; None: not seen at work."""
+    physical = problem.machine.physical_cores
+    if physical is None or all(layout.total_threads <= physical for layout in problem.items):
+        return None
+    at = NAMES.index("smt_gain_ratio")
+    gain, sd = float(fit.values[at]), sqrt(float((fit.root[at] ** 2).sum()))
+    low, high = (min(1.0, max(0.0, gain + _THIRD * sd * sign)) for sign in (-1, 1))
+    return low, gain, high
 
 
 def _misfit_sd(problem: Problem, errors: Sequence[HeldOut]) -> float:

@@ -3,13 +3,14 @@
 What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
 and of children; uninterruptible waiting per item; the mean of active tasks. What 1x1 says by itself (`alone`)
 pulls the demands with the weight of its standard errors, and is then no layout of the fit: it would count
-twice.
+twice. What a second thread on a physical core adds is fitted with them: where no layout has second threads
+at work, it stays what the machine is taken to have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import hypot, sqrt
 
 import numpy as np
@@ -22,7 +23,9 @@ from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
 
-NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s")  #: before the terms
+NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_ratio")  #: before the terms
+N_DEMANDS = 5  #: the first of these
+_GAIN = NAMES.index("smt_gain_ratio")
 TERMS = tuple(one.name for one in fields(Terms))
 
 #: Standard deviations of what the model leaves out, beyond noise: `docs/model.md` says what was found.
@@ -32,6 +35,7 @@ _BLOCKED_SD = 0.2
 _ACTIVE_SD = 0.2
 _ACTIVE_TASKS = 0.3  #: and so many tasks
 _GIL_SHARE_SD = 0.5  #: about 1: own CPU is taken to hold the GIL until layouts say otherwise
+_SMT_GAIN_SD = 0.2  #: about what is taken, until layouts say otherwise
 _LEAST_SE = 0.005  #: of a demand, as 1x1 has it: no window is surer of the box than that
 _LEAST_S = 1e-12  #: CPU of an item that used none
 _STEP = 1e-4  #: of finite differences, in units of each parameter's scale
@@ -80,17 +84,19 @@ class Problem:
         anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
         others = [one for one in layouts if anchor is None or one.total_threads > 1]
         begin = self._begin(layouts, anchor)
-        scale = np.array([*([begin.sum() - begin[1]] * 5), *(self._scale(begin, term) for term in terms)])
-        scale[1] = 1.0
-        scale[0], scale[2] = max(begin[0], 0.02 * scale[4]), max(begin[2], 0.02 * scale[4])
-        at = np.array([*begin, *([0.0] * len(terms))])
+        item_s = float(begin.sum() - begin[1])
+        of_terms = [_scale(item_s, term) for term in terms]
+        scale = np.array([item_s, 1.0, item_s, item_s, item_s, 1.0, *of_terms])
+        scale[0], scale[2] = max(begin[0], 0.02 * item_s), max(begin[2], 0.02 * item_s)
+        n_base = len(NAMES)
+        at = np.array([*begin, self.machine.smt_gain_ratio, *([0.0] * len(terms))])
         if start is not None:
-            at[:5] = start.values[:5]
-            for n, term in enumerate(terms, start=5):
-                at[n] = start.values[5 + start.terms.index(term)] if term in start.terms else 0.0
+            at[:n_base] = start.values[:n_base]
+            for n, term in enumerate(terms, start=n_base):
+                at[n] = start.values[n_base + start.terms.index(term)] if term in start.terms else 0.0
         upper = np.full(len(at), np.inf)
-        upper[1] = 1.0
-        for n, term in enumerate(terms, start=5):
+        upper[1] = upper[_GAIN] = 1.0
+        for n, term in enumerate(terms, start=n_base):
             upper[n] = _MOST.get(term, np.inf)
         compared = _Compared(self, others, anchor, tuple(terms), scale)
         found = least_squares(
@@ -118,10 +124,10 @@ class Problem:
     def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
         """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
         items = [self.items[layout] for layout in layouts]
-        return solve(stacked(fit.values[None, :], fit.terms, items), self.machine)
+        return solved(fit.values[None, :], fit.terms, items, self.machine)[1]
 
     def _begin(self, layouts: Sequence[Layout], anchor: Told | None) -> Array:
-        """`NAMES` to start from: those of 1x1, or of the layout with the fewest threads."""
+        """Demands to start from: those of 1x1, or of the layout with the fewest threads."""
         if anchor is not None:
             gil_s, child_s, blocked_s, asleep_s = anchor.mean
             return np.array([gil_s, 1.0, child_s, blocked_s, asleep_s])
@@ -131,13 +137,14 @@ class Problem:
         blocked_s = min(item.blocked_s or 0.0, 0.9 * waiting_s)
         return np.array([item.own_s, 1.0, item.children_s, blocked_s, waiting_s - blocked_s])
 
-    def _scale(self, begin: Array, term: str) -> float:
-        return float(begin.sum() - begin[1]) if term == "threaded_asleep_s" else 0.1
+
+def _scale(item_s: float, term: str) -> float:
+    return item_s if term == "threaded_asleep_s" else 0.1
 
 
 def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
     """The demands and terms that *values* stand for; what lies outside their bounds is set to them."""
-    own_s, share, child_s, blocked_s, asleep_s = (max(0.0, float(value)) for value in values[: len(NAMES)])
+    own_s, share, child_s, blocked_s, asleep_s = (max(0.0, float(value)) for value in values[:N_DEMANDS])
     share = min(1.0, share)
     demands = Demands(
         gil_s=own_s * share,
@@ -165,6 +172,24 @@ def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem]) -> La
     }
     columns["process_cores"] = columns["process_cores"] + np.tile(foreign, len(values))
     return LayoutDemands(**columns)
+
+
+def solved(
+    values: Array, terms: Sequence[str], items: Sequence[PerItem], machine: Machine
+) -> tuple[LayoutDemands, Prediction]:
+    """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
+    of = stacked(values, terms, items)
+    if machine.physical_cores is None:
+        return of, solve(of, machine)
+    gains = np.repeat(np.clip(values[:, _GAIN], 0.0, 1.0), len(items))
+    columns: dict[str, Array] = {one.name: np.empty(len(gains)) for one in fields(Prediction)}
+    for gain in np.unique(gains):
+        mine = gains == gain
+        some = LayoutDemands(**{one.name: getattr(of, one.name)[mine] for one in fields(LayoutDemands)})
+        told = solve(some, replace(machine, smt_gain_ratio=float(gain)))
+        for name, column in columns.items():
+            column[mine] = getattr(told, name)
+    return of, Prediction(**columns)
 
 
 class _Compared:
@@ -207,14 +232,16 @@ class _Compared:
         """Residuals and Jacobian, in one solution of the network; the last ones are remembered."""
         if self._looked is None or not np.array_equal(self._looked[0], at):
             steps = np.full(len(at), _STEP)
-            steps[1] *= -1 if at[1] > 0.5 else 1  # the one that often lies at its upper bound
+            for n in (1, _GAIN):  # these may lie at their upper bounds
+                steps[n] *= -1 if at[n] > 0.5 else 1
             rows = self._rows(np.concatenate([at[None, :], at[None, :] + np.diag(steps)]))
             self._looked = at.copy(), rows[0], ((rows[1:] - rows[0]) / steps[:, None]).T
         return self._looked[1:]
 
     def _rows(self, at: Array) -> Array:
         values = at * self._scale
-        told = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None]]
+        off = values[:, _GAIN] - self._machine.smt_gain_ratio
+        told = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None], (off / _SMT_GAIN_SD)[:, None]]
         if self._anchor is not None and self._pull is not None:
             told.append((values[:, [0, 2, 3, 4]] - self._anchor.mean) @ self._pull.T)
         if self._items:
@@ -222,8 +249,7 @@ class _Compared:
         return np.concatenate(told, axis=1)
 
     def _of_layouts(self, values: Array) -> list[Array]:
-        of = stacked(values, self._terms, self._items)
-        seen = solve(of, self._machine)
+        of, seen = solved(values, self._terms, self._items, self._machine)
         shape = (len(values), len(self._items))
         told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
         # The kernel counts a core whole however slow its second thread makes it: more CPU than work.

@@ -10,6 +10,9 @@ from tuner.core.layout import Layout
 from tuner.core.model.machine import Machine
 
 Point = tuple[float, float]
+#: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
+ASSUMED_SMT_GAINS = (0.1, 0.3, 0.5)
+
 _NEAR = 1e-9
 _OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little more work than they can do
 
@@ -20,6 +23,8 @@ class Seen:
 
     machine: Machine
     layouts: tuple[Layout, ...]  #: at least one
+    #: what a second thread on a physical core may add, each as likely; by the windows, where these show it
+    smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS
 
     @property
     def has_filled_smt(self) -> bool:

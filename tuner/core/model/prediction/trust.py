@@ -44,8 +44,6 @@ PER_DOUBLING_OF_LAYOUT_SD = 0.03  #: further out: as for cores, and as little kn
 LOAD_SD = 0.06  #: load outside a convoy is good to 10 %, nine times in ten
 CONVOY_LOAD_SD = 0.12  #: and to 20 % where threads line up for the GIL
 _CONVOY = 0.9  #: of the time the GIL is held
-#: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
-SMT_GAINS = (0.1, 0.3, 0.5)
 _ALIKE = 0.001  #: of a throughput: no figure of the model is as exact
 _N_DRAWS = 40  #: of the demands that are solved
 _N_SCORES = 51  #: normal quantiles that stand for the rest around each draw
@@ -191,8 +189,7 @@ def _solved_draws(
         _stretched(one, np.exp(PER_DOUBLING_OF_CORES_SD * doublings * score))
         for one, score in zip(each, _normal_scores(len(used)), strict=True)
     ]
-    unseen_smt = machine.physical_cores is not None and not seen.has_filled_smt
-    gains = SMT_GAINS if unseen_smt else (machine.smt_gain_ratio,)
+    gains = (machine.smt_gain_ratio,) if machine.physical_cores is None else seen.smt_gains
     per_call = max(1, _AT_ONCE // (len(layouts) * widest))
     found: list[Prediction] = []
     for number, gain in enumerate(gains):

@@ -1,0 +1,41 @@
+"""Options that several of the commands that measure have: the same name, words and panel of the help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
+
+Warmup = Annotated[
+    str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="auto (default), or 30s.")
+]
+ShortWindow = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", rich_help_panel=TIME, help="Default 1m, or the config's if shorter."),
+]
+ForeignLimit = Annotated[
+    str | None,
+    typer.Option(metavar="CORES", rich_help_panel=ORDER, help="CPU of strangers that voids a window."),
+]
+Simulate = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PROFILE",
+        rich_help_panel=PLACE,
+        help="On a simulated box that plays this profile: a day takes seconds, nothing is measured.",
+    ),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=FILE, help="Go on with one that was cut off."),
+]
+Spool = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", rich_help_panel=FILE, help="Spool of the built-in service."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", metavar="", rich_help_panel=FILE, help="Print JSON for programs.")
+]
