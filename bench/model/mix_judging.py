@@ -162,6 +162,7 @@ def _intervals(
             Seen(on_box(machine, one), tuple(seen), calibration.smt_gains),
             on_box(machine, one),
             [layout],
+            term_draws=calibration.term_draws,
             confidence=CONFIDENCE,
         )
         interval = told.rows[0].throughput_per_s

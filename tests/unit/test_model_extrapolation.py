@@ -94,7 +94,7 @@ def test_full_cores_of_the_measured_box_are_no_extrapolation() -> None:
 
 def test_second_threads_of_cores_count_as_seen_once_layouts_filled_them() -> None:
     smt = Machine(4, physical_cores=2)
-    alone, full = Seen(smt, (Layout(1, 1),)), Seen(smt, (Layout(1, 1), Layout(4, 4)))
+    alone, full = Seen(smt, (Layout(1, 1),)), Seen(smt, (Layout(1, 1), Layout(4, 4)), busy_cores=2.6)
 
     assert "SMT was not seen at work" in box_reasons(alone, smt)
     assert box_reasons(full, smt) == []
@@ -112,3 +112,13 @@ def test_another_interpreter_is_extrapolation() -> None:
 
     assert box_reasons(seen, free) == ["no interpreter without GIL was measured"]
     assert reasons(seen, free, Layout(1, 1), cpu_cores=0.9, n_runnable=0.9) == ["no GIL"]
+
+
+def test_cores_that_were_busy_are_known_and_so_are_the_two_the_model_was_checked_on() -> None:
+    box = Machine(24)
+    alone, wide = Seen(box, (Layout(1, 1),), busy_cores=0.9), Seen(box, tuple(SQUARE), busy_cores=12.0)
+
+    assert core_doublings(alone, 2.0) == core_doublings(wide, 12.0) == 0.0
+    assert core_doublings(alone, 16.0) == pytest.approx(3.0, abs=0.05)
+    assert core_doublings(wide, 24.0) == pytest.approx(1.0, abs=0.05)
+    assert "more than 2 cores busy" in reasons(alone, box, Layout(4, 1), cpu_cores=3.5, n_runnable=4.0)

@@ -155,6 +155,7 @@ def _predicted(
                 layouts,
                 what_if=change,
                 middle=middle,
+                term_draws=calibration.term_draws,
             )
         )
     return Predicted(

@@ -84,6 +84,7 @@ def _profile_of(document: Document) -> Profile:
             drift_sd=noise.drift,
             drift_ar1=noise.drift_ar1,
             second_sd=noise.second,
+            model_sd=noise.model,
         ),
         memory=ProfileMemory(
             process_bytes=file.memory.process, thread_bytes=file.memory.thread, child_bytes=file.memory.child

@@ -123,6 +123,7 @@ class NoiseSection(Section):
     drift: Share = 0.0
     drift_ar1: UpToOne = 0.95
     second: Share | None = None
+    model: Share | None = None
 
 
 class MemorySection(Section):

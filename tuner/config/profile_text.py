@@ -63,6 +63,7 @@ _MEANING = {
     "noise.drift": "of the box over hours, alike for all layouts",
     "noise.drift_ar1": "correlation of the drift from one launch to the next",
     "noise.second": "of one second; left out: as items of such different sizes end by chance",
+    "noise.model": "of layouts around the model; left out: not known; for tuner predict alone",
     "memory.process": "of a worker process with its first thread",
     "memory.thread": "of each thread more",
     "memory.child": "of a child while it runs",
@@ -78,7 +79,8 @@ _MEANING = {
     "failures.dry": "the source runs dry",
     "failures.clock-jump": "somebody sets the clock",
 }
-_EXAMPLES = {"machine.physical_cores": "12", "noise.second": "20%"}  #: of keys that may be left out
+#: of keys that may be left out
+_EXAMPLES = {"machine.physical_cores": "12", "noise.second": "20%", "noise.model": "4%"}
 
 
 def render_profile(profile: Profile) -> str:
@@ -127,6 +129,7 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
             "drift": _share(noise.drift_sd),
             "drift_ar1": _plain(noise.drift_ar1),
             "second": None if noise.second_sd is None else _share(noise.second_sd),
+            "model": None if noise.model_sd is None else _share(noise.model_sd),
         },
         "memory": {
             "process": _bytes(profile.memory.process_bytes),

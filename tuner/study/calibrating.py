@@ -9,7 +9,7 @@ from statistics import fmean
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
-from tuner.core.model.calibration.calibrate import calibrate_jointly, held_out
+from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
 from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted
 from tuner.core.model.diagnosis.explanation import machine_of
@@ -67,17 +67,22 @@ def read_calibration(store: Store, name: str) -> Calibrated:
     profile = replace(
         calibration.profile,
         source=_source(study, calibration.profile.source),
-        noise=_noise(store),
+        noise=replace(_noise(store), model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
     )
     return Calibrated(
         service=study.service,
         where=_where(study),
         calibration=replace(calibration, profile=profile),
-        seen=Seen(calibration.profile.machine, tuple(layouts), calibration.smt_gains),
+        seen=Seen(
+            calibration.profile.machine,
+            tuple(layouts),
+            calibration.smt_gains,
+            busy_cores=max(one.service_cpu_s / one.length_s for one in clocks),
+        ),
         memory=memory,
         measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
-        left_out=_left_out(clocks, layouts, machine),
+        left_out=_left_out(calibration, clocks, layouts, machine),
         foreign_cores=sum(one.foreign_cores * one.length_s for one in clocks)
         / sum(one.length_s for one in clocks),
         simulated=tuple(simulated_told(study)),
@@ -107,7 +112,9 @@ def _used(clocks: Sequence[Clocks], name: str) -> list[Clocks]:
     return list(clocks)
 
 
-def _left_out(clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine) -> LeftOutErrors | None:
+def _left_out(
+    calibration: Calibration, clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine
+) -> LeftOutErrors | None:
     """None: two layouts without 1x1, or one alone, leave nothing to predict from."""
     if len(layouts) < 3 and Layout(1, 1, layouts[0].variant) not in layouts:
         return None
@@ -119,7 +126,7 @@ def _left_out(clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Mach
             measured_load=one.measured_active,
             predicted_load=one.predicted_active,
         )
-        for one in held_out(clocks, machine)
+        for one in calibration.held_out or held_out(clocks, machine)
     )
     return LeftOutErrors(rows) if rows else None
 

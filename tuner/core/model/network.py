@@ -1,12 +1,14 @@
 """The analytic network: what every layout of a grid gives, in milliseconds.
 
 Aggregation in two levels (Norton's theorem for queueing networks). For every number k of items that are
-with a child or in Python without the GIL, the rest is spread over the processes, and each process is solved
-exactly as a machine repairman: its threads line up for one GIL, all else is thinking. Computing is stretched
-by those who compute at the same time: k and the GIL holders of the other processes. What the processes
-together hand on at each k, and how fast k tasks are done there, makes a birth-death chain over k; its
-stationary distribution weighs all figures. Exact for one process with exponential times but for the
-interplay of a changing k with a filled line; bench/model/analytic.py has the errors of all else.
+with a child or in Python without the GIL (beyond a dozen: for some k, the others lie between), the rest is
+spread over the processes, and each process is solved exactly as a machine repairman: its threads line up for
+one GIL, all else is thinking. Computing is stretched by those who compute at the same time: k and the GIL
+holders of the other processes. What the processes together hand on at each k, and how fast k tasks are done
+there, makes a birth-death chain over k; its stationary distribution weighs all figures. Exact for one process
+with exponential times but for the interplay of a changing k with a filled line; bench/model/analytic.py has
+the errors of all else. How often an item takes the GIL, how its times scatter and what a hand-over costs make
+little difference and are left to the simulation.
 
 Source: Chandy, Herzog & Woo, Parametric analysis of queuing networks (1975), for the aggregation; Reiser &
 Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quantitative system performance
@@ -30,9 +32,11 @@ _NODES = 29  #: values of k at which processes are solved; between them by inter
 _FIRST = 12  #: every k up to here, where the chain changes most from one to the next
 _ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
 _LEAST_S = 1e-9  #: a time that can be divided by
+_LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
 
 #: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/model.md).
 _SPAWN_RELEASES = 15  #: how often starting and awaiting a child lets go of the GIL, subprocess.Popen's way
+_LEAST_CHILD_S = 0.001  #: CPU of any child: less of it per item is a child every so many items
 _OTHER_RELEASES = 2  #: how often an item does besides
 _HANDED_WAKES = 6.4  #: in `Machine.wake_s`: how long one waits for a core who was woken by a release
 
@@ -64,9 +68,8 @@ def predict(
 
 def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     """The same for demands that are known layout by layout."""
-    order = np.argsort(
-        -of.threads, kind="stable"
-    )  # most threads first: the recursion drops those that are done
+    # most threads first: the recursion drops those that are done
+    order = np.argsort(-of.threads, kind="stable")
     p, t = of.processes[order], of.threads[order]
     gil_s = of.gil_s[order] if machine.has_gil else np.zeros(len(order))
     free_s = (of.cpu_s[order] - gil_s) + _LEAST_S
@@ -93,7 +96,7 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     done_per_s = (weight[:, 1:] * deaths).sum(axis=1)
     n_gil_waiting = np.maximum(0.0, (weight * in_line).sum(axis=1))
     n_holders = (weight * holders).sum(axis=1)
-    cores = machine.free_cores - used
+    cores = np.maximum(_LEAST_CORES, machine.free_cores - used)
     n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
 
     back = np.argsort(order, kind="stable")
@@ -102,13 +105,12 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
     n_threads = of.processes * of.threads
     runnable = np.maximum(n_threads - n_gil_waiting[back] - per_s * of.waiting_s, per_s * of.cpu_s)
-    cores_busy = on_cores / np.maximum(0.1, machine.free_cores - of.process_cores)
-    waking = _waking(machine, of, n_gil_waiting[back], per_s, cores_busy)
+    n_waking = waking(machine, of, n_gil_waiting[back], per_s, on_cores / cores[back, 0])
     n_blocked = per_s * (of.blocked_s + of.spawn_s)
     busy = per_s * of.cpu_s
     return Prediction(
         throughput_per_s=per_s,
-        load=runnable + waking + n_blocked + of.process_cores,
+        load=runnable + n_waking + n_blocked + of.process_cores,
         cpu_cores=busy + of.process_cores,
         busy_cores=(busy if machine.physical_cores is None else np.maximum(busy, on_cores))
         + of.process_cores,
@@ -229,7 +231,7 @@ def _chain(births: Array, deaths: Array, n: Array) -> Array:
     return weight
 
 
-def _waking(
+def waking(
     machine: Machine, of: LayoutDemands, n_gil_waiting: Array, per_s: Array, cores_busy: Array
 ) -> Array:
     """Tasks that are runnable though they wait for the GIL.
@@ -237,7 +239,14 @@ def _waking(
     A thread in line waits with a time limit, the switch interval, and wakes up each time it has passed. And
     whoever lets go of the GIL, as every system call that may wait does, wakes one of the line, though he may
     want it back at once. Who wakes up waits for a core before he finds the GIL taken, and counts in the load
-    meanwhile: the longer, the more of the cores are busy (*cores_busy*, 0 to 1).
+    meanwhile: the longer, the more of the cores are busy.
+
+    Args:
+        machine: the box.
+        of: what items ask for, layout by layout; all else is an array over these, too.
+        n_gil_waiting: threads in line, of all processes together.
+        per_s: items per second.
+        cores_busy: share of the cores in use, 0 to 1.
     """
     if not machine.has_gil:
         return np.zeros_like(per_s)
@@ -247,8 +256,8 @@ def _waking(
     in_line = n_gil_waiting / of.processes
     # One who waits alone was measured to find a core at once: it is those behind him that queue.
     crowd = np.maximum(0.0, in_line - 1) / np.maximum(in_line, 1.0)
-    releases = _OTHER_RELEASES + np.where(of.child_s > 0, _SPAWN_RELEASES, 0)
+    releases = _OTHER_RELEASES + _SPAWN_RELEASES * np.minimum(1.0, of.child_s / _LEAST_CHILD_S)
     timed = n_gil_waiting * per_waiter_s
     handed = per_s * releases * crowd * _HANDED_WAKES * cores_busy
-    waking: Array = np.minimum(n_gil_waiting, (timed + handed) * machine.wake_s * cores_busy)
-    return waking
+    found: Array = np.minimum(n_gil_waiting, (timed + handed) * machine.wake_s * cores_busy)
+    return found

@@ -33,9 +33,11 @@ class ProfileNoise:
     drift_sd: float = 0.0  #: of the box over hours, alike for all layouts
     drift_ar1: float = 0.95  #: correlation of the drift from one launch to the next, 0 to 1
     second_sd: float | None = None  #: of one second; None: as items of such different sizes end by chance
+    model_sd: float | None = None  #: of layouts around what the model says of them; None: not known
 
     def __post_init__(self) -> None:
-        spreads = (self.window_sd, self.launch_sd, self.drift_sd, self.second_sd or 0.0)
+        optional = (self.second_sd or 0.0, self.model_sd or 0.0)
+        spreads = (self.window_sd, self.launch_sd, self.drift_sd, *optional)
         if not all(0 <= sd < float("inf") for sd in spreads):
             raise ValueError("standard deviations should be 0 or more")
         if not 0 <= self.drift_ar1 <= 1:

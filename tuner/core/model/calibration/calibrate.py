@@ -17,18 +17,17 @@ import numpy as np
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.alone import USUAL_CV, check_clocks, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.joint_fit import N_DEMANDS, NAMES, Fit, Problem, parts_of
+from tuner.core.model.calibration.joint_fit import NAMES, Fit, Problem, parts_of
 from tuner.core.model.calibration.left_out import (
     HeldOut,
     chosen_terms,
-    folds_of,
     launch_noise_sd,
     left_out,
     predicted_by,
 )
 from tuner.core.model.calibration.per_item import by_layout
-from tuner.core.model.calibration.sampling import AS_USUAL, Found, Sampling
-from tuner.core.model.demand import Demands
+from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, Found, Sampling
+from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
 from tuner.core.model.profile import Profile
@@ -38,6 +37,7 @@ from tuner.core.model.profile import Profile
 ASSUMED_MISFIT_SD = 0.04
 _ASSUMED_DF = 2  #: as sure as two layouts left out would make it
 _LEAST_MISFIT_SD = 0.01
+_MOST_TURNS = 24  #: fits to leave layouts out; beyond so many layouts several are left out at a time
 _THIRD = 1.09  #: standard deviations from the middle to the mean of an outer third of a normal distribution
 _SHARE_UNKNOWN_SD = 0.2  #: of the share of own CPU that holds the GIL: above it, that share is not told
 
@@ -51,8 +51,10 @@ class Calibration:
     n_windows: int
     draws: tuple[Demands, ...]  #: as the uncertainty of all demands together has it
     misfit_sd: float  #: of log throughput around the model, beyond the noise of windows
+    term_draws: tuple[Terms, ...] = ()  #: what the terms are in each of the draws; none: the profile's
     smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS  #: what a second thread on a core may add
     notes: tuple[str, ...] = ()  #: what these windows cannot tell, a sentence each
+    held_out: tuple[HeldOut, ...] = ()  #: layouts in turn, by fits that did not see them; none: not asked for
 
 
 def calibrate_alone(
@@ -82,7 +84,7 @@ def calibrate_alone(
     told = told_by_1x1(clocks, machine)
     mean = np.insert(told.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
     found = Found(mean, np.insert(told.root, 1, 0.0, axis=0), told.df, spawn_s, told.cv_ratio)
-    draws, intervals = found.sampled(sampling)
+    draws, terms, intervals = found.sampled(sampling)
     n_windows = sum(one.layout.total_threads == 1 for one in clocks)
     profile = Profile(
         name=name,
@@ -91,7 +93,7 @@ def calibrate_alone(
         source=f"{n_windows} window{'s' if n_windows > 1 else ''} of 1x1",
         intervals=intervals,
     )
-    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, notes=told.notes)
+    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, terms, notes=told.notes)
 
 
 def calibrate_jointly(
@@ -101,6 +103,7 @@ def calibrate_jointly(
     name: str = "service",
     spawn_s: float = 0.0,
     with_terms: bool = True,
+    with_errors: bool = True,
     sampling: Sampling = AS_USUAL,
 ) -> Calibration:
     """Calibrate on all windows, of any layouts, together; 1x1 is the anchor where it was measured.
@@ -111,6 +114,7 @@ def calibrate_jointly(
     Args:
         clocks, machine, name, spawn_s, sampling: as of `calibrate_alone`.
         with_terms: let the service have `Terms` where layouts left out come out better with them.
+        with_errors: leave layouts out in turn, to know how far they lie from the model; else it is assumed.
 
     Raises:
         ConfigError: no windows, none with CPU, several variants, or a single layout that is not 1x1.
@@ -124,14 +128,14 @@ def calibrate_jointly(
                 hint="Measure 1x1 too, or a few layouts (--layouts 1x1,1x4,4x1).",
             )
         return calibrate_alone(clocks, machine, name=name, spawn_s=spawn_s, sampling=sampling)
-    fit = problem.fit(layouts)
-    terms = chosen_terms(problem, fit) if with_terms else ()
-    if terms:
-        fit = problem.fit(layouts, terms, fit)
+    base = problem.fit(layouts)
+    terms = chosen_terms(problem, base) if with_terms else ()
+    fit = problem.fit(layouts, terms, base) if terms else base
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
-    found = Found(fit.values[:N_DEMANDS], fit.root[:N_DEMANDS], fit.df, spawn_s, cv_ratio)
-    draws, intervals = found.sampled(sampling)
+    drawn = [*range(N_DEMANDS), *range(len(NAMES), len(fit.values))]
+    found = Found(fit.values[drawn], fit.root[drawn], fit.df, spawn_s, cv_ratio, terms)
+    draws, term_draws, intervals = found.sampled(sampling)
     gains = _smt_gains(problem, fit)
     profile = Profile(
         name=name,
@@ -141,11 +145,18 @@ def calibrate_jointly(
         source=f"{len(clocks)} windows of {len(layouts)} layouts",
         intervals=intervals,
     )
-    folds = folds_of(problem)
-    errors = left_out(problem, folds, terms, fit) if len(folds) > 1 else []
-    misfit_sd = _misfit_sd(problem, errors)
-    notes = _notes(problem, fit, anchor is None)
-    return Calibration(profile, "joint", len(clocks), draws, misfit_sd, gains or ASSUMED_SMT_GAINS, notes)
+    errors = _in_turn(problem, base, terms) if with_errors and len(layouts) > 2 else ()
+    return Calibration(
+        profile=profile,
+        method="joint",
+        n_windows=len(clocks),
+        draws=draws,
+        term_draws=term_draws,
+        misfit_sd=_misfit_sd(problem, errors),
+        smt_gains=gains or ASSUMED_SMT_GAINS,
+        notes=_notes(problem, fit, anchor is None),
+        held_out=errors,
+    )
 
 
 def held_out(
@@ -155,8 +166,9 @@ def held_out(
 
     Args:
         clocks, machine: as of `calibrate_jointly`.
-        method: "alone": all are predicted from 1x1, which is not among them; "joint": each from all others,
-            terms chosen anew without it. None: joint where there are three layouts or more.
+        method: "alone": all are predicted from 1x1, which is not among them; "joint": each from the others,
+            terms chosen anew without it (none are tried where all layouts together need none; beyond 24
+            layouts, several are left out at a time). None: joint where there are three layouts or more.
 
     Returns:
         In the order of layouts; none where a single one was measured.
@@ -171,16 +183,8 @@ def held_out(
         others = [layout for layout in layouts if layout not in problem.anchors]
         fit = problem.fit(list(problem.anchors))
         return tuple(predicted_by(problem, fit, others, 1, "alone")) if others else ()
-    whole = problem.fit(layouts)
-    if not chosen_terms(problem, whole):
-        return tuple(left_out(problem, [[layout] for layout in layouts], (), whole))
-    found = []
-    for layout in layouts:
-        seen = problem.without(layout)
-        fit = seen.fit(list(seen.items), (), whole)
-        fit = seen.fit(list(seen.items), chosen_terms(seen, fit), fit)
-        found.extend(predicted_by(problem, fit, [layout], len(seen.items)))
-    return tuple(found)
+    base = problem.fit(layouts)
+    return _in_turn(problem, base, chosen_terms(problem, base))
 
 
 def held_out_after(
@@ -210,6 +214,23 @@ def held_out_after(
     return tuple(found)
 
 
+def _in_turn(problem: Problem, base: Fit, terms: Sequence[str]) -> tuple[HeldOut, ...]:
+    """The layouts, predicted by fits that did not see them; *base* and *terms* are of all together."""
+    layouts = list(problem.items)
+    n_turns = min(len(layouts), _MOST_TURNS)
+    turns = [layouts[n::n_turns] for n in range(n_turns)]
+    if not terms:
+        found = left_out(problem, turns, (), base)
+    else:
+        found = []
+        for turn in turns:
+            seen = problem.without(turn)
+            fit = seen.fit(list(seen.items), (), base)
+            fit = seen.fit(list(seen.items), chosen_terms(seen, fit), fit)
+            found += predicted_by(problem, fit, turn, len(seen.items))
+    return tuple(sorted(found, key=lambda one: layouts.index(one.layout)))
+
+
 def _problem(clocks: Sequence[Clocks], machine: Machine) -> Problem:
     check_clocks(clocks)
     groups = by_layout(clocks)
@@ -228,7 +249,11 @@ def _smt_gains(problem: Problem, fit: Fit) -> tuple[float, float, float] | None:
 
 
 def _misfit_sd(problem: Problem, errors: Sequence[HeldOut]) -> float:
-    """What layouts left out are off beyond their noise; two more that are off by 4 % are counted in."""
+    """What layouts left out are off beyond their noise; two more that are off as assumed are counted in.
+
+    Without 1x1, whose prediction from larger layouts is another question.
+    """
+    errors = [one for one in errors if one.layout.total_threads > 1]
     squares = _ASSUMED_DF * ASSUMED_MISFIT_SD**2
     squares += sum(one.log_error**2 - problem.noise_sd[one.layout] ** 2 for one in errors)
     return sqrt(max(_LEAST_MISFIT_SD**2, squares / (_ASSUMED_DF + len(errors))))

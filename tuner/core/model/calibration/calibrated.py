@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import Seen, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.model.profile import Profile
@@ -139,9 +139,13 @@ def of_profile(profile: Profile) -> Calibrated:
             method="alone",
             n_windows=0,
             draws=demands_from_intervals(profile),
-            misfit_sd=ASSUMED_MISFIT_SD,
+            misfit_sd=ASSUMED_MISFIT_SD if profile.noise.model_sd is None else profile.noise.model_sd,
         ),
-        seen=Seen(replace(profile.machine, foreign_cores=0.0), (Layout(1, 1),)),
+        seen=Seen(
+            replace(profile.machine, foreign_cores=0.0),
+            (Layout(1, 1),),
+            smt_gains_about(profile.machine.smt_gain_ratio),
+        ),
         memory=MemoryFit(memory, frozenset(told), error_ratio=None, df=0),
     )
 

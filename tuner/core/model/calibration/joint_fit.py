@@ -9,7 +9,7 @@ at work, it stays what the machine is taken to have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import hypot, sqrt
 
@@ -19,12 +19,12 @@ from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import Told, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
+from tuner.core.model.calibration.sampling import N_DEMANDS
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
 
 NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_ratio")  #: before the terms
-N_DEMANDS = 5  #: the first of these
 _GAIN = NAMES.index("smt_gain_ratio")
 TERMS = tuple(one.name for one in fields(Terms))
 
@@ -53,7 +53,7 @@ class Fit:
 
     values: Array  #: `NAMES`, and the terms that were asked for
     root: Array  #: (n, k): root @ root.T is the covariance of the values
-    df: float  #: what the residuals leave; of Student's t
+    df: float  #: of Student's t: one for each layout beyond the terms, and 3 at least
     terms: tuple[str, ...]  #: names of fields of `Terms`
     cost: float  #: half the sum of squares of what was compared, over standard deviations
 
@@ -115,11 +115,10 @@ class Problem:
         df = max(3.0, float(len(layouts) - len(terms)))
         return Fit(found.x * scale, root, df, tuple(terms), float(found.cost))
 
-    def without(self, layout: Layout) -> Problem:
-        """The same, *layout* never measured."""
-        return Problem(
-            {one: windows for one, windows in self._groups.items() if one != layout}, self.machine, self._sd
-        )
+    def without(self, layouts: Collection[Layout]) -> Problem:
+        """The same, *layouts* never measured."""
+        left = {one: windows for one, windows in self._groups.items() if one not in layouts}
+        return Problem(left, self.machine, self._sd)
 
     def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
         """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
@@ -255,6 +254,8 @@ class _Compared:
         # The kernel counts a core whole however slow its second thread makes it: more CPU than work.
         slowed = (seen.busy_cores - of.process_cores) / np.maximum(seen.throughput_per_s * of.cpu_s, _LEAST_S)
         own_s, child_s = ((slowed * part).reshape(shape) for part in (of.gil_s + of.python_s, of.child_s))
+        foreign = np.tile([item.foreign_cores for item in self._items], len(values))
+        own_s = own_s + ((of.process_cores - foreign) / seen.throughput_per_s).reshape(shape)
         # Where a layout's windows do not tell workers from children, as others do, their sum is compared.
         for of_model, of_window in (
             (np.where(self._is_split, own_s, own_s + child_s), self._own_s),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.core.interval import Estimate
-from tuner.core.model.demand import Array, Demands
+from tuner.core.model.demand import Array, Demands, Terms
 
 CONFIDENCE = 0.9
 N_DRAWS = 200
+N_DEMANDS = 5  #: values of a fit that are demands: own CPU, its GIL share, children, blocked, asleep
 FIELDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
 
 _N_FOR_QUANTILES = 4000
@@ -34,24 +35,28 @@ AS_USUAL = Sampling()
 class Found:
     """Demands as a calibration found them, multivariate Student's t.
 
-    The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting, and
-    waiting asleep. What lies outside their bounds is set to them.
+    The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting,
+    waiting asleep, and then the *terms*. What lies outside their bounds is set to them.
     """
 
-    values: Array  #: (5,)
-    root: Array  #: (5, k): root @ root.T is their covariance
+    values: Array  #: (5 + terms,)
+    root: Array  #: (5 + terms, k): root @ root.T is their covariance
     df: float
     spawn_s: float  #: taken out of the uninterruptible waiting, as far as that goes
     cv_ratio: float
+    terms: tuple[str, ...] = ()  #: names of fields of `Terms`
 
     @property
     def demands(self) -> Demands:
         """The most likely ones."""
         return self._demands(self._fields(self.values[None, :]))[0]
 
-    def sampled(self, sampling: Sampling) -> tuple[tuple[Demands, ...], dict[str, Estimate]]:
-        """Draws of the demands, and an interval of each that is anything at all."""
-        drawn = self._fields(self._drawn(sampling.seed))
+    def sampled(
+        self, sampling: Sampling
+    ) -> tuple[tuple[Demands, ...], tuple[Terms, ...], dict[str, Estimate]]:
+        """Draws of the demands, the terms drawn with each, and an interval of each demand that is any."""
+        values = self._drawn(sampling.seed)
+        drawn = self._fields(values)
         mean, tail = self.demands, (1 - sampling.confidence) / 2
         lows, highs = np.quantile(drawn, [tail, 1 - tail], axis=0)
         intervals = {
@@ -59,7 +64,8 @@ class Found:
             for name, low, high in zip(FIELDS, lows, highs, strict=True)
             if high > _NOTHING_RATIO * mean.total_s
         }
-        return tuple(self._demands(drawn[: sampling.n_draws])), intervals
+        n = sampling.n_draws
+        return tuple(self._demands(drawn[:n])), tuple(map(self._terms, values[:n, N_DEMANDS:])), intervals
 
     def _drawn(self, seed: int) -> Array:
         random = np.random.default_rng(seed)
@@ -70,7 +76,7 @@ class Found:
 
     def _fields(self, values: Array) -> Array:
         """`FIELDS` of each row."""
-        own_s, share, child_s, blocked_s, asleep_s = np.maximum(values, 0.0).T
+        own_s, share, child_s, blocked_s, asleep_s = np.maximum(values[:, :N_DEMANDS], 0.0).T
         share = np.minimum(share, 1.0)
         spawning_s = np.minimum(self.spawn_s, blocked_s)
         parts = (own_s * share, own_s * (1 - share), child_s, asleep_s, blocked_s - spawning_s, spawning_s)
@@ -79,6 +85,9 @@ class Found:
         least = _LEAST_RATIO * self.values[[0, 2, 3, 4]].sum()
         fields[fields.sum(axis=1) < least, 0] = least
         return fields
+
+    def _terms(self, row: Array) -> Terms:
+        return Terms(**{name: max(0.0, float(value)) for name, value in zip(self.terms, row, strict=True)})
 
     def _demands(self, rows: Array) -> list[Demands]:
         return [

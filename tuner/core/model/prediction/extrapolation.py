@@ -13,6 +13,8 @@ Point = tuple[float, float]
 #: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
 ASSUMED_SMT_GAINS = (0.1, 0.3, 0.5)
 
+#: Predictions from 1x1, one core busy at most, were held against windows with so many (docs/model.md).
+CHECKED_CORES = 2.0
 _NEAR = 1e-9
 _OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little more work than they can do
 
@@ -25,12 +27,24 @@ class Seen:
     layouts: tuple[Layout, ...]  #: at least one
     #: what a second thread on a physical core may add, each as likely; by the windows, where these show it
     smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS
+    busy_cores: float = 0.0  #: the most that were busy in any window
+
+    @property
+    def known_cores(self) -> float:
+        """So many busy cores are no extrapolation: those that were, or on which the model was checked."""
+        return max(self.busy_cores, min(self.machine.cores, CHECKED_CORES))
 
     @property
     def has_filled_smt(self) -> bool:
         """Whether second threads of physical cores were in use in some of the windows."""
         physical = self.machine.physical_cores
         return physical is not None and any(one.total_threads > physical for one in self.layouts)
+
+
+def smt_gains_about(gain: float) -> tuple[float, ...]:
+    """As wide as what is assumed, *gain* in the middle, none below nothing."""
+    middle = ASSUMED_SMT_GAINS[1]
+    return tuple(max(0.0, gain + one - middle) for one in ASSUMED_SMT_GAINS)
 
 
 def box_reasons(seen: Seen, machine: Machine) -> list[str]:
@@ -67,7 +81,7 @@ def reasons(
     """
     found = _layout_reasons(seen, layout)
     if core_doublings(seen, cpu_cores) > 0:
-        found.append(f"more than {seen.machine.cores:g} cores busy")
+        found.append(f"more than {seen.known_cores:.3g} cores busy")
     if machine.physical_cores is not None and not seen.has_filled_smt and n_runnable > machine.physical_cores:
         found.append("two threads on a physical core (SMT)")
     if machine.has_gil != seen.machine.has_gil:
@@ -76,8 +90,8 @@ def reasons(
 
 
 def core_doublings(seen: Seen, cpu_cores: float) -> float:
-    """How many doublings lie between the cores it was measured on and those a layout keeps busy."""
-    return max(0.0, log2(max(cpu_cores, _NEAR) / seen.machine.cores) - _OVERSHOOT)
+    """How many doublings lie between the cores that were busy and those a layout keeps busy."""
+    return max(0.0, log2(max(cpu_cores, _NEAR) / seen.known_cores) - _OVERSHOOT)
 
 
 def _layout_reasons(seen: Seen, layout: Layout) -> list[str]:

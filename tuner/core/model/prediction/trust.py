@@ -43,6 +43,7 @@ CHECKED_DOUBLINGS = 3.0
 PER_DOUBLING_OF_LAYOUT_SD = 0.03  #: further out: as for cores, and as little known
 LOAD_SD = 0.06  #: load outside a convoy is good to 10 %, nine times in ten
 CONVOY_LOAD_SD = 0.12  #: and to 20 % where threads line up for the GIL
+_NEARLY_IDLE = 0.1  #: of the cores; from there on busy cores are as unsure as throughput
 _CONVOY = 0.9  #: of the time the GIL is held
 _ALIKE = 0.001  #: of a throughput: no figure of the model is as exact
 _N_DRAWS = 40  #: of the demands that are solved
@@ -85,6 +86,7 @@ def trusted(
     *,
     what_if: WhatIf | None = None,
     middle: Prediction | None = None,
+    term_draws: Sequence[Terms] = (),
     confidence: float = CONFIDENCE,
 ) -> Trusted:
     """Predict *layouts* on *machine*, with intervals.
@@ -98,37 +100,45 @@ def trusted(
         layouts: at least one.
         what_if: changes of demands and interpreter.
         middle: what the simulation says of the layouts, changes made; None: what the network says.
+        term_draws: the terms that go with each of the *draws*; none: those of the profile.
         confidence: of each interval by itself.
     """
     change = what_if or WhatIf()
     machine = change.of_machine(machine)
     demands = change.of_demands(profile.demands)
-    network = solve(_of(demands, profile.terms, layouts), machine)
+    terms = change.of_terms(profile.terms)
+    network = solve(_of(demands, terms, layouts), machine)
     middle = network if middle is None else middle
     runnable = middle.n_core_waiting + middle.throughput_per_s * demands.cpu_s
     busy = middle.busy_cores
     doublings = np.asarray([core_doublings(seen, float(one)) for one in busy])
     drawn = _solved_draws(
-        [change.of_demands(one) for one in draws], profile.terms, seen, machine, layouts, doublings
+        [change.of_demands(one) for one in draws],
+        [change.of_terms(one) for one in term_draws] or [terms] * len(draws),
+        seen,
+        machine,
+        layouts,
+        doublings,
     )
     model_sd = _model_sd(misfit_sd, seen, layouts, doublings)
     noise_sd = float(np.hypot(profile.noise.window_sd, profile.noise.launch_sd))
     around = np.hypot(model_sd, noise_sd)
-    idle_ratio = 1 - middle.core_utilization_ratio  # busy cores cannot be busier
+    # Cores that are all busy cannot be busier: what is sure of them is sure whatever throughput is.
+    idle_ratio = np.minimum(1.0, (1 - middle.core_utilization_ratio) / _NEARLY_IDLE)
 
     load_around = np.hypot(model_sd, _load_sd(middle, layouts))
     throughput = _ends(
-        middle.throughput_per_s, drawn.throughput_per_s / network.throughput_per_s, around, confidence
+        middle.throughput_per_s, _ratio(drawn.throughput_per_s, network.throughput_per_s), around, confidence
     )
-    load = _ends(middle.load, drawn.load / network.load, load_around, confidence)
-    cpu = _ends(busy, drawn.busy_cores / network.busy_cores, idle_ratio * around, confidence)
+    load = _ends(middle.load, _ratio(drawn.load, network.load), load_around, confidence)
+    cpu = _ends(busy, _ratio(drawn.busy_cores, network.busy_cores), idle_ratio * around, confidence)
     children = runnable * (demands.child_s / demands.cpu_s if demands.cpu_s else 0.0)
     rows = tuple(
         TrustedLayout(
             layout=layout,
             throughput_per_s=throughput[at],
             # one task a thread, at most: it or its child
-            load=_at_most(load[at], layout.total_threads + profile.terms.process_cores * layout.processes),
+            load=_at_most(load[at], layout.total_threads + terms.process_cores * layout.processes),
             cpu_cores=_at_most(cpu[at], machine.cores),
             beyond=tuple(
                 reasons(
@@ -156,11 +166,14 @@ def trusted(
 
 def order_of(layouts: Sequence[Layout], middle: Prediction) -> list[int]:
     """Places of *layouts*, largest throughput first; where nothing tells them apart, fewest threads first."""
-    steps = np.round(np.log(middle.throughput_per_s) / _ALIKE)
-    return sorted(
-        range(len(layouts)),
-        key=lambda at: (-steps[at], layouts[at].total_threads, layouts[at].processes, layouts[at]),
-    )
+    logs = np.log(middle.throughput_per_s)
+    found: list[int] = []
+    left = sorted(range(len(layouts)), key=lambda at: -logs[at])
+    while left:
+        alike = [at for at in left if logs[at] >= logs[left[0]] - _ALIKE]
+        found += sorted(alike, key=lambda at: (layouts[at].total_threads, layouts[at].processes, layouts[at]))
+        left = left[len(alike) :]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +187,7 @@ class _Drawn:
 
 def _solved_draws(
     draws: Sequence[Demands],
-    terms: Terms,
+    terms: Sequence[Terms],
     seen: Seen,
     machine: Machine,
     layouts: Sequence[Layout],
@@ -183,8 +196,9 @@ def _solved_draws(
     """Solve the network for draws of the demands and of what nobody measured of *machine*."""
     widest = max(one.total_threads for one in layouts)
     n_most = max(_LEAST_DRAWS, min(_N_DRAWS, _MOST_STATES // (len(layouts) * widest)))
-    used = _thinned(draws, n_most) if len(draws) > 1 else list(draws) * n_most
-    each = [_of(one, terms, layouts) for one in used]
+    pairs = list(zip(draws, terms, strict=True))
+    used = _thinned(pairs, n_most) if len(pairs) > 1 else pairs * n_most
+    each = [_of(*one, layouts) for one in used]
     stretched = [
         _stretched(one, np.exp(PER_DOUBLING_OF_CORES_SD * doublings * score))
         for one, score in zip(each, _normal_scores(len(used)), strict=True)
@@ -206,7 +220,7 @@ def _solved_draws(
     )
 
 
-def _thinned(draws: Sequence[Demands], n_most: int) -> list[Demands]:
+def _thinned(draws: Sequence[tuple[Demands, Terms]], n_most: int) -> list[tuple[Demands, Terms]]:
     """At most so many, evenly from all."""
     if len(draws) <= n_most:
         return list(draws)
@@ -261,15 +275,24 @@ def _may_be_best(
     return found
 
 
+def _ratio(drawn: Array, middle: Array) -> Array:
+    """Of each draw; 1 where either is nothing."""
+    known = (middle > 0) & (drawn > 0)
+    found: Array = np.where(known, drawn, 1.0) / np.where(known, middle, 1.0)
+    return found
+
+
 def _ends(middle: Array, drawn_ratio: Array, around: Array, confidence: float) -> list[Estimate]:
     """The interval of each layout: draws, as ratios of *middle*, and *around* each the rest, normal."""
     scores = np.asarray([NormalDist().inv_cdf((rank + 0.5) / _N_SCORES) for rank in range(_N_SCORES)])
-    logs = np.log(middle) + np.log(drawn_ratio)[:, None, :] + scores[None, :, None] * around
+    known = middle > 0  # nothing at all is sure to be nothing
+    ratio = np.where(known, drawn_ratio, 1.0)
+    logs = np.log(np.where(known, middle, 1.0)) + np.log(ratio)[:, None, :] + scores[None, :, None] * around
     tail = (1 - confidence) / 2
     low, high = np.quantile(logs.reshape(-1, len(middle)), [tail, 1 - tail], axis=0)
     return [
         Estimate(float(mid), min(float(mid), float(one)), max(float(mid), float(other)))
-        for mid, one, other in zip(middle, np.exp(low), np.exp(high), strict=True)
+        for mid, one, other in zip(middle, known * np.exp(low), known * np.exp(high), strict=True)
     ]
 
 

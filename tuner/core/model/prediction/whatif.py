@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
-from tuner.core.model.demand import Demands
+from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 
 #: what is typed -> the field of `Demands` it changes, and what people call it
@@ -60,6 +60,10 @@ class WhatIf:
             demands = replace(demands, **{field: max(0.0, value)})
         return demands
 
+    def of_terms(self, terms: Terms) -> Terms:
+        """*terms* with the interpreter that is supposed: without a GIL there is no convoy."""
+        return replace(terms, convoy_ratio=0.0) if self.no_gil else terms
+
     def of_machine(self, machine: Machine) -> Machine:
         """*machine* with the interpreter that is supposed."""
         return replace(machine, has_gil=False) if self.no_gil else machine
@@ -73,6 +77,12 @@ class WhatIf:
         for change in self.changes:
             field, called = CHANGES[change.name]
             before_s = getattr(demands, field)
+            if change.factor != 1 and not before_s:
+                raise ConfigError(
+                    f"--{change.name} x{change.factor:g}: an item has no {called} that is known:"
+                    " any share of it is nothing",
+                    hint=f"Say how much there is to be, as --{change.name} +10ms, or leave it out.",
+                )
             after_s = before_s * change.factor + change.plus_s
             if after_s < 0:
                 raise ConfigError(
