@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,8 @@ from tuner.core.model.network import predict
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 
-BENCH = Path(__file__).resolve().parents[2] / "bench" / "model"
+from ..bench_modules import MODEL, loaded
+
 LAYOUTS = [
     *map(parse_layout, ["1x1", "1x2", "1x4", "1x8", "2x1", "2x2", "2x4", "4x1", "4x2", "8x1"]),
 ]
@@ -34,31 +32,19 @@ WINDOW_S = 30.0
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Any]:
-    """The bench's modules by name; their siblings are found as when it runs."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(BENCH))
-    try:
-        yield SimpleNamespace(
-            **{
-                name: importlib.import_module(name)
-                for name in (
-                    "convoy",
-                    "mix_active",
-                    "mix_figures",
-                    "mix_judging",
-                    "mix_peers",
-                    "mix_points",
-                    "mix_registry",
-                    "mix_report",
-                    "mix_worker",
-                )
-            }
-        )
-    finally:
-        sys.path.remove(str(BENCH))
-        for name in set(sys.modules) - before:
-            if name.startswith(("mix", "convoy")):
-                del sys.modules[name]
+    with loaded(
+        "convoy",
+        "mix_active",
+        "mix_figures",
+        "mix_judging",
+        "mix_peers",
+        "mix_points",
+        "mix_registry",
+        "mix_report",
+        "mix_worker",
+        folder=MODEL,
+    ) as modules:
+        yield modules
 
 
 def study() -> StudyRecord:

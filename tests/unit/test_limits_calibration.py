@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from math import sqrt
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+from ..bench_modules import loaded
+from ..luck import at_most
+
 SEED = 7
-
-
-@contextmanager
-def loaded(name: str) -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
 
 
 @pytest.fixture(scope="module")
 def limits() -> Iterator[ModuleType]:
-    with loaded("limits") as module:
-        yield module
+    with loaded("limits") as bench:
+        yield bench.limits
 
 
 @pytest.fixture(scope="module")
 def noise() -> Iterator[ModuleType]:
-    with loaded("noise") as module:
-        yield module
-
-
-def at_most(share: float, n: int) -> float:
-    """What a share that is really *share* exceeds in *n* draws once in some 30 000 times."""
-    return share + 4 * sqrt(share * (1 - share) / n)
+    with loaded("noise") as bench:
+        yield bench.noise
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log, sqrt
+from math import exp, log
 from random import Random
 from statistics import fmean, median
 
@@ -19,6 +19,8 @@ from tuner.core.race import Race
 from tuner.core.replay import ReplayJob, Run, replay
 from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.suite import SimulatedBox, Suite, SuiteNoise
+
+from ..luck import at_most
 
 KINDS: tuple[Kind, ...] = ("strict", "calibrated")
 LAYOUTS = tuple(Layout(24 // threads, threads) for threads in (1, 2, 3, 4, 6, 8, 12, 24))
@@ -49,11 +51,6 @@ def led(
         race.learn(windows)
         blocks.append((proposals, windows, race.answer()))
     return blocks
-
-
-def at_most(share: float, n: int) -> float:
-    """What a share that is really *share* exceeds in *n* draws once in some 700 times."""
-    return share + 3 * sqrt(share * (1 - share) / n)
 
 
 def seen(layout: Layout, value: float, number: int, length_s: float = 600.0, **usage: float) -> Observed:
@@ -438,7 +435,7 @@ def test_identical_layouts_are_told_apart_at_any_look_in_at_most_5_percent_of_st
     runs = studies(suite([1000.0] * 4, sd=0.1), "strict", n, look)
 
     assert all(run.answered for run in runs)
-    assert len(told_apart) / n <= at_most(0.05, n)
+    assert len(told_apart) / n <= at_most(0.05, n, n_sds=3)
     assert max(run.n_windows for run in runs) > 20  # there was something to decide
 
 
@@ -452,7 +449,7 @@ def test_a_rival_just_outside_the_margin_is_called_best_in_at_most_5_percent_of_
     n_wrong = sum(run.answered and not run.right for run in runs)
 
     assert all(run.answered for run in runs)
-    assert n_wrong / n <= at_most(0.05, n)
+    assert n_wrong / n <= at_most(0.05, n, n_sds=3)
 
 
 def drawn_from_what_calibrated_expects(seed: int) -> Suite:
@@ -480,7 +477,7 @@ def test_calibrated_is_wrong_in_at_most_5_percent_of_what_it_expects() -> None:
         )
         wrong += run.answered and not run.right
 
-    assert wrong / n <= at_most(0.05, n)
+    assert wrong / n <= at_most(0.05, n, n_sds=3)
 
 
 @both_kinds
@@ -499,7 +496,7 @@ def test_intervals_hold_the_truth_about_as_often_as_asked(kind: Kind) -> None:
             n_intervals += 1
             widths.append(log(one.high / one.low))
 
-    assert 1 - n_held / n_intervals <= at_most(0.05, n)  # intervals of one study share its noise
+    assert 1 - n_held / n_intervals <= at_most(0.05, n, n_sds=3)  # intervals of one study share its noise
     assert n_held < n_intervals
     assert 0.05 < fmean(widths) < 0.8  # of one window alone, sd known: 0.39
 

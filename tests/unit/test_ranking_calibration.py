@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from math import sqrt
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from ..bench_modules import loaded
+from ..luck import at_most
+
 pytestmark = pytest.mark.long
 
-BENCH = Path(__file__).resolve().parents[2] / "bench" / "ranking.py"
 N_STUDIES = 1500
 SEED = 20
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("bench_ranking", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_ranking"] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["bench_ranking"]
-
-
-def at_most(share: float, n: int) -> float:
-    """What a share that is really *share* exceeds in *n* draws once in some 30 000 times."""
-    return share + 4 * sqrt(share * (1 - share) / n)
+    with loaded("ranking") as bench:
+        yield bench.ranking
 
 
 @pytest.mark.parametrize(
