@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tuner.core.layout import Layout, divisors_grid
-from tuner.core.model import guide as guide_module
 from tuner.core.model.demand import Array, Demands
+from tuner.core.model.ensemble import EXPECTED, Surfaces
 from tuner.core.model.guide import FIRST_FIT, Guide, may_guide
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
@@ -115,22 +115,19 @@ def by_hand(
     return mean, state - gain @ across.T + spread * df / scale, scale, float(evidence)
 
 
-def test_mean_and_covariance_of_two_sets_are_those_worked_out_by_hand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mean_and_covariance_of_two_sets_are_those_worked_out_by_hand() -> None:
     layouts = LAYOUTS[:5]
     guide = Guide(layouts, CORES, lengths_vary=True, n_sets=2)
     bank = smooth_posterior(layouts, lengths_vary=True)
     seen = [one for one in windows(40) if one[0] < 5][:5]
     for window in seen:
         guide.observe(bank, *window)
-    (_, surfaces) = guide._everywhere
+    surfaces = Surfaces(layouts, CORES).of(EXPECTED.spread(2))
     filters = guide.filters()
     best = int(
         np.argmax(filters.log_prior - 0.5 * filters.log_det - 0.5 * (USUAL_DF + 4) * np.log(filters.squares))
     )
 
-    assert len(surfaces) == 2
     for one in {0, best, len(filters.share) - 1}:
         kernels = [
             LEVEL + h**2 * alike(layouts, 2.0) + own**2 * np.eye(5)
@@ -148,22 +145,16 @@ def test_mean_and_covariance_of_two_sets_are_those_worked_out_by_hand(
 
 
 def fitted(seen: Sequence[tuple[int, float, float, float]]) -> Guide:
-    """A guide of one set that has seen these windows and was not yet asked."""
-    guide, bank = (
-        Guide(LAYOUTS, CORES, lengths_vary=True, n_sets=1),
-        smooth_posterior(LAYOUTS, lengths_vary=True),
-    )
+    """A guide of one set that has seen these windows, was not yet asked, and keeps every filter."""
+    guide = Guide(LAYOUTS, CORES, lengths_vary=True, n_sets=1, last_fit=0, filter_kept=1e-300)
+    bank = smooth_posterior(LAYOUTS, lengths_vary=True)
     for window in seen:
         guide.observe(bank, *window)
     return guide
 
 
-def test_a_fit_says_what_the_bank_gets_by_going_on_from_an_earlier_fit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fit_says_what_the_bank_gets_by_going_on_from_an_earlier_fit() -> None:
     """With one set nothing is summed up: both are exact."""
-    monkeypatch.setattr(guide_module, "LAST_FIT", 0)
-    monkeypatch.setattr(guide_module, "_FILTER_KEPT", 1e-300)
     seen = windows(FIRST_FIT)
     bank = smooth_posterior(LAYOUTS, lengths_vary=True)
     for window in seen[:-1]:

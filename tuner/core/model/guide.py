@@ -33,6 +33,7 @@ N_NEAR = 256  #: sets more, where the windows so far say that the service is
 FIRST_FIT = 6  #: windows before the ensemble is first weighed ...
 NEXT_FIT = 1.3  #: ... and again when there are so many times more
 LAST_FIT = 120  #: windows; by then they say all there is to say, and the filters go on by themselves
+FILTER_KEPT = 1e-4  #: a filter that is so much less likely than the best is dropped
 #: The guide is switched off when those who know of no model foretold layouts without a window better: so much
 #: better while there are few such layouts, and at all from N_TRIED on.
 WORST_ODDS = 5.0
@@ -45,7 +46,7 @@ _REACH = 2.0  #: distance in log P and log T over which it changes
 _OWN = (1.0, 2.0, 4.0, 8.0)  #: of a layout's own deviation, in units of sigma
 _WIDER = 2.0  #: sets near the windows are drawn from so many times the covariance that is left
 _LEFT_SD = 0.15  #: and at least from this
-_SET_KEPT, _FILTER_KEPT = 1e-6, 1e-4  #: what is so much less likely than the best is dropped
+_SET_KEPT = 1e-6  #: a set that is so much less likely than the best is dropped
 _WEIGHT_KEPT = 2e-5  #: sets that weigh less change nothing
 
 
@@ -96,10 +97,13 @@ class Guide:
         lengths_vary: bool,
         n_sets: int = N_SETS,
         n_near: int = N_NEAR,
+        last_fit: int = LAST_FIT,
+        filter_kept: float = FILTER_KEPT,
     ) -> None:
         self._surfaces_of = _surfaces(tuple(layouts), cores)
         self._everywhere = _everywhere(tuple(layouts), cores, n_sets)
         self._n_sets, self._n_near = n_sets, n_near
+        self._last_fit, self._filter_kept = last_fit, filter_kept
         self._live = np.arange(n_sets)  #: sets of these that are not yet ruled out
         self._near: Normal | None = None
         k = len(layouts)
@@ -146,7 +150,7 @@ class Guide:
                 self._is_off = True
                 bank.take(None)
                 return
-        if self._next_fit <= n + 1 <= LAST_FIT:
+        if self._next_fit <= n + 1 <= self._last_fit:
             self._next_fit = round(NEXT_FIT * (n + 1) + 0.5)
             bank.take(self.filters())
 
@@ -168,7 +172,7 @@ class Guide:
         off = (y - y[0])[:, None] - relative[layout]
         weighed = [self._weighed(kind, log_prior, off, layout, at_s, length_s) for kind in self._kinds]
         best = max(one.evidence for one in weighed)
-        weighed = [one for one in weighed if one.evidence > best + log(_FILTER_KEPT)]
+        weighed = [one for one in weighed if one.evidence > best + log(self._filter_kept)]
         found = [self._filter(one, relative, off, layout, at_s) for one in weighed]
         self._narrow(weighed, sets)
         return Filters(
