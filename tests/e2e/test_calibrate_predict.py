@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -10,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.cli import run
-
 from .sleeping_worker import sleeping_worker
+from .typed import Done, Typed
 
 PROFILE = """\
 name: shop
@@ -23,21 +23,16 @@ memory: {process: 60MB, thread: 2MB, child: 25MB}
 launch: {settle: 2s}
 """
 
-Typed = Callable[..., tuple[int, str, str]]
+Type = Callable[[str], Done]
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Types `tuner ...` in a folder with a profile to simulate; gives exit code, stdout and stderr."""
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """Types `tuner ...`, a line of it, in a folder with a profile to simulate, which is the current one."""
     monkeypatch.chdir(tmp_path)
     Path("shop.yaml").write_text(PROFILE)
-
-    def type_(line: str) -> tuple[int, str, str]:
-        code = run(line.split())
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return type_
+    tuner = Typed(tmp_path)
+    return lambda line: tuner(*line.split())
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +40,18 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of six layouts of `shop.yaml`; nobody changes it."""
     folder = tmp_path_factory.mktemp("study")
     (folder / "shop.yaml").write_text(PROFILE)
-    file = folder / "s.tuner.db"
-    layouts = "1x1,2x1,4x1,8x1,1x4,2x4"
-    options = ["--layouts", layouts, "--strategy", "all", "--study", str(file)]
-    assert run(["grid", "--simulate", str(folder / "shop.yaml"), *options]) == 0
-    return file
+    layouts = ("--layouts", "1x1,2x1,4x1,8x1,1x4,2x4", "--strategy", "all")
+    assert Typed(folder)("grid", "--simulate", "shop.yaml", *layouts, "--study", "s.tuner.db").returncode == 0
+    return folder / "s.tuner.db"
 
 
 @pytest.fixture
-def study(typed: Typed, simulated: Path) -> str:
+def study(typed: Type, simulated: Path) -> str:
     shutil.copy(simulated, "s.tuner.db")
     return "s.tuner.db"
 
 
-def test_a_simulated_1x1_gives_back_what_it_was_simulated_with(typed: Typed) -> None:
+def test_a_simulated_1x1_gives_back_what_it_was_simulated_with(typed: Type) -> None:
     code, out, err = typed("calibrate --simulate shop.yaml --into found.yaml --json")
 
     facts = json.loads(out)
@@ -82,13 +75,15 @@ def test_a_simulated_1x1_gives_back_what_it_was_simulated_with(typed: Typed) -> 
     assert json.loads(told)["machine"]["cores"] == 8
 
 
-def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Typed, study: str) -> None:
+def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Type, study: str) -> None:
     code, out, _ = typed(f"calibrate {study} --json")
 
     facts = json.loads(out)
     assert code == 0
     assert facts["method"] == "joint"
-    assert facts["demands"]["gil_s"]["low"] < 0.02 < facts["demands"]["gil_s"]["high"]
+    gil = facts["demands"]["gil_s"]
+    assert gil["low"] < gil["mean"] < gil["high"]
+    assert gil["mean"] == pytest.approx(0.02, rel=0.1)
     assert [row["layout"] for row in facts["held_out"]["layouts"]] == [
         "1x1",
         "1x4",
@@ -103,7 +98,8 @@ def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Typ
     assert "Left out of the fit, each of 6 layouts was predicted with an error of " in text
 
 
-def test_what_was_measured_is_predicted_with_the_measured_beside_it(typed: Typed, study: str) -> None:
+def test_what_was_measured_is_predicted_with_the_measured_beside_it(typed: Type, study: str) -> None:
+    """Each of three launches and of their windows is off by 1 %: what a layout was measured at by 0.8 %."""
     code, out, _ = typed(f"predict {study} --json")
 
     facts = json.loads(out)
@@ -111,14 +107,19 @@ def test_what_was_measured_is_predicted_with_the_measured_beside_it(typed: Typed
     assert code == 0
     assert set(rows) == {"1x1", "2x1", "4x1", "8x1", "1x4", "2x4"}
     for row in rows.values():
-        seen = row["measured"]["throughput_per_10min"]
-        assert row["throughput_per_10min"]["low"] < seen < row["throughput_per_10min"]["high"]
+        given, seen = row["throughput_per_10min"], row["measured"]["throughput_per_10min"]
+        assert given["mean"] == pytest.approx(seen, rel=0.04)
+        assert given["low"] < given["mean"] < given["high"]
         assert row["beyond"] == []
     assert facts["best"] == "8x1"
-    assert typed(f"predict {study}")[1].count("measured") >= 1
+    head, _, *lines = typed(f"predict {study}").stdout.split("\n\n")[2].splitlines()
+    at = re.split(r"  +", head).index("measured")
+    assert {cells[0]: cells[at] for cells in (re.split(r"  +", line) for line in lines)} == {
+        layout: f"{row['measured']['throughput_per_10min']:.0f}" for layout, row in rows.items()
+    }
 
 
-def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Typed, study: str) -> None:
+def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Type, study: str) -> None:
     code, out, _ = typed(f"predict {study} --cores 24 --grid full --physical-cores 12 --json")
 
     facts = json.loads(out)
@@ -127,7 +128,7 @@ def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Typed,
     assert len(rows) == 174
     assert facts["machine"] == {"cores": 24.0, "physical_cores": 12.0, "has_gil": True}
     assert rows["1x1"]["beyond"] == []
-    assert "more than 4 cores busy" in rows["24x1"]["beyond"]
+    assert any(re.fullmatch(r"more than 3\.9\d? cores busy", one) for one in rows["24x1"]["beyond"])
     assert "more than 8 processes" in rows["24x1"]["beyond"]
     assert "two threads on a physical core (SMT)" in rows["24x2"]["beyond"]
     text = typed(f"predict {study} --cores 24 --grid full")[1]
@@ -135,7 +136,7 @@ def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Typed,
     assert "layouts are extrapolation: the error on what was measured says less there." in text
 
 
-def test_a_what_if_stands_beside_today(typed: Typed, study: str) -> None:
+def test_a_what_if_stands_beside_today(typed: Type, study: str) -> None:
     code, out, _ = typed(f"predict {study} --child-cpu x0.5 --wait +20ms --wait x2 --layouts 1x1,4x1 --json")
 
     facts = json.loads(out)
@@ -150,7 +151,8 @@ def test_a_what_if_stands_beside_today(typed: Typed, study: str) -> None:
     assert "today" in text
 
 
-def test_the_simulation_tells_how_long_items_take(typed: Typed, study: str) -> None:
+@pytest.mark.integration
+def test_the_simulation_tells_how_long_items_take(typed: Type, study: str) -> None:
     code, out, _ = typed(f"predict {study} --by simulation --layouts 1x1,2x4 --json")
     network = json.loads(typed(f"predict {study} --layouts 1x1,2x4 --json")[1])
 
@@ -165,7 +167,7 @@ def test_the_simulation_tells_how_long_items_take(typed: Typed, study: str) -> N
         assert other["residence_p95_s"] is None
 
 
-def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Typed) -> None:
+def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Type) -> None:
     typed("grid --simulate shop.yaml --layouts 2x1,1x4,4x1 --strategy all --study s.tuner.db")
 
     code, out, _ = typed("calibrate s.tuner.db")
@@ -232,14 +234,14 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
     ],
     ids=lambda value: value if value.startswith(("calibrate", "predict")) else "",
 )
-def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Typed) -> None:
+def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Type) -> None:
     code, out, err = typed(line)
 
     assert said in err.splitlines()[0]
     assert (code, out) == (2, "")
 
 
-def test_a_service_without_a_gil_is_known_as_one(typed: Typed) -> None:
+def test_a_service_without_a_gil_is_known_as_one(typed: Type) -> None:
     """Threads do as well as processes: with a GIL 20 of 66 ms would hold four threads to three times one."""
     Path("free.yaml").write_text(PROFILE.replace("{cores: 4}", "{cores: 4, gil: no}").replace("60ms", "6ms"))
     typed("grid --simulate free.yaml --layouts 1x1,1x4,4x1 --strategy all --study s.tuner.db")
@@ -254,7 +256,7 @@ def test_a_service_without_a_gil_is_known_as_one(typed: Typed) -> None:
     assert [row["beyond"] for row in rows] == [[], [], []]
 
 
-def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typed) -> None:
+def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Type) -> None:
     Path("dry.yaml").write_text(PROFILE + "failures: {dry: 100%}\n")
     typed("grid --simulate dry.yaml --layouts 1x1,2x1 --strategy all --repeats 1 --study dry.tuner.db")
 
@@ -266,7 +268,7 @@ def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typ
     )
 
 
-def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed: Typed) -> None:
+def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed: Type) -> None:
     typed("grid --simulate shop.yaml --layouts 2x2 --strategy all --repeats 1 --study s.tuner.db")
 
     code, out, err = typed("predict s.tuner.db")

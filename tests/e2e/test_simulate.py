@@ -1,27 +1,21 @@
-"""Studies on a simulated box, as they are typed; in this process, but for the one that gets a signal."""
+"""Studies on a simulated box, as they are typed."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tuner.cli import run
 from tuner.config.profile import read_profile
 from tuner.core.layout import divisors_grid
 from tuner.core.model.network import predict
 
-from .conftest import PATIENCE_S
+from .typed import Typed
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
 SOCORRO = PROFILES / "socorro-2014.yaml"
@@ -39,19 +33,6 @@ FEW = (
     "1m",
 )
 NAME = "simulated-socorro-2014"
-
-
-class Typed:
-    """Types `tuner ...` in *folder*."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, *arguments: str | Path) -> SimpleNamespace:
-        out, err = io.StringIO(), io.StringIO()
-        with chdir(self.folder), redirect_stdout(out), redirect_stderr(err):
-            code = run([*map(str, arguments)])
-        return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -87,6 +68,9 @@ def test_everything_that_shows_a_simulated_study_says_so(tuner: Typed, study: Pa
     assert facts["simulated"] is True
     assert facts["study"]["provenance"]["simulated"] == "socorro-2014"
     assert facts["study"]["box_cores"] == 24.0
+    for command in ("explain", "predict", "calibrate"):
+        assert tuner(command, study).stdout.startswith(f"{MARK}\n\n{NAME} on a simulated box"), command
+        assert json.loads(tuner(command, study, "--json").stdout)["simulated"] is True, command
 
 
 def test_a_runbook_keeps_it_apart_from_the_real_service(tuner: Typed, study: Path) -> None:
@@ -167,31 +151,33 @@ def test_a_real_study_is_never_gone_on_with_by_simulating(tuner: Typed) -> None:
 
 
 def test_a_study_cut_off_by_ctrl_c_goes_on_to_the_same_end(tuner: Typed) -> None:
-    asked = ("--simulate", SOCORRO, "--layouts", "24x1,4x6", *FEW[2:4], "--repeats", "40")
+    asked = ("--simulate", SOCORRO, "--layouts", "24x1,4x6", *FEW[2:4], "--repeats", "4")
     whole = tuner("grid", *asked, "--study", "whole.db")
     assert whole.returncode == 0, whole.stderr
 
-    program = (sys.executable, "-c", "from tuner.cli import main; main()")
-    cut = subprocess.Popen(
-        [*program, "grid", *map(str, asked), "--study", "cut.db"],
-        cwd=tuner.folder,
-        env=dict(os.environ),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert cut.stderr is not None
-    for line in cut.stderr:
-        if " block 2: " in line:  # of 40: long before the end
-            cut.send_signal(signal.SIGINT)
-            break
-    _, told = cut.communicate(timeout=PATIENCE_S)
+    cut = tuner("grid", *asked, "--study", "cut.db", terminal=CtrlC(" block 2: "))
 
-    assert cut.returncode == 130, told
-    assert f"Go on with: tuner grid --resume cut.db --simulate {SOCORRO}\n" in told
+    assert cut.returncode == 130, cut.stderr
+    assert f"Go on with: tuner grid --resume cut.db --simulate {SOCORRO}\n" in cut.stderr
+    assert 0 < sum(n for _, _, n in figures(tuner, "cut.db")) < 8
     resumed = tuner("grid", "--resume", "cut.db", "--simulate", SOCORRO)
     assert resumed.returncode == 0, resumed.stderr
     assert figures(tuner, "cut.db") == figures(tuner, "whole.db")
+
+
+class CtrlC(io.StringIO):
+    """A terminal at which somebody presses Ctrl-C once *text* is seen."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def write(self, told: str) -> int:
+        n = super().write(told)
+        if self._text and self._text in self.getvalue():
+            self._text = ""
+            signal.raise_signal(signal.SIGINT)
+        return n
 
 
 def figures(tuner: Typed, file: str) -> list[tuple[str, float, int]]:
@@ -221,25 +207,25 @@ def test_what_cannot_be_simulated_is_told_in_a_line(
     assert list(tuner.folder.iterdir()) == []
 
 
-def test_a_simulated_answer_is_checked_on_a_simulated_box(tuner: Typed, study: Path) -> None:
-    slower = tuner.folder / "slower.yaml"
-    slower.write_text(
-        SOCORRO.read_text(encoding="utf-8").replace("cpu_per_process: 0%", "cpu_per_process: 5%"),
-        encoding="utf-8",
-    )
-    asked = (study, "--current", "1x24", "--budget", "9h", "--to", "check.db")
+def test_a_simulated_answer_is_checked_on_a_simulated_box(tuner: Typed) -> None:
+    """24x1 gives twice what 1x24 gives; with 5.6 times the CPU per item it gives less than half of it."""
+    now, slower = SOCORRO.read_text(encoding="utf-8"), tuner.folder / "slower.yaml"
+    assert now.count("cpu_per_process: 0%") == 1
+    slower.write_text(now.replace("cpu_per_process: 0%", "cpu_per_process: 20%"), encoding="utf-8")
+    study = f"{NAME}.tuner.db"
+    assert tuner("grid", "--simulate", SOCORRO, "--layouts", "24x1,1x24", *FEW[2:]).returncode == 0
 
-    assert tuner("check", *asked).returncode == 2
-    done = tuner("check", *asked, "--simulate", slower, "--json")
+    assert tuner("check", study).returncode == 2
+    for profile, code, state in ((SOCORRO, 0, "right"), (slower, 4, "stale")):
+        asked = ("--current", "1x24", "--budget", "9h", "--to", f"{state}.db")
+        done = tuner("check", study, *asked, "--simulate", profile, "--json")
 
-    # 24 processes of 1 + 23 x 5 % times the CPU: 24x1 falls far behind 4x6, whatever the luck of windows
-    assert done.returncode in (0, 4), done.stderr
-    facts = json.loads(done.stdout)
-    assert facts["simulated"] is True
-    assert facts["state"] == ("stale" if facts["winner"] == "24x1" else "right")
+        assert done.returncode == code, done.stderr
+        facts = json.loads(done.stdout)
+        assert (facts["simulated"], facts["winner"], facts["state"]) == (True, "24x1", state)
 
 
-def test_plan_and_aa_say_that_they_were_simulated(tuner: Typed) -> None:
+def test_aa_says_that_it_was_simulated(tuner: Typed) -> None:
     again = ("--simulate", PROFILES / "gil-bound.yaml")
     mark = "Simulated: no service ran, a model of gil-bound on 8 cores gave these figures.\n\n"
 
