@@ -74,6 +74,15 @@ def test_time_spent_waiting_for_a_core_is_nobodys_demand() -> None:
     assert calibrate_alone(slower, BOX).profile.demands.asleep_s == pytest.approx(0.04, rel=1e-3)
 
 
+def test_an_item_waits_while_its_backend_computes_as_it_does_for_a_child() -> None:
+    windows = study_of(ITEM, ALONE)
+    at_work = [replace(one, child_cpu_s=0.0, backend_cpu_s=one.child_cpu_s) for one in windows]
+
+    assert told_by_1x1(at_work, BOX).mean == pytest.approx(told_by_1x1(windows, BOX).mean)
+    assert "0.03 s an item is that of the backends" in said(at_work)
+    assert "backends that the config" not in said(windows)
+
+
 def test_strangers_that_leave_less_than_a_core_make_no_demand_larger() -> None:
     """One core, a third of it taken: computing takes half as long again, and the clocks say why."""
     box = Machine(1)

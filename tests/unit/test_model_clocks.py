@@ -11,13 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.layout import Layout
-from tuner.core.model.calibration.clocks import clocks_of, clocks_of_counted, count_dispersion
+from tuner.core.model.calibration.calibrate import calibrate_jointly
+from tuner.core.model.calibration.clocks import (
+    clocks_of,
+    clocks_of_counted,
+    count_dispersion,
+    spare_cores_of,
+)
 from tuner.core.model.calibration.per_item import by_layout, mean_log_throughput, per_item
 from tuner.core.model.demand import Demands
-from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.window import Sample, VoidReason
 
-from .synthetic_clocks import GRID, study_of
+from .synthetic_clocks import BOX, GRID, SMALL, study_of
 
 WINDOW = WindowRecord(
     launch_id=7,
@@ -89,9 +95,51 @@ def test_the_kernels_clocks_go_first() -> None:
     assert clocks.throughput_per_s == 5.0
 
 
-def test_whatever_the_service_does_not_use_of_the_cores_is_others() -> None:
-    assert clocks_of(WINDOW).foreign_cores == pytest.approx((0.25 + 2.0 + 1.0 + 0.75) / 100)
+def test_whatever_neither_the_service_nor_its_backends_use_of_the_cores_is_others() -> None:
+    assert clocks_of(WINDOW).foreign_cores == pytest.approx((0.25 + 1.0 + 0.75) / 100)
+    assert clocks_of(WINDOW).backend_cpu_s == 2.0
     assert clocks_of(replace(WINDOW, foreign_cpu_s=-9.0)).foreign_cores == 0.0
+
+
+def test_of_what_the_service_s_cores_are_charged_with_the_others_of_the_box_hold_as_much_as_they_can() -> (
+    None
+):
+    """Strangers and backends, 2 s each in 100 s: 0.03 cores more hold three quarters of both."""
+    some, all_of_it = (clocks_of(WINDOW, spare_cores=cores) for cores in (0.03, 2.0))
+    idle = replace(WINDOW, tuner_cpu_s=0.0, backend_cpu_s=0.0, foreign_cpu_s=0.0, steal_s=0.0)
+    (counted,) = clocks_of_counted([WINDOW], spare_cores=0.03)
+
+    assert (some.foreign_cores, some.backend_cpu_s) == pytest.approx((0.005, 0.5))
+    assert (all_of_it.foreign_cores, all_of_it.backend_cpu_s) == (0.0, 0.0)
+    assert clocks_of(idle, spare_cores=0.03).foreign_cores == 0.0
+    assert counted == some
+
+
+@pytest.mark.parametrize(("cores", "box_cores", "spare"), [(2, 8.0, 6.0), (8, 8.0, 0.0), (24, 2.0, 0.0)])
+def test_a_study_on_fewer_cores_than_the_box_has_leaves_the_rest_to_others(
+    cores: int, box_cores: float, spare: float
+) -> None:
+    study = StudyRecord(
+        service="s", strategy="all", layouts=(Layout(1, 1),), cores=cores, box_cores=box_cores,
+        window_s=100.0, warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None,
+        created_wall_s=0.0, config="{}",
+    )  # fmt: skip
+
+    assert spare_cores_of(study) == spare
+
+
+def test_the_cpu_of_backends_is_a_demand_of_the_item_as_that_of_its_children() -> None:
+    windows = study_of(Demands(0.02, child_s=0.03, asleep_s=0.05), SMALL)
+    with_backend = [
+        replace(one, backend_cpu_s=one.child_cpu_s, child_cpu_s=0.0, service_cpu_s=one.worker_cpu_s)
+        for one in windows
+    ]
+    item = per_item(with_backend[:1])
+    demands = calibrate_jointly(with_backend, BOX, with_terms=False).profile.demands
+
+    assert (item.child_s, item.backend_s, item.children_s) == pytest.approx((0.0, 0.03, 0.03), rel=1e-3)
+    assert demands.child_s == pytest.approx(0.03, rel=0.02)
+    assert demands.asleep_s == pytest.approx(0.05, rel=0.02)
 
 
 def test_of_an_old_file_what_the_items_told_the_probe_is_taken() -> None:
@@ -175,7 +223,8 @@ def test_clocks_per_item_are_sums_over_sums() -> None:
     item = per_item([clocks_of(WINDOW), clocks_of(long)])
 
     assert item.own_s == pytest.approx(210 / 1500)
-    assert item.children_s == pytest.approx(140 / 1500)
+    assert (item.child_s, item.backend_s) == pytest.approx((140 / 1500, 4 / 1500))
+    assert item.children_s == pytest.approx(144 / 1500)
     assert item.blocked_s == pytest.approx((8 + 2 + 8 + 8) / 1500)
     assert item.residence_s == pytest.approx(6 * 300 / 1500)
     assert item.n_active == pytest.approx(2.5)

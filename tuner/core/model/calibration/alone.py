@@ -2,7 +2,8 @@
 
 One thread works on one item after the other, so the residence time of an item is 1 / throughput. Own CPU,
 children's CPU and time in state D are read off the clocks; what remains when waiting for a core is taken off
-too is waiting asleep. What 1x1 cannot tell: how much of the own CPU lets go of the GIL.
+too is waiting asleep. The CPU of a backend that the config names counts with that of children: the item waits
+while it computes, and it takes a core. What 1x1 cannot tell: how much of the own CPU lets go of the GIL.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _FEW_DF = 4  #: of windows: with fewer, their scatter may be far too small by ch
 USUAL_CV = 0.5  #: where the windows do not tell
 _LEAST_BINS = 60  #: of counts, all windows together: then the dispersion is known to 20 %
 _HIDDEN_RATIO = 0.02  #: workers that use less of the service's CPU only start those that work
+_WORTH_TELLING = 0.005  #: of an item's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,11 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
         notes.append(
             "Uninterruptible waiting was not seen: it counts as sleep, and the load is predicted without it."
         )
+    if total.backend_s > _WORTH_TELLING * total.residence_s:
+        notes.append(
+            f"Of the CPU of children, {total.backend_s:.3g} s an item is that of the backends that the config"
+            " names: an item waits for both alike."
+        )
     if n_launches == 1:
         notes.append(
             f"One launch: how they differ was not seen; {ASSUMED_LAUNCH_SD:.0%} for each clock is assumed."
@@ -186,7 +193,7 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
     if total.own_s + total.children_s > 1.02 * total.residence_s:
         notes.append(
             f"An item used {total.own_s + total.children_s:.3g} s of CPU in {total.residence_s:.3g} s:"
-            " workers and children compute side by side. The model does not know that: 1x1 is predicted too"
-            " slow."
+            " workers and children (or backends) compute side by side. The model does not know that: 1x1 is"
+            " predicted too slow."
         )
     return notes

@@ -1,4 +1,4 @@
-"""What a window says of its items in clocks: CPU of workers and children, waits, states, strangers.
+"""What a window says of its items in clocks: CPU of workers, children and backends, waits, strangers.
 
 Where each figure comes from is said: the kernel's clocks (study files since version 3), what the items told
 the probe, or, as a last resort, the CPU of the service as a whole.
@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Literal
 
 from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.window import Sample
 
 Source = Literal["kernel", "probe", "service"]
@@ -45,7 +45,10 @@ class Clocks:
     child_blocked_s: float | None = None  #: the same of children
     running_s: float | None = None  #: thread-seconds of workers in state R
     child_running_s: float | None = None
-    foreign_cores: float = 0.0  #: cores that others used: strangers, backends, tuner, the hypervisor
+    backend_cpu_s: float = (
+        0.0  #: of the backends that the config names: an item waits for it, as for a child's
+    )
+    foreign_cores: float = 0.0  #: cores that others used: strangers, tuner, the hypervisor
     n_active: float | None = None  #: mean of active tasks
     pss_bytes: float | None = None
     source: Source = "kernel"  #: of worker_cpu_s and child_cpu_s; service: neither is known
@@ -58,11 +61,20 @@ class Clocks:
         return self.n_done / self.length_s
 
 
-def clocks_of(window: WindowRecord, samples: Sequence[Sample] = ()) -> Clocks:
+def spare_cores_of(study: StudyRecord) -> float:
+    """Cores of the box that *study* keeps its service off, and that all others may use."""
+    return max(0.0, study.box_cores - study.cores)
+
+
+def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cores: float = 0.0) -> Clocks:
     """The clocks of *window*; its *samples* (one a second) give ``count_dispersion``, else that is None.
 
     The kernel's clocks go first. They are not taken where the items told the probe of more CPU than the
     workers used: then supervisord started a shell or a master, and the items are worked on below it.
+
+    What others used is known of the whole box. Where it has *spare_cores* that the service may not use, only
+    what these cannot hold is charged to it: of strangers and of backends the same share, as nobody tells
+    which of them ran where. An item then waits for the rest of its backend's CPU asleep.
     """
     worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
     source: Source = "kernel"
@@ -73,7 +85,10 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = ()) -> Clocks:
         worker_s = max(told_s, window.service_cpu_s - of_children_s)
     elif worker_s is None:
         source = "service"
-    others_s = window.foreign_cpu_s + window.tuner_cpu_s + window.backend_cpu_s + window.steal_s
+    others_s = max(0.0, window.foreign_cpu_s + window.tuner_cpu_s + window.steal_s)
+    backend_s = max(0.0, window.backend_cpu_s)
+    beside_s = others_s + backend_s
+    charged_ratio = max(0.0, 1 - spare_cores * window.length_s / beside_s) if beside_s else 1.0
     active = window.n_active_mean
     return Clocks(
         layout=window.layout,
@@ -89,7 +104,8 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = ()) -> Clocks:
         child_blocked_s=window.child_blocked_s if source == "kernel" else None,
         running_s=window.running_s if source == "kernel" else None,
         child_running_s=window.child_running_s if source == "kernel" else None,
-        foreign_cores=max(0.0, others_s / window.length_s),
+        backend_cpu_s=charged_ratio * backend_s,
+        foreign_cores=charged_ratio * others_s / window.length_s,
         n_active=window.n_active_from_load1 if active is None else active,
         pss_bytes=window.pss_bytes,
         source=source,
@@ -99,11 +115,14 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = ()) -> Clocks:
 
 
 def clocks_of_counted(
-    windows: Iterable[WindowRecord], samples: Callable[[WindowRecord], Sequence[Sample]] = lambda _: ()
+    windows: Iterable[WindowRecord],
+    samples: Callable[[WindowRecord], Sequence[Sample]] = lambda _: (),
+    *,
+    spare_cores: float = 0.0,
 ) -> tuple[Clocks, ...]:
     """The clocks of those *windows* that count: void ones and the cache's warming are left out."""
     return tuple(
-        clocks_of(window, samples(window))
+        clocks_of(window, samples(window), spare_cores=spare_cores)
         for window in windows
         if not window.void and window.block != WARMING_BLOCK and window.n_done
     )

@@ -21,7 +21,8 @@ class PerItem:
     n_done: int
     service_s: float  #: CPU of workers, children and all below
     worker_s: float | None  #: CPU of the workers' own threads
-    child_s: float | None
+    child_s: float | None  #: CPU of children
+    backend_s: float  #: CPU of the backends that the config names
     delay_s: float | None  #: waiting of workers' threads for a core
     blocked_s: float | None  #: workers and children in state D
     foreign_cores: float
@@ -45,8 +46,8 @@ class PerItem:
 
     @property
     def children_s(self) -> float:
-        """CPU of children; 0 where nobody told them apart."""
-        return self.child_s or 0.0
+        """CPU that the item waits for: of children (0 where nobody told them apart) and of backends."""
+        return (self.child_s or 0.0) + self.backend_s
 
 
 def per_item(windows: Sequence[Clocks]) -> PerItem:
@@ -67,6 +68,7 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
         service_s=fsum(one.service_cpu_s for one in windows) / n_done,
         worker_s=each(_total(windows, lambda one: one.worker_cpu_s)),
         child_s=each(_total(windows, lambda one: one.child_cpu_s)),
+        backend_s=fsum(one.backend_cpu_s for one in windows) / n_done,
         delay_s=each(_total(windows, lambda one: one.run_delay_s)),
         blocked_s=each(None if blocked_s is None else blocked_s + (of_children_s or 0.0)),
         foreign_cores=fsum(one.foreign_cores * one.length_s for one in windows) / length_s,
