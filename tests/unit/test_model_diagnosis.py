@@ -12,7 +12,6 @@ from tuner.core.model.diagnosis.diagnose import (
     BUSY,
     NEAR,
     NO_GAIN,
-    Expected,
     Figure,
     Share,
     Station,
@@ -22,25 +21,28 @@ from tuner.core.model.diagnosis.diagnose import (
     diagnose_one,
 )
 from tuner.core.model.diagnosis.evidence import Evidence
+from tuner.core.model.diagnosis.expected import Expected
 from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
-from tuner.core.model.network import predict
+from tuner.core.model.network import Prediction, predict
 
 SOCORRO = Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54)
 BOX = Machine(24)
 
 
 def seen_of(text: str, demands: Demands, machine: Machine, length_s: float = 60_000.0) -> Evidence:
-    """What windows would show of a layout that does as the model says."""
+    """What windows would show of a layout that does as the model says, CPU as the kernel counts it."""
     layout = parse_layout(text)
-    n_items = round(float(predict(demands, machine, [layout]).throughput_per_s[0]) * length_s)
+    given = predict(demands, machine, [layout])
+    n_items = round(float(given.throughput_per_s[0]) * length_s)
+    counted = float(given.busy_cores[0] / (given.throughput_per_s[0] * demands.cpu_s))
     return Evidence(
         layout=layout,
         length_s=length_s,
         n_done=n_items,
         n_items=n_items,
-        own_cpu_s=n_items * (demands.gil_s + demands.python_s),
-        child_cpu_s=n_items * demands.child_s,
+        own_cpu_s=n_items * counted * (demands.gil_s + demands.python_s),
+        child_cpu_s=n_items * counted * demands.child_s,
     )
 
 
@@ -84,24 +86,23 @@ def test_where_twice_the_threads_bring_nothing_it_is_not_waiting_that_binds(
 
 
 @pytest.mark.parametrize(
-    ("shares", "starting", "what"),
+    ("shares", "what"),
     [
-        ({"asleep": 0.6, "blocked": 0.4}, 0.0, ("waiting",)),
-        ({"asleep": 0.4, "blocked": 0.6}, 0.0, ("backend",)),
-        ({"asleep": 0.4, "blocked": 0.3, "contended": 0.3}, 0.0, ("backend",)),
-        ({"asleep": 0.4, "blocked": 0.6}, 0.3, ("waiting",)),  # half of it starts children
-        ({"asleep": 0.5, "contended": 0.5}, 0.0, ("waiting", "backend")),
-        ({"asleep": 0.49, "contended": 0.51}, 0.0, ("backend", "waiting")),
-        ({"asleep": 0.48, "contended": 0.52}, 0.0, ("backend",)),
-        ({"python": 0.2, "child": 0.4, "blocked": 0.4}, 0.0, ("waiting",)),  # most of the time they compute
-        ({"gil_line": 0.3, "core_line": 0.25, "blocked": 0.45}, 0.0, ("waiting",)),
-        ({"elsewhere": 0.9, "python": 0.1}, 0.0, ("waiting",)),
+        ({"asleep": 0.6, "blocked": 0.4}, ("waiting",)),
+        ({"asleep": 0.4, "blocked": 0.6}, ("backend",)),
+        ({"asleep": 0.4, "blocked": 0.3, "contended": 0.3}, ("backend",)),
+        ({"asleep": 0.5, "contended": 0.5}, ("waiting", "backend")),
+        ({"asleep": 0.49, "contended": 0.51}, ("backend", "waiting")),
+        ({"asleep": 0.48, "contended": 0.52}, ("backend",)),
+        ({"python": 0.2, "child": 0.4, "blocked": 0.4}, ("waiting",)),  # most of the time they compute
+        ({"gil_line": 0.3, "core_line": 0.25, "blocked": 0.45}, ("waiting",)),
+        ({"elsewhere": 0.9, "python": 0.1}, ("waiting",)),
     ],
 )
 def test_a_backend_binds_where_threads_spend_more_on_it_than_on_anything_else(
-    shares: dict[Share, float], starting: float, what: tuple[What, ...]
+    shares: dict[Share, float], what: tuple[What, ...]
 ) -> None:
-    assert bound_by({"gil": 0.2, "cores": 0.2}, shares, starting=starting) == what
+    assert bound_by({"gil": 0.2, "cores": 0.2}, shares) == what
 
 
 def test_short_of_memory_goes_before_all() -> None:
@@ -123,9 +124,7 @@ def test_the_published_service_is_bound_by_the_gil_in_one_process_and_by_the_cor
 def test_by_hand_one_process_of_four_threads() -> None:
     """400 thread-seconds: 90 computing, 20 waiting for a core, 10 blocked; the model halves the other 280."""
     seen = own_cpu("1x4", 0.9, run_delay_s=20.0, blocked_s=10.0)
-    expected = Expected(
-        n_core_waiting=9.0, n_gil_waiting=1.4, n_asleep=1.4, n_blocked=9.0, n_starting=0.0, gain_ratio=1.0
-    )
+    expected = Expected(n_core_waiting=9.0, n_gil_waiting=1.4, n_asleep=1.4, n_blocked=9.0, gain_ratio=1.0)
 
     found = diagnose_one(seen, Machine(2), expected)
 
@@ -143,16 +142,19 @@ def test_by_hand_one_process_of_four_threads() -> None:
 
 def test_where_items_start_children_the_workers_clock_is_not_all_of_the_waiting_for_a_core() -> None:
     seen = Evidence(Layout(1, 2), 100.0, 100, 100, own_cpu_s=20.0, child_cpu_s=100.0, run_delay_s=4.0)
-    expected = Expected(0.3, 0.0, 0.5, 0.0, 0.0, 1.2)
+    expected = Expected(0.3, 0.0, 0.5, 0.0, 1.2)
 
     alone = replace(seen, child_cpu_s=0.2)  # the children of a hundredth of the CPU are none
+    queue, database = (replace(alone, backend_cpu_s=cpu_s) for cpu_s in (1.9, 100.0))
 
+    assert diagnose_one(queue, Machine(2), expected).shares["core_line"].source == "measured"
+    assert diagnose_one(database, Machine(2), expected).shares["core_line"].source == "modelled"
     assert diagnose_one(seen, Machine(2), expected).shares["core_line"].source == "modelled"
     assert diagnose_one(alone, Machine(2), expected).shares["core_line"] == Figure(0.02, "measured")
 
 
 def test_what_threads_wait_beyond_the_model_is_the_line_of_the_busy_station_or_else_a_backend_s() -> None:
-    expected = Expected(0.0, 0.4, 0.4, 0.0, 0.0, 1.5)
+    expected = Expected(0.0, 0.4, 0.4, 0.0, 1.5)
 
     busy = diagnose_one(own_cpu("1x4", 0.9), Machine(2), expected)
     idle = diagnose_one(own_cpu("1x4", 0.1), Machine(2), expected)
@@ -161,6 +163,123 @@ def test_what_threads_wait_beyond_the_model_is_the_line_of_the_busy_station_or_e
     assert "contended" not in busy.shares
     assert idle.shares["contended"].value == pytest.approx(0.775)
     assert idle.what == ("backend",)
+
+
+def test_a_line_that_was_measured_is_no_longer_than_that_however_busy_its_station() -> None:
+    """Of 8 threads 1.9 compute and 2 wait for one of 2 cores, by their clock; the model knows of 1 asleep."""
+    seen = own_cpu("8x1", 1.9, run_delay_s=200.0)
+
+    found = diagnose_one(seen, Machine(2), Expected(3.0, 0.0, 1.0, 0.0, 1.0))
+
+    assert found.what == ("cores",)
+    assert found.shares["core_line"] == Figure(0.25, "measured")
+    assert found.shares["contended"].value == pytest.approx((8 - 1.9 - 2 - 1) / 8)
+
+
+def told(demands: Demands, machine: Machine, text: str) -> Prediction:
+    return predict(demands, machine, [parse_layout(text)])
+
+
+def test_items_that_fail_do_not_pass_for_items_that_were_done() -> None:
+    """CPU and waits are those of an item that was done, what failed ones took included."""
+    seen = [seen_of(text, SOCORRO, BOX) for text in ("1x1", "1x24", "8x6")]
+    with_failures = [replace(one, n_items=2 * one.n_done) for one in seen]
+
+    assert diagnose(with_failures, BOX, SOCORRO) == diagnose(seen, BOX, SOCORRO)
+
+
+def test_of_a_layout_whose_items_all_failed_nothing_is_modelled() -> None:
+    failed = replace(own_cpu("1x4", 0.2), n_done=0)
+
+    first, second = diagnose([failed, seen_of("1x1", SOCORRO, BOX)], BOX, SOCORRO)
+
+    assert (first.gain_ratio, "elsewhere" in first.shares) == (None, True)
+    assert second.gain_ratio is not None
+    assert diagnose([failed], BOX, SOCORRO) == [first]
+
+
+#: 8 threads of 4 physical cores; items compute in a child, and sleep
+SMT, BUSY_ITEM = Machine(8, 4, smt_gain_ratio=0.3), Demands(gil_s=0.001, child_s=0.1, asleep_s=0.05)
+
+
+@pytest.mark.parametrize("text", ["8x1", "12x1", "24x1"])
+def test_whoever_computes_on_the_second_thread_of_a_core_is_not_in_line_for_one(text: str) -> None:
+    given = told(BUSY_ITEM, SMT, text)
+    n_threads = parse_layout(text).total_threads
+
+    (found,) = diagnose([seen_of(text, BUSY_ITEM, SMT)], SMT, BUSY_ITEM)
+
+    in_line = n_threads - float(given.busy_cores[0] + given.n_asleep[0])
+    line, asleep = found.n_threads("core_line"), found.n_threads("asleep")
+    assert line is not None
+    assert asleep is not None
+    assert line.value == pytest.approx(in_line, abs=0.02 * n_threads)
+    assert asleep.value == pytest.approx(float(given.n_asleep[0]), abs=0.02 * n_threads)
+
+
+@pytest.mark.parametrize(("few", "twice"), [("3x1", "3x2"), ("6x1", "6x2"), ("8x1", "8x2")])
+def test_twice_the_threads_bring_what_second_threads_of_cores_give(few: str, twice: str) -> None:
+    gain = told(BUSY_ITEM, SMT, twice).throughput_per_s[0] / told(BUSY_ITEM, SMT, few).throughput_per_s[0]
+
+    (found,) = diagnose([seen_of(few, BUSY_ITEM, SMT)], SMT, BUSY_ITEM)
+
+    assert found.gain_ratio == pytest.approx(float(gain), rel=0.02)
+
+
+def with_backend(text: str, demands: Demands, machine: Machine) -> Evidence:
+    """What is seen where a backend does what *demands* have children do."""
+    seen = seen_of(text, demands, machine)
+    return replace(seen, child_cpu_s=0.0, backend_cpu_s=seen.child_cpu_s)
+
+
+def test_a_backend_fills_the_cores_as_children_do_and_is_named_as_their_user() -> None:
+    demands, machine = Demands(gil_s=0.01, child_s=0.03, asleep_s=0.04), Machine(4)
+    seen = with_backend("12x1", demands, machine)
+
+    (found,) = diagnose([seen], machine, demands)
+
+    assert found.what == ("cores",)
+    assert found.utilization["cores"].value == pytest.approx(1.0, abs=0.02)
+    assert (found.others_cores, found.backend_cores) == pytest.approx((3.0, 3.0), abs=0.06)
+    assert sentence(found).startswith(
+        "12x1: all 4 cores busy, others use 3 of them (the backends of the config 3), ~"
+    )
+
+
+def test_while_its_backend_computes_a_thread_sleeps_and_that_is_no_sign_of_a_shared_wait() -> None:
+    demands, machine = Demands(gil_s=0.01, child_s=0.03, asleep_s=0.04), Machine(4)
+    seen = [with_backend(text, demands, machine) for text in ("1x1", "2x1")]
+
+    for one, found in zip(seen, diagnose(seen, machine, demands), strict=True):
+        n_threads = one.layout.total_threads
+        asleep = (one.done_per_s * 0.04 + one.backend_cpu_s / one.length_s) / n_threads
+        assert found.what == ("waiting",)
+        assert found.shares["asleep"].value == pytest.approx(asleep)
+        assert found.shares.get("contended", Figure(0.0, "modelled")).value < 0.02
+
+
+def test_a_backend_that_computes_longer_for_an_item_when_many_ask_it_binds_by_name() -> None:
+    """Alone an item has 10 ms of it; of 8 that ask at once each has 60 ms, and waits for it."""
+    demands, machine = Demands(gil_s=0.01, child_s=0.01, asleep_s=0.02), Machine(16)
+    alone = Evidence(Layout(1, 1), 100.0, 2500, 2500, 25.0, 0.0, backend_cpu_s=25.0)
+    n_done = round(8 * 100 / 0.1)
+    many = Evidence(Layout(8, 1), 100.0, n_done, n_done, 0.01 * n_done, 0.0, backend_cpu_s=0.06 * n_done)
+
+    _, found = diagnose([alone, many], machine, demands)
+
+    assert found.what == ("backend",)
+    assert found.shares["contended"].value == pytest.approx(0.6, abs=0.01)
+    assert sentence(found).endswith("the backends of the config use 4.8 cores")
+
+
+def test_a_backend_on_cores_of_its_own_is_named_too() -> None:
+    seen = own_cpu("1x4", 0.1, backend_elsewhere_s=50.0)
+
+    found = diagnose_one(seen, Machine(2), Expected(0.0, 0.0, 0.4, 0.0, 1.5))
+
+    assert found.what == ("backend",)
+    assert sentence(found).endswith("the backends of the config use 0.5 cores")
+    assert found.utilization["cores"].value == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +297,16 @@ def test_strangers_that_fill_the_cores_bind_only_who_waits_for_a_core(
     seen = own_cpu("1x1", cores, others_cpu_s=100 * others, run_delay_s=100 * delay)
 
     assert diagnose_one(seen, Machine(2), None).what == what
+
+
+def test_a_backend_is_no_stranger_that_makes_way() -> None:
+    """Strangers use 0.9 of 2 cores, the items 1.1; no worker waits for a core."""
+    seen = own_cpu("1x1", 0.3, others_cpu_s=90.0, backend_cpu_s=80.0, run_delay_s=0.0)
+
+    assert diagnose_one(seen, Machine(2), None).what == ("cores",)
+    assert diagnose_one(replace(seen, others_cpu_s=170.0, backend_cpu_s=0.0), Machine(2), None).what == (
+        "waiting",
+    )
 
 
 def test_strangers_are_told() -> None:
@@ -216,7 +345,7 @@ def test_cpu_that_is_known_not_to_need_the_gil_is_left_out_of_it_and_the_figure_
 def test_children_that_use_more_cores_than_there_are_threads_leave_no_share_for_anything_else() -> None:
     seen = Evidence(Layout(1, 1), 100.0, 100, 100, own_cpu_s=50.0, child_cpu_s=250.0)
 
-    found = diagnose_one(seen, Machine(8), Expected(0.0, 0.0, 0.5, 0.0, 0.0, 1.9))
+    found = diagnose_one(seen, Machine(8), Expected(0.0, 0.0, 0.5, 0.0, 1.9))
 
     assert found.shares["child"].value == pytest.approx(250 / 300)
     assert found.shares["asleep"].value == 0
@@ -268,6 +397,7 @@ def studies(draw: st.DrawFn) -> tuple[list[Evidence], Machine, Demands]:
             own_cpu_s=draw(st.floats(0.0, 5000.0)),
             child_cpu_s=draw(st.floats(0.0, 5000.0)),
             others_cpu_s=draw(st.floats(0.0, 500.0)),
+            backend_cpu_s=draw(st.floats(0.0, 500.0)),
             run_delay_s=draw(st.none() | st.floats(0.0, 5000.0)),
             blocked_s=draw(st.none() | st.floats(0.0, 5000.0)),
         )

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Finding, Limit, Verdict
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import NO_CLOCKS, NO_WINDOWS, Evidence, evidence_of, why_unknown
-from tuner.core.model.diagnosis.explanation import explain, machine_of
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gil_is_known, machine_of
 from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
@@ -51,9 +53,9 @@ def test_windows_that_count_are_added_up_and_others_left_out() -> None:
     (one,) = evidence_of(study_of(L1X1, L2X2), windows, {})
 
     assert (one.layout, one.length_s, one.n_done, one.n_items) == (L1X1, 200.0, 180, 200)
-    assert (one.own_cpu_s, one.child_cpu_s, one.others_cpu_s, one.backend_cpu_s) == (120.0, 80.0, 20.0, 4.0)
+    assert (one.own_cpu_s, one.child_cpu_s, one.others_cpu_s, one.backend_cpu_s) == (120.0, 80.0, 16.0, 4.0)
     assert (one.run_delay_s, one.blocked_s, one.memory) == (10.0, 12.0, None)
-    assert (one.throughput_per_s, one.done_per_s, one.others_cores) == (1.0, 0.9, 0.1)
+    assert (one.done_per_s, one.others_cores, one.items_cpu_s) == (0.9, 0.08, 204.0)
 
 
 def test_a_clock_that_one_window_lacks_is_not_known() -> None:
@@ -113,10 +115,24 @@ def test_on_fewer_cores_than_the_box_has_others_are_charged_with_what_the_rest_c
     study = study_of(L1X1, cores=2, box_cores=4.0)
 
     (few,) = evidence_of(study, [window(L1X1, foreign_cpu_s=150.0)], {})
-    (many,) = evidence_of(study, [window(L1X1, foreign_cpu_s=293.0)], {})
+    (many,) = evidence_of(study, [window(L1X1, foreign_cpu_s=295.0, backend_cpu_s=100.0)], {})
 
-    assert few.others_cpu_s == 0
-    assert many.others_cpu_s == pytest.approx(100.0)
+    assert (few.others_cpu_s, few.backend_cpu_s, few.backend_elsewhere_s) == (0.0, 0.0, 2.0)
+    assert (many.others_cpu_s, many.backend_cpu_s) == pytest.approx((150.0, 50.0))  # 400 s in all, 200 fit
+    assert many.backend_elsewhere_s == pytest.approx(50.0)
+
+
+def test_what_spare_cores_hold_does_not_stand_in_the_way_of_the_items_either() -> None:
+    """An item of 0.5 s of CPU and as much sleep; strangers use 1.5 of the 2 cores that others have alone."""
+    windows = [
+        window(L1X1, n_done=100, n_failed=0, worker_cpu_s=50.0, child_cpu_s=0.0, foreign_cpu_s=150.0,
+               backend_cpu_s=0.0, blocked_s=0.0, run_delay_s=None)
+    ]  # fmt: skip
+    study = study_of(L1X1, cores=1, box_cores=3.0)
+
+    found = explain(evidence_of(study, windows, {}), machine_of(study))
+
+    assert found.references[""].demands.asleep_s == pytest.approx(0.5)
 
 
 def test_the_box_is_what_the_study_ran_on() -> None:
@@ -125,12 +141,28 @@ def test_the_box_is_what_the_study_ran_on() -> None:
     assert not machine_of(study_of(L1X1, worker_gil="off")).has_gil
 
 
+@pytest.mark.parametrize(("facts", "known"), [
+    ({"worker_gil": "on"}, True), ({"worker_gil": "off"}, True), ({"worker_python": "?"}, False),
+])  # fmt: skip
+def test_a_gil_is_known_or_assumed_and_that_is_said_once(facts: dict[str, str], known: bool) -> None:
+    study = study_of(L1X1, **facts)
+    machine = machine_of(study)
+    seen = [seen_of(text, Demands(gil_s=0.02, asleep_s=0.1), machine) for text in ("1x1", "1x1@eager")]
+
+    assert machine.has_gil == (facts.get("worker_gil") != "off")
+    assert gil_is_known(study) == known
+    found = explain(seen, machine, gil_is_known=known)
+    notes = [note for reference in found.references.values() for note in reference.notes]
+    assert notes.count(GIL_ASSUMED) == (not known)
+
+
 def seen_of(text: str, demands: Demands, machine: Machine) -> Evidence:
-    """What windows show of a layout that does as the model says."""
+    """What windows show of a layout that does as the model says, CPU as the kernel counts it."""
     layout, length_s = parse_layout(text), 6000.0
     given = predict(demands, machine, [layout])
     n = round(float(given.throughput_per_s[0]) * length_s)
-    own_s, child_s = n * (demands.gil_s + demands.python_s), n * demands.child_s
+    counted = n * float(given.busy_cores[0] / (given.throughput_per_s[0] * demands.cpu_s))
+    own_s, child_s = counted * (demands.gil_s + demands.python_s), counted * demands.child_s
     one = window(
         layout, length_s=length_s, n_done=n, n_failed=0, service_cpu_s=own_s + child_s, worker_cpu_s=own_s,
         child_cpu_s=child_s, run_delay_s=None, blocked_s=None, foreign_cpu_s=0.0, tuner_cpu_s=0.0,
@@ -148,6 +180,45 @@ def test_waits_are_found_from_the_layout_with_the_fewest_threads(layouts: tuple[
     reference = found.references[""]
     assert reference.layouts == (parse_layout(layouts[0]),)
     assert reference.demands.asleep_s == pytest.approx(0.08, rel=0.01)
+
+
+def test_a_layout_whose_items_all_failed_is_no_reference_and_others_are() -> None:
+    demands, machine = Demands(gil_s=0.02, child_s=0.05, asleep_s=0.08), Machine(4)
+    failed = replace(seen_of("1x1", demands, machine), n_done=0)
+
+    found = explain([failed, seen_of("2x1", demands, machine)], machine)
+
+    assert found.references[""].layouts == (Layout(2, 1),)
+
+
+def test_without_1x1_too_what_counts_are_items_that_were_done() -> None:
+    demands, machine = Demands(gil_s=0.02, child_s=0.05, asleep_s=0.08), Machine(4)
+    seen = seen_of("2x1", demands, machine)
+
+    found = explain([replace(seen, n_items=2 * seen.n_done)], machine).references[""].demands
+
+    assert (found.gil_s, found.child_s, found.asleep_s) == pytest.approx((0.02, 0.05, 0.08), rel=0.01)
+
+
+def test_without_1x1_an_item_waits_while_its_backend_computes() -> None:
+    demands, machine = Demands(gil_s=0.02, child_s=0.05, asleep_s=0.08), Machine(4)
+    seen = seen_of("2x1", demands, machine)
+    with_backend = replace(seen, child_cpu_s=0.0, backend_cpu_s=seen.child_cpu_s)
+
+    assert explain([with_backend], machine).references == explain([seen], machine).references
+
+
+@pytest.mark.parametrize("text", ["6x1", "3x2"])
+def test_what_second_threads_of_cores_slow_down_is_no_demand(text: str) -> None:
+    """Of 8 threads of 4 cores 5 and more are busy: the kernel counts more CPU than the items ask for."""
+    demands, machine = Demands(gil_s=0.01, child_s=0.09, asleep_s=0.02), Machine(8, 4, smt_gain_ratio=0.3)
+    seen = seen_of(text, demands, machine)
+
+    found = explain([seen], machine).references[""].demands
+
+    assert seen.child_cpu_s / seen.n_done > 1.15 * 0.09
+    assert found.child_s == pytest.approx(0.09, rel=0.06)
+    assert found.asleep_s == pytest.approx(0.02, rel=0.06)
 
 
 def test_a_lone_layout_that_is_full_cannot_tell_how_items_wait() -> None:
@@ -191,6 +262,30 @@ def test_a_process_that_uses_more_than_a_core_shows_that_its_cpu_does_not_all_ne
 
     assert found.references[""].demands.gil_s == pytest.approx(0.002, rel=0.1)
     assert found.bound_by[Layout(1, 12)] == ("cores",)  # all own CPU with the GIL would be 8 cores of one
+
+
+def test_where_all_layouts_are_fitted_together_the_gain_of_second_threads_is_theirs() -> None:
+    demands, machine = Demands(gil_s=0.002, python_s=0.018, asleep_s=0.01), Machine(8, 4, smt_gain_ratio=0.7)
+    layouts = ("1x1", "1x4", "1x12", "2x8", "8x1")
+    seen = [seen_of(text, demands, machine) for text in layouts]
+
+    found = explain(seen, replace(machine, smt_gain_ratio=0.3))
+
+    assert found.references[""].machine.smt_gain_ratio == pytest.approx(0.7, abs=0.05)
+    assert found.references[""].machine.cores == 8
+    assert found.known_of("").machine == found.references[""].machine
+
+
+def test_what_lies_beyond_the_measured_starts_where_the_busiest_layout_of_the_variant_ends() -> None:
+    machine, backend_s = Machine(8), 6000.0
+    items = Demands(gil_s=0.02, child_s=0.05, asleep_s=0.08)
+    seen = [seen_of(text, items, machine) for text in ("1x1", "6x1", "8x1@eager")]
+    seen[1] = replace(seen[1], backend_cpu_s=backend_s)
+
+    known = explain(seen, machine).known_of("")
+
+    assert known.layouts == (Layout(1, 1), Layout(6, 1))
+    assert known.busy_cores == pytest.approx((seen[1].child_cpu_s + seen[1].own_cpu_s) / 6000 + 1)
 
 
 def test_threads_that_fill_a_process_are_the_fewest_that_give_95_percent_of_its_most() -> None:

@@ -108,11 +108,10 @@ def explained(
     if best not in found.references:
         return record, found, ()
     from tuner.core.model.diagnosis.sizing import resized, sizing_rules
-    from tuner.core.model.prediction.extrapolation import Seen
 
-    seen = Seen(found.machine, tuple(layout for layout in found.evidence if layout.variant == best))
-    wanted = found.machine if cores is None else resized(found.machine, cores)
-    return record, found, sizing_rules(found.references[best].demands, wanted, seen)
+    of = found.references[best]
+    wanted = of.machine if cores is None else resized(of.machine, cores)
+    return record, found, sizing_rules(of.demands, wanted, found.known_of(best))
 
 
 def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
@@ -145,6 +144,6 @@ def _explanation(
     seen = evidence_of(record, windows, {row.layout: row.verdict for row in ranking.rows})
     if not seen:
         return None
-    from tuner.core.model.diagnosis.explanation import explain, machine_of
+    from tuner.core.model.diagnosis.explanation import explain, gil_is_known, machine_of
 
-    return explain(seen, machine_of(record))
+    return explain(seen, machine_of(record), gil_is_known=gil_is_known(record))

@@ -8,8 +8,10 @@ can ever pass (utilization law). So, by the CPU clocks of a layout's windows:
 - Where none is so busy, more threads would help: the layout waits. It waits for something that items share (a
   backend) where its threads spend more of their time on that than on anything else: in uninterruptible waits
   (disks, NFS), or longer in waits than an item alone.
-- Others on the box give way to a service that wants more. Where they use more of full cores than the service
-  does, the cores bind only if its threads wait for them for 1 - `BUSY` of their time or more.
+- Strangers on the box give way to a service that wants more. Where they use more of full cores than the
+  service does, the cores bind only if its threads wait for them for 1 - `BUSY` of their time or more.
+- The backends that the config names work for the items, on the same cores: their CPU fills these as that of
+  children does, and meanwhile a thread sleeps.
 - Memory binds where a limit keeps the layout out, or where tasks waited for memory.
 
 Own CPU of a worker counts as time with its GIL, less what a calibration knows to be without: an upper end
@@ -21,16 +23,14 @@ Source: Denning & Buzen, The operational analysis of queueing network models (19
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from tuner.core.layout import Layout
-from tuner.core.model.demand import NO_TERMS, Demands, LayoutDemands, Terms, layout_demands
+from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import Evidence
+from tuner.core.model.diagnosis.expected import Expected, expected_of, gil_ratio_of
 from tuner.core.model.machine import Machine
-from tuner.core.model.network import solve
 
 What = Literal["gil", "cores", "waiting", "backend", "memory"]
 Station = Literal["gil", "cores"]
@@ -41,6 +41,7 @@ BUSY = 0.8  #: a station that is busy for so much of the time binds: more thread
 NEAR = 0.95  #: so does one whose utilization is this share of the highest, or more
 NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain
 _FEW = 0.01  #: children that use less than that of their parents' CPU are none
+_LITTLE = 0.1  #: backends that use less than that of the workers' CPU are a small part of the line for cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Diagnosis:
     gain_ratio: float | None  #: throughput with twice the threads over this, modelled; None: not known
     cores: float  #: what the layout ran on
     others_cores: float  #: of these, what others used
-    backend_cores: float  #: of these, the backends that the config names
+    backend_cores: float  #: of that, the backends that the config names
+    backend_elsewhere_cores: float = 0.0  #: what these used of cores that the service may not use
     memory: str | None = None  #: why memory binds, in words
 
     def n_threads(self, share: Share) -> Figure | None:
@@ -73,21 +75,7 @@ class Diagnosis:
         return None if found is None else Figure(found.value * self.layout.total_threads, found.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What the model has for one layout; tasks and threads are means over time."""
-
-    n_core_waiting: float
-    n_gil_waiting: float
-    n_asleep: float
-    n_blocked: float  #: those that wait for a child to start included
-    n_starting: float  #: of these, those that wait for a child to start
-    gain_ratio: float  #: throughput with twice the threads over that with these
-
-
-def diagnose(
-    seen: Sequence[Evidence], machine: Machine, demands: Demands | None, terms: Terms = NO_TERMS
-) -> list[Diagnosis]:
+def diagnose(seen: Sequence[Evidence], machine: Machine, demands: Demands | None) -> list[Diagnosis]:
     """What binds each of the layouts *seen*, one each, in their order.
 
     Args:
@@ -95,14 +83,15 @@ def diagnose(
         machine: what they ran on; its foreign_cores are not used, as windows tell them.
         demands: for what cannot be seen from outside: how long items wait, and how much of a worker's CPU
             needs the GIL; CPU per item is each layout's own. None: threads in line for the GIL cannot be
-            told from threads asleep.
-        terms: of the same calibration.
+            told from threads asleep; nor can they in a layout whose items all failed.
     """
     if demands is None:
         return [diagnose_one(one, machine, None) for one in seen]
     gil_ratio = gil_ratio_of(demands)
-    expected = _expected(seen, machine, demands, terms)
-    return [diagnose_one(one, machine, model, gil_ratio) for one, model in zip(seen, expected, strict=True)]
+    told = [one for one in seen if one.n_done]
+    models = zip(told, expected_of(told, machine, demands), strict=True) if told else ()
+    expected = {one.layout: model for one, model in models}
+    return [diagnose_one(one, machine, expected.get(one.layout), gil_ratio) for one in seen]
 
 
 def diagnose_one(
@@ -113,16 +102,12 @@ def diagnose_one(
     levels = {station: figure.value for station, figure in utilization.items()}
     shares = _shares(seen, machine, expected, levels)
     amounts = {name: figure.value for name, figure in shares.items()}
-    starting = 0.0 if expected is None else expected.n_starting / seen.layout.total_threads
     gain_ratio = None if expected is None else expected.gain_ratio
-    own_cpu_s = seen.own_cpu_s + seen.child_cpu_s
-    if levels["cores"] >= BUSY and seen.others_cpu_s > own_cpu_s:
+    if levels["cores"] >= BUSY and seen.others_cpu_s > seen.items_cpu_s:
         gain_ratio = None  # what others would leave to more threads is not known
         if amounts.get("core_line", 0.0) < 1 - BUSY:
-            levels["cores"] = own_cpu_s / (seen.length_s * machine.cores)
-    what = bound_by(
-        levels, amounts, starting=starting, gain_ratio=gain_ratio, short_of_memory=seen.memory is not None
-    )
+            levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
+    what = bound_by(levels, amounts, gain_ratio=gain_ratio, short_of_memory=seen.memory is not None)
     return Diagnosis(
         layout=seen.layout,
         what=what,
@@ -130,8 +115,9 @@ def diagnose_one(
         shares=shares,
         gain_ratio=gain_ratio,
         cores=machine.cores,
-        others_cores=seen.others_cores,
+        others_cores=seen.others_cores + seen.backend_cpu_s / seen.length_s,
         backend_cores=seen.backend_cpu_s / seen.length_s,
+        backend_elsewhere_cores=seen.backend_elsewhere_s / seen.length_s,
         memory=seen.memory,
     )
 
@@ -140,7 +126,6 @@ def bound_by(
     utilization: Mapping[Station, float],
     shares: Mapping[Share, float],
     *,
-    starting: float = 0.0,
     gain_ratio: float | None = None,
     short_of_memory: bool = False,
 ) -> tuple[What, ...]:
@@ -149,7 +134,6 @@ def bound_by(
     Args:
         utilization: of the stations there are, 0 to 1.
         shares: of the threads' time.
-        starting: the part of the share ``blocked`` that is the start of children, which is no backend's.
         gain_ratio: throughput with twice the threads over that with these; None: not known, taken for a gain.
         short_of_memory: a limit keeps it out, or tasks waited for memory.
     """
@@ -159,7 +143,7 @@ def bound_by(
     highest = utilization[stations[0]]
     if highest >= BUSY or (gain_ratio is not None and gain_ratio < NO_GAIN):
         return tuple(station for station in stations if utilization[station] >= NEAR * highest)
-    of_backend = max(0.0, shares.get("blocked", 0.0) - starting) + shares.get("contended", 0.0)
+    of_backend = shares.get("blocked", 0.0) + shares.get("contended", 0.0)
     of_own = {name: share for name, share in shares.items() if name not in ("blocked", "contended")}
     most = max(_at_once(of_own), of_backend)
     kinds: list[tuple[float, What]] = [(_at_once(of_own), "waiting"), (of_backend, "backend")]
@@ -176,14 +160,8 @@ def _at_once(shares: Mapping[Share, float]) -> float:
     return max(sum(shares.get(name, 0.0) for name in group) for group in groups)
 
 
-def gil_ratio_of(demands: Demands) -> float:
-    """The share of a worker's own CPU that needs the GIL; 1 where it has none to share."""
-    own_s = demands.gil_s + demands.python_s
-    return demands.gil_s / own_s if own_s else 1.0
-
-
 def _utilization(seen: Evidence, machine: Machine, gil_ratio: float) -> dict[Station, Figure]:
-    used_s = seen.own_cpu_s + seen.child_cpu_s + max(0.0, seen.others_cpu_s)
+    used_s = seen.items_cpu_s + max(0.0, seen.others_cpu_s)
     found: dict[Station, Figure] = {
         "cores": Figure(min(1.0, used_s / (seen.length_s * machine.cores)), "measured")
     }
@@ -202,9 +180,8 @@ def _shares(
     """What threads spend their time on: what clocks say as it is, the rest as the model divides it."""
     n, thread_s = seen.layout.total_threads, seen.length_s * seen.layout.total_threads
     measured: dict[Share, float] = {"python": seen.own_cpu_s / thread_s, "child": seen.child_cpu_s / thread_s}
-    if (
-        seen.run_delay_s is not None and seen.child_cpu_s <= _FEW * seen.own_cpu_s
-    ):  # else children wait as well
+    others_wait = seen.child_cpu_s > _FEW * seen.own_cpu_s or seen.backend_cpu_s > _LITTLE * seen.own_cpu_s
+    if seen.run_delay_s is not None and not others_wait:
         measured["core_line"] = seen.run_delay_s / thread_s
     if seen.blocked_s is not None:
         measured["blocked"] = seen.blocked_s / thread_s
@@ -225,58 +202,16 @@ def _shares(
     known = sum(modelled.values())
     if known > rest:
         modelled = {name: share * rest / known for name, share in modelled.items()}
-    else:  # those who wait longer than the model has it wait for the busiest station, or for what it has not
+    else:  # those who wait longer than the model has it wait for a busy station, or for what it has not
         where = _longest_line(utilization, modelled)
         modelled[where] = modelled.get(where, 0.0) + rest - known
     return {**shares, **{name: Figure(share, "modelled") for name, share in modelled.items()}}
 
 
 def _longest_line(utilization: Mapping[Station, float], modelled: Mapping[Share, float]) -> Share:
+    """Where those stand of whom the model has nothing: a line that was measured has all of its own."""
     lines: dict[Station, Share] = {"gil": "gil_line", "cores": "core_line"}
     busy = [
         station for station in lines if utilization.get(station, 0.0) >= BUSY and lines[station] in modelled
     ]
     return lines[max(busy, key=lambda station: utilization[station])] if busy else "contended"
-
-
-def _expected(seen: Sequence[Evidence], machine: Machine, demands: Demands, terms: Terms) -> list[Expected]:
-    """The network, with the CPU per item that each layout showed and what others left it.
-
-    Waits are by Little's law: as long as calibrated, as many items as were seen.
-    """
-    as_it_is = _measured_demands(seen, demands, terms, times=1)
-    with_twice = _measured_demands(seen, demands, terms, times=2)
-    quiet = replace(machine, foreign_cores=0.0)
-    now, then = solve(as_it_is, quiet), solve(with_twice, quiet)
-    per_s = np.array([one.throughput_per_s for one in seen])
-    starting = per_s * as_it_is.spawn_s
-    return [
-        Expected(*(float(value) for value in values))
-        for values in zip(
-            now.n_core_waiting,
-            now.n_gil_waiting,
-            per_s * as_it_is.asleep_s,
-            per_s * as_it_is.blocked_s + starting,
-            starting,
-            then.throughput_per_s / now.throughput_per_s,
-            strict=True,
-        )
-    ]
-
-
-def _measured_demands(
-    seen: Sequence[Evidence], demands: Demands, terms: Terms, *, times: int
-) -> LayoutDemands:
-    """Each layout's own CPU per item and strangers, waits as calibrated; *times* as many threads."""
-    waits = layout_demands(
-        demands, terms, [one.layout.processes for one in seen], [one.layout.threads * times for one in seen]
-    )
-    own_s = np.array([one.own_cpu_s / one.n_items for one in seen])
-    gil_ratio = gil_ratio_of(demands)
-    return replace(
-        waits,
-        gil_s=gil_ratio * own_s,
-        python_s=(1 - gil_ratio) * own_s,
-        child_s=np.array([one.child_cpu_s / one.n_items for one in seen]),
-        process_cores=np.array([one.others_cores for one in seen]),
-    )

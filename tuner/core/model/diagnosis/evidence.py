@@ -10,7 +10,7 @@ from math import fsum
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
-from tuner.core.model.calibration.clocks import clocks_of
+from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 
 NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
@@ -33,24 +33,21 @@ class Evidence:
     layout: Layout
     length_s: float  #: above 0
     n_done: int  #: items that finished well
-    n_items: int  #: all that finished: bad ones cost CPU as well; above 0
+    n_items: int  #: all that finished, bad ones included; above 0
     own_cpu_s: float  #: CPU of the worker processes themselves
     child_cpu_s: float  #: CPU of the children that items started
-    others_cpu_s: float = 0.0  #: CPU of everybody else on the cores, what a hypervisor took included
-    backend_cpu_s: float = 0.0  #: of the others: the backends that the config names
+    others_cpu_s: float = 0.0  #: CPU of strangers on the cores, what a hypervisor took included
+    backend_cpu_s: float = 0.0  #: CPU of the backends that the config names on the cores: items wait for it
+    backend_elsewhere_s: float = 0.0  #: CPU of these backends on cores that the service may not use
     run_delay_s: float | None = None  #: workers' threads that wanted a core and had none, thread-seconds
     blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
     memory: str | None = None  #: why memory binds, in words; None: it does not
+    spare_cores: float = 0.0  #: cores that the service may not use
     windows: tuple[WindowRecord, ...] = field(default=(), repr=False)  #: these windows
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
             raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s say nothing")
-
-    @property
-    def throughput_per_s(self) -> float:
-        """Items that finished, per second, bad ones included."""
-        return self.n_items / self.length_s
 
     @property
     def done_per_s(self) -> float:
@@ -59,8 +56,18 @@ class Evidence:
 
     @property
     def others_cores(self) -> float:
-        """Cores that others used."""
+        """Cores that strangers used."""
         return max(0.0, self.others_cpu_s / self.length_s)
+
+    @property
+    def items_cpu_s(self) -> float:
+        """CPU of all that works on items: workers, children, backends."""
+        return self.own_cpu_s + self.child_cpu_s + self.backend_cpu_s
+
+    @property
+    def awaited_cpu_s(self) -> float:
+        """CPU that the workers' threads wait for: of children and of backends."""
+        return self.child_cpu_s + self.backend_cpu_s
 
 
 def evidence_of(
@@ -70,9 +77,6 @@ def evidence_of(
 
     Windows that count are taken; of a layout that has none, those that were void for memory pressure alone.
     *verdicts* say which limits a layout keeps.
-
-    A study on fewer cores than the box has keeps its service on these: others are then charged only with what
-    does not fit on the rest.
     """
     good: dict[Layout, list[WindowRecord]] = defaultdict(list)
     short: dict[Layout, list[WindowRecord]] = defaultdict(list)
@@ -104,10 +108,11 @@ def _added(
     read = [window for window in windows if _is_told(window)]
     if not any(window.n_done or window.n_failed for window in read):
         return None
-    clocks = clocks_of(_summed(read))  # once, not for each of 100 000 windows: that would take seconds
+    spare_cores = spare_cores_of(study)
+    # once, not for each of 100 000 windows: that would take seconds
+    clocks = clocks_of(_summed(read), spare_cores=spare_cores)
     if clocks.source == "service":
         return None
-    spare = max(0.0, study.box_cores - study.cores)
     return Evidence(
         layout=layout,
         length_s=clocks.length_s,
@@ -115,11 +120,13 @@ def _added(
         n_items=clocks.n_done + clocks.n_failed,
         own_cpu_s=clocks.worker_cpu_s or 0.0,
         child_cpu_s=clocks.child_cpu_s or 0.0,
-        others_cpu_s=max(0.0, clocks.foreign_cores - spare) * clocks.length_s,
-        backend_cpu_s=fsum(window.backend_cpu_s for window in read),
+        others_cpu_s=clocks.foreign_cores * clocks.length_s,
+        backend_cpu_s=clocks.backend_cpu_s,
+        backend_elsewhere_s=max(0.0, fsum(window.backend_cpu_s for window in read) - clocks.backend_cpu_s),
         run_delay_s=clocks.run_delay_s,
         blocked_s=clocks.blocked_s,
         memory=memory,
+        spare_cores=spare_cores,
         windows=tuple(read),
     )
 

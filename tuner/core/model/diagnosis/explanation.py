@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import told_by_1x1
 from tuner.core.model.calibration.clocks import clocks_of, clocks_of_counted
-from tuner.core.model.demand import NO_TERMS, Demands, layout_demands
+from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose
 from tuner.core.model.diagnosis.evidence import Evidence
+from tuner.core.model.diagnosis.expected import as_counted, measured_demands, work_ratio
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
+from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.records import StudyRecord
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
+GIL_ASSUMED = (
+    "Which interpreter the workers run was not found out: each process is taken to have a GIL. If they have"
+    " none (another language, free-threaded Python behind a wrapper), what is said of it does not hold."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Reference:
     """What the modelled figures of one variant of the service rest on."""
 
     demands: Demands
+    machine: Machine  #: where they were found, with what second threads add there as far as layouts show it
     layouts: tuple[Layout, ...]  #: what it was worked out from
     notes: tuple[str, ...] = ()  #: what its windows cannot tell, a sentence each
 
@@ -44,17 +49,33 @@ class Explanation:
         """What binds each layout, the most first."""
         return {one.layout: one.what for one in self.diagnoses}
 
+    def known_of(self, variant: str) -> Seen:
+        """What rules for *variant*, one of the references, rest on."""
+        seen = [one for one in self.evidence.values() if one.layout.variant == variant]
+        return Seen(
+            self.references[variant].machine,
+            tuple(one.layout for one in seen),
+            busy_cores=max(one.items_cpu_s / one.length_s for one in seen),
+        )
 
-def explain(seen: Sequence[Evidence], machine: Machine) -> Explanation:
-    """Say what binds each of the layouts *seen*; items of different variants of the service differ."""
+
+def explain(seen: Sequence[Evidence], machine: Machine, *, gil_is_known: bool = True) -> Explanation:
+    """Say what binds each of the layouts *seen*; items of different variants of the service differ.
+
+    Unless *gil_is_known* the first reference notes that the GIL of *machine* was assumed.
+    """
     diagnoses: list[Diagnosis] = []
-    references = {}
+    references: dict[str, Reference] = {}
     for variant in dict.fromkeys(one.layout.variant for one in seen):
         own = [one for one in seen if one.layout.variant == variant]
         reference = reference_of(own, machine)
-        if reference is not None:
-            references[variant] = reference
-        diagnoses += diagnose(own, machine, None if reference is None else reference.demands)
+        if reference is None:
+            diagnoses += diagnose(own, machine, None)
+            continue
+        if machine.has_gil and not gil_is_known and not references:
+            reference = replace(reference, notes=(GIL_ASSUMED, *reference.notes))
+        references[variant] = reference
+        diagnoses += diagnose(own, reference.machine, reference.demands)
     by_layout = {one.layout: one for one in seen}
     diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
     return Explanation(tuple(diagnoses), by_layout, references, machine)
@@ -66,8 +87,11 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     All of a worker's own CPU is taken to need the GIL, unless a process was seen to use more than a core:
     then the joint fit says how much of it does.
     """
+    seen = [one for one in seen if one.n_done]
     if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
-        all_clocks = clocks_of_counted(window for one in seen for window in one.windows)
+        all_clocks = clocks_of_counted(
+            (window for one in seen for window in one.windows), spare_cores=seen[0].spare_cores
+        )
         if len({clocks.layout for clocks in all_clocks}) > 1:
             from tuner.core.model.calibration.calibrate import (
                 calibrate_jointly,  # scipy, which few services need here
@@ -75,20 +99,25 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
             from tuner.core.model.calibration.sampling import Sampling
 
             joint = calibrate_jointly(all_clocks, machine, with_terms=False, sampling=Sampling(n_draws=0))
-            return Reference(joint.profile.demands, tuple(one.layout for one in seen), joint.notes)
+            layouts = tuple(one.layout for one in seen)
+            return Reference(joint.profile.demands, joint.profile.machine, layouts, joint.notes)
+    if not seen:
+        return None
     one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
-    clocks_of_one = [clocks_of(window) for window in one.windows if window.n_done]
+    clocks_of_one = [
+        clocks_of(window, spare_cores=one.spare_cores) for window in one.windows if window.n_done
+    ]
     if not any(clocks.service_cpu_s > 0 for clocks in clocks_of_one):
         return None
     if one.layout.total_threads == 1:
         told = told_by_1x1(clocks_of_one, machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
-        return Reference(demands, (one.layout,), told.notes)
-    busy = (one.own_cpu_s + one.child_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
+        return Reference(demands, machine, (one.layout,), told.notes)
+    busy = (one.items_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
     if one.layout.threads > 1:
         busy = max(busy, one.own_cpu_s / (one.length_s * one.layout.processes))
-    return None if busy >= BUSY else Reference(_demands_that_give(one, machine), (one.layout,))
+    return None if busy >= BUSY else Reference(_demands_that_give(one, machine), machine, (one.layout,))
 
 
 def _lets_go_of_the_gil(one: Evidence) -> bool:
@@ -100,25 +129,27 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
 
     Where threads saturate a station that could be any time: the caller has looked.
     """
-    quiet = replace(machine, foreign_cores=0.0)
     demands = Demands(
-        gil_s=one.own_cpu_s / one.n_items,
-        child_s=one.child_cpu_s / one.n_items,
-        blocked_s=(one.blocked_s or 0.0) / one.n_items,
-        asleep_s=one.layout.total_threads / one.throughput_per_s,
+        gil_s=one.own_cpu_s / one.n_done,
+        child_s=one.awaited_cpu_s / one.n_done,
+        blocked_s=(one.blocked_s or 0.0) / one.n_done,
+        asleep_s=one.layout.total_threads / one.done_per_s,
     )
     low_s, high_s = 0.0, demands.asleep_s
     for _ in range(_HALVINGS):
         demands = replace(demands, asleep_s=(low_s + high_s) / 2)
-        of = replace(
-            layout_demands(demands, NO_TERMS, [one.layout.processes], [one.layout.threads]),
-            process_cores=np.array([one.others_cores]),
-        )
-        if float(solve(of, quiet).throughput_per_s[0]) > one.throughput_per_s:
+        given = solve(measured_demands([one], demands), as_counted(machine))
+        if float(given.throughput_per_s[0]) > one.done_per_s:
             low_s = demands.asleep_s
         else:
             high_s = demands.asleep_s
-    return demands
+    ratio = work_ratio(one, machine)
+    return demands.scaled(gil_s=ratio, child_s=ratio)
+
+
+def gil_is_known(study: StudyRecord) -> bool:
+    """Whether it was found out if the workers have a GIL; where it was not, `machine_of` assumes one."""
+    return study.provenance.get("worker_gil") in ("on", "off")
 
 
 def machine_of(study: StudyRecord) -> Machine:

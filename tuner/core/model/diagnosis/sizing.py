@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from tuner.core.layout import Layout
-from tuner.core.model.demand import NO_TERMS, Demands, Terms
+from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import Seen, core_doublings, reasons
@@ -43,23 +43,22 @@ def resized(machine: Machine, cores: float) -> Machine:
     )
 
 
-def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = NO_TERMS) -> list[Rule]:
+def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
     """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
 
     Args:
         demands: of an item.
         machine: the box to size for.
         seen: what the demands were found with.
-        terms: of the same calibration.
     """
     box_per_s = _box_per_s(demands, machine)
     gil_per_s = 1 / demands.gil_s if machine.has_gil and demands.gil_s else np.inf
 
     def gives(layout: Layout) -> float:
-        return float(predict(demands, machine, [layout], terms).throughput_per_s[0])
+        return float(predict(demands, machine, [layout]).throughput_per_s[0])
 
     def beyond(layout: Layout) -> tuple[str, ...]:
-        one = predict(demands, machine, [layout], terms)
+        one = predict(demands, machine, [layout])
         runnable = float(one.cpu_cores[0] + one.n_core_waiting[0])
         return tuple(reasons(seen, machine, layout, cpu_cores=float(one.cpu_cores[0]), n_runnable=runnable))
 
@@ -93,7 +92,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen, terms: Terms = 
 
 def _by_utilization(demands: Demands, machine: Machine, seen: Seen) -> Rule:
     more = core_doublings(seen, machine.free_cores) > 0
-    outside = (f"more than {seen.machine.cores:g} cores busy",) if more else ()
+    outside = (f"more than {seen.known_cores:.3g} cores busy",) if more else ()
     busy_ratio = demands.cpu_s / demands.total_s
     return Rule(
         "utilization",

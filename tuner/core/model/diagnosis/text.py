@@ -84,6 +84,8 @@ def _cores(of: Diagnosis) -> str:
     told = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
     if of.others_cores > of.cores * _OTHERS:
         told += f", others use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
+        if of.backend_cores > of.cores * _OTHERS:
+            told += f" (the backends of the config {of.backend_cores:.2g})"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * of.layout.total_threads:
         told += f", {_so_many(line, of)} for one"
@@ -97,7 +99,8 @@ def _waiting(of: Diagnosis) -> str:
     ]
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
-        full = f"others keep {of.others_cores:.2g} of {of.cores:g} cores busy, and make way"
+        strangers = of.others_cores - of.backend_cores
+        full = f"others keep {strangers:.2g} of {of.cores:g} cores busy, and make way"
     gain = "" if of.gain_ratio is None else f"; twice the threads would give {_gain(of.gain_ratio)}"
     return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
 
@@ -108,9 +111,8 @@ def _backend(of: Diagnosis) -> str:
         figure = of.shares.get(share)
         if figure is not None and figure.value >= _WORTH_TELLING:
             found.append(f"{_DOING[share]} {percent(figure)} of the time")
-    named = (
-        f"; the backends of the config use {of.backend_cores:.2g} cores" if of.backend_cores >= 0.005 else ""
-    )
+    used = of.backend_cores + of.backend_elsewhere_cores
+    named = f"; the backends of the config use {used:.2g} cores" if used >= 0.005 else ""
     return f"its threads {' and '.join(found)}: on something that items share{named}"
 
 

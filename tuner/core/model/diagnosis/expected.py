@@ -1,0 +1,113 @@
+"""What the network has for layouts that were measured: threads in line and asleep, and what more would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, layout_demands
+from tuner.core.model.diagnosis.evidence import Evidence
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import Prediction, solve
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the model has for one layout; tasks and threads are means over time."""
+
+    n_core_waiting: float
+    n_gil_waiting: float
+    n_asleep: float  #: those that wait for a backend to compute included, for as long as an item alone does
+    n_blocked: float  #: those that wait for a child to start included
+    gain_ratio: float  #: throughput with twice the threads over that with these
+
+
+def expected_of(seen: Sequence[Evidence], machine: Machine, demands: Demands) -> list[Expected]:
+    """The network, with the CPU per item that each layout showed and what strangers left it.
+
+    Waits are by Little's law: as long as calibrated, as many items as were seen.
+    """
+    as_it_is = measured_demands(seen, demands)
+    now = solve(as_it_is, as_counted(machine))
+    per_s = np.array([one.done_per_s for one in seen])
+    alone = min(seen, key=lambda one: (one.layout.total_threads, one.layout.threads))
+    backend_s = alone.backend_cpu_s / alone.n_done  # beyond it, items are in each other's way there
+    of_backends = np.array(
+        [min(one.backend_cpu_s / one.length_s, one.done_per_s * backend_s) for one in seen]
+    )
+    return [
+        Expected(*(float(value) for value in values))
+        for values in zip(
+            now.n_core_waiting,
+            now.n_gil_waiting,
+            per_s * as_it_is.asleep_s + of_backends,
+            per_s * (as_it_is.blocked_s + as_it_is.spawn_s),
+            _gain_ratios(seen, machine, demands, now),
+            strict=True,
+        )
+    ]
+
+
+def _gain_ratios(seen: Sequence[Evidence], machine: Machine, demands: Demands, now: Prediction) -> Array:
+    """What twice the threads would do, over what these do; *now* is solved for the CPU that was counted."""
+    quiet = replace(machine, foreign_cores=0.0)
+    if machine.physical_cores is None:
+        work = np.ones(len(seen))
+    else:  # twice the threads meet on the second threads of cores, these may not yet
+        work = np.array([work_ratio(one, machine) for one in seen])
+        now = solve(_times(measured_demands(seen, demands), work), quiet)
+    then = solve(_times(measured_demands(seen, demands, times=2), work), quiet)
+    ratios: Array = then.throughput_per_s / now.throughput_per_s
+    return ratios
+
+
+def gil_ratio_of(demands: Demands) -> float:
+    """The share of a worker's own CPU that needs the GIL; 1 where it has none to share."""
+    own_s = demands.gil_s + demands.python_s
+    return demands.gil_s / own_s if own_s else 1.0
+
+
+def as_counted(machine: Machine) -> Machine:
+    """*machine* for CPU as the kernel counted it, strangers apart.
+
+    On the second thread of a core an item takes longer, and the kernel counts all of that: its CPU has the
+    slow-down in it, and a machine that knew of second threads would slow it down again.
+    """
+    return replace(machine, foreign_cores=0.0, physical_cores=None)
+
+
+def work_ratio(seen: Evidence, machine: Machine) -> float:
+    """The CPU of *seen* had every thread had a core of its own, over what was counted; at most 1."""
+    busy = min(machine.cores, seen.items_cpu_s / seen.length_s + seen.others_cores)
+    if not busy:
+        return 1.0
+    return float(replace(machine, foreign_cores=0.0).total_speed(np.array(busy))) / busy
+
+
+def measured_demands(seen: Sequence[Evidence], demands: Demands, *, times: int = 1) -> LayoutDemands:
+    """Each layout's own CPU per item finished well, and strangers; waits as calibrated.
+
+    *times* as many threads ask for the same.
+    """
+    waits = layout_demands(
+        demands,
+        NO_TERMS,
+        [one.layout.processes for one in seen],
+        [one.layout.threads * times for one in seen],
+    )
+    own_s = np.array([one.own_cpu_s / one.n_done for one in seen])
+    gil_ratio = gil_ratio_of(demands)
+    return replace(
+        waits,
+        gil_s=gil_ratio * own_s,
+        python_s=(1 - gil_ratio) * own_s,
+        child_s=np.array([one.awaited_cpu_s / one.n_done for one in seen]),
+        process_cores=np.array([one.others_cores for one in seen]),
+    )
+
+
+def _times(of: LayoutDemands, by: Array) -> LayoutDemands:
+    """All CPU of items multiplied."""
+    return replace(of, gil_s=of.gil_s * by, python_s=of.python_s * by, child_s=of.child_s * by)
