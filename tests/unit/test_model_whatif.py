@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.errors import ConfigError
+from tuner.core.model.calibration.calibrated import changed_draws
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
@@ -107,6 +108,26 @@ def test_a_draw_with_less_than_the_middle_loses_what_it_has() -> None:
 
     change.check(ITEM)
     assert change.of_demands(ITEM.scaled(asleep_s=0.9)).asleep_s == 0.0
+
+
+def test_a_draw_that_loses_all_it_has_keeps_next_to_nothing() -> None:
+    item = Demands(asleep_s=0.01, gil_s=0.0)
+    draws = [item.scaled(asleep_s=factor) for factor in (0.8, 0.900001, 1.0, 1.2)]
+    change = parse_what_if({"wait": ["-9ms"]}, no_gil=False)
+
+    change.check(item)
+    changed = changed_draws(draws, item, change)
+
+    assert [one.asleep_s for one in changed] == pytest.approx([1e-6, 1e-6, 1e-3, 3e-3])
+    assert changed_draws(draws, item, WhatIf()) == tuple(draws)
+
+
+def test_what_is_left_of_a_draw_is_of_the_demand_that_the_middle_has_most_of() -> None:
+    change = parse_what_if({"wait": ["x0"]}, no_gil=False)
+
+    (changed,) = changed_draws([Demands(gil_s=0.0, asleep_s=0.3)], ITEM, change)
+
+    assert changed == Demands(gil_s=0.0, child_s=1e-3 * 0.5)
 
 
 def test_something_must_be_left_of_an_item() -> None:

@@ -12,6 +12,7 @@ from tuner.config.profile import parse_profile, profile_texts, read_profile, ren
 from tuner.config.profile_sections import DEMANDS, ProfileFile
 from tuner.core.errors import ConfigError
 from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Profile, ProfileMemory, ProfileNoise
@@ -38,6 +39,17 @@ up_to_one = st.floats(0, 1)
 sizes = st.floats(0, 1e13)
 
 
+layouts = st.builds(
+    Layout, st.integers(1, 1024), st.integers(1, 1024), st.just("") | st.just("gevent") | st.just("1e3")
+)
+
+
+@st.composite
+def estimates(draw: st.DrawFn) -> Estimate:
+    low, mean, high = sorted(draw(st.tuples(seconds, seconds, seconds)))
+    return Estimate(*(draw(st.none() | st.just(value)) for value in (mean, low, high)))
+
+
 @st.composite
 def profiles(draw: st.DrawFn) -> Profile:
     cores = draw(st.floats(0.01, 4096))
@@ -56,7 +68,7 @@ def profiles(draw: st.DrawFn) -> Profile:
             draw(shares),
             draw(shares),
             draw(st.booleans()),
-            draw(seconds),
+            draw(st.floats(1e-6, 1e5)),
             draw(seconds),
             draw(seconds),
         ),
@@ -64,7 +76,10 @@ def profiles(draw: st.DrawFn) -> Profile:
         noise=ProfileNoise(
             draw(shares), draw(shares), draw(shares), draw(up_to_one), draw(st.none() | shares)
         ),
-        memory=ProfileMemory(draw(sizes), draw(sizes), draw(sizes)),
+        memory=ProfileMemory(*(draw(st.none() | sizes) for _ in range(3))),
+        simulated=draw(st.just("") | st.just("gil-bound")),
+        measured=tuple(draw(st.lists(layouts, max_size=40, unique=True))),
+        busy_cores=draw(st.none() | st.floats(0, 4096)),
         start_s=draw(seconds),
         settle_s=draw(seconds),
         stop_s=draw(seconds),
@@ -72,7 +87,7 @@ def profiles(draw: st.DrawFn) -> Profile:
         intervals=draw(
             st.dictionaries(
                 st.sampled_from(list(DEMANDS.values())),
-                st.builds(Estimate, st.none() | seconds, st.none() | seconds, st.none() | seconds),
+                estimates(),
             )
         ),
     )
@@ -100,7 +115,7 @@ def test_there_are_profiles_to_read() -> None:
 @pytest.mark.parametrize("text", [SHIPPED[1].read_text(encoding="utf-8"), render_profile(read(LEAST))])
 def test_every_key_stands_in_the_commented_example_and_in_what_is_written(text: str) -> None:
     for section, field in ProfileFile.model_fields.items():
-        assert f"\n{section}:" in text
+        assert f"\n{section}:" in text or f"\n# {section}: " in text
         for key in getattr(field.annotation, "model_fields", {}):
             assert f"\n  {key}: " in text or f"\n  # {key}: " in text, f"{section}.{key}"
 
@@ -116,6 +131,34 @@ def test_what_is_left_out_is_as_the_model_has_it() -> None:
     profile = read(LEAST)
 
     assert profile == Profile("x", Demands(1.0), Machine(2.0))
+
+
+def test_a_section_whose_keys_are_all_comments_says_nothing() -> None:
+    empty = "".join(
+        f"{name}:\n  # a comment\n"
+        for name in ("terms", "noise", "memory", "launch", "failures", "intervals")
+    )
+
+    assert read(LEAST + empty) == read(LEAST)
+
+
+def test_what_is_not_known_is_written_as_a_comment() -> None:
+    text = render_profile(replace(read(LEAST), memory=ProfileMemory(60e6)))
+
+    assert "\n# simulated: " in text
+    assert "\n# measured: " in text
+    assert "\n  # busy_cores: " in text
+    assert "\n  process: 60MB " in text
+    assert "\n  # thread: " in text
+    assert "\n  # child: " in text
+
+
+def test_many_layouts_that_were_measured_stand_in_short_lines() -> None:
+    measured = tuple(Layout(processes, threads) for processes in range(1, 14) for threads in range(1, 14))
+    text = render_profile(replace(read(LEAST), measured=measured))
+
+    assert max(map(len, text.splitlines())) < 140
+    assert read(text).measured == measured
 
 
 @pytest.mark.parametrize(
@@ -171,6 +214,19 @@ def test_what_is_left_out_is_as_the_model_has_it() -> None:
             "p.yaml:4:13: intervals.gill: gill is none of gil, python, child, asleep, blocked, spawn;"
             " did you mean gil?",
         ),
+        (
+            LEAST + "intervals: {gil: {low: 200ms, high: 100ms}}\n",
+            "p.yaml:4:18: intervals.gil: low (0.2s) should not be above high (0.1s)",
+        ),
+        (
+            LEAST + "intervals: {gil: {low: 1s, mean: 500ms, high: 2s}}\n",
+            "p.yaml:4:18: intervals.gil: low (1s) should not be above mean (0.5s)",
+        ),
+        (
+            LEAST + "simulated: a b\n",
+            "p.yaml:4:12: simulated: should be letters, digits and . _ - only, 64 at most: it names files and"
+            " marks",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
@@ -188,10 +244,16 @@ def test_a_file_that_is_not_there_is_called_a_profile(tmp_path: Path) -> None:
         read_profile(tmp_path / "no.yaml")
 
 
-def test_a_config_is_told_from_a_profile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["study: {window: 1m}\n", "service: {kind: script}\nhooks: {}\n"])
+def test_a_config_is_told_from_a_profile_in_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "study.yaml"
-    file.write_text("study: {window: 1m}\n", encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
 
     with pytest.raises(ConfigError) as caught:
         read_profile(file)
-    assert caught.value.hint == f"This is a config; beside a profile: tuner grid {file} --simulate PROFILE."
+    assert caught.value.problem == f"{file} is a config, not a profile"
+    assert caught.value.hint == f"Make a profile of its service: tuner calibrate {file} --into NAME.yaml"
+
+
+def test_a_profile_with_a_key_of_a_config_is_a_profile_all_the_same(tmp_path: Path) -> None:
+    assert problem_of(tmp_path, LEAST + "study: {window: 1m}\n") == "p.yaml:4:1: study: unknown key"

@@ -49,7 +49,7 @@ ALONE = Calibrated(
         notes=("1x1 cannot tell Python that lets go of the GIL.",),
     ),
     seen=Seen(Machine(2), (Layout(1, 1),)),
-    memory=MemoryFit(ProfileMemory(62e6), frozenset({"process"}), error_ratio=None, df=0),
+    memory=MemoryFit(ProfileMemory(62e6), error_ratio=None, df=0),
     measured=(Measured(Layout(1, 1), 2.25, 0.9, 0.88, 62e6, 6),),
 )
 TEXTS = ("1x1", "2x1", "1x4", "4x1")
@@ -75,9 +75,7 @@ JOINT = replace(
         profile=replace(PROFILE, terms=Terms(cpu_per_process_ratio=0.012, threaded_asleep_s=0.003)),
     ),
     seen=Seen(Machine(2), tuple(parse_layouts(",".join(TEXTS)))),
-    memory=MemoryFit(
-        ProfileMemory(61e6, 2e6, 25e6), frozenset({"process", "thread", "child"}), error_ratio=0.02, df=1
-    ),
+    memory=MemoryFit(ProfileMemory(61e6, 2e6, 25e6), error_ratio=0.02, df=1),
     measured=tuple(
         Measured(row.layout, row.measured_per_s, row.measured_load, 1.9, 2e8, 6) for row in LEFT_OUT.rows
     ),
@@ -183,6 +181,47 @@ def test_what_was_measured_among_strangers_does_not_stand_beside_a_quiet_box() -
     assert "Others used 0.90 cores meanwhile; predicted is a box without them." in text
 
 
+def measured_of(predicted: Predicted) -> list[object]:
+    return [row["measured"] for row in prediction_facts(predicted)["layouts"]]
+
+
+def test_programs_see_what_was_measured_where_people_do() -> None:
+    here = CASES["here"]
+    elsewhere = [
+        replace(here, calibrated=replace(JOINT, foreign_cores=0.9)),
+        replace(here, machine=Machine(3)),
+        replace(here, what_if=parse_what_if({"wait": ["+1s"]}, no_gil=False)),
+    ]
+
+    assert None not in measured_of(here)
+    for other in elsewhere:
+        assert measured_of(other) == [None] * 4
+        assert "measured  load" not in render_prediction(other)
+
+
+def test_programs_are_told_every_sentence_that_people_are() -> None:
+    busy = replace(JOINT, foreign_cores=0.9, simulated=("Simulated: no service ran.",))
+    predicted = replace(CASES["what_if"], calibrated=busy)
+
+    for facts, text in [
+        (calibration_facts(busy), render_calibration(busy)),
+        (prediction_facts(predicted), render_prediction(predicted)),
+    ]:
+        assert (facts["where"], facts["method"], facts["foreign_cores"]) == (
+            "stage-1, 2026-11-20",
+            "joint",
+            0.9,
+        )
+        assert facts["windows"] == 24
+        assert facts["simulated"] is True
+        assert "Others used 0.90 cores meanwhile; predicted is a box without them." in facts["sentences"]
+        for sentence in facts["sentences"]:
+            assert sentence in text
+        of_table = ("What if: ", "Beyond what was measured: ")  # these are fields
+        said = [line for line in text.splitlines() if line.endswith(".") and not line.startswith(of_table)]
+        assert " ".join(said) == " ".join(facts["sentences"])
+
+
 def test_a_large_error_on_what_was_left_out_is_called_too_large() -> None:
     rows = tuple(replace(row, predicted_per_s=1.2 * row.measured_per_s) for row in LEFT_OUT.rows)
     bad = replace(JOINT, left_out=LeftOutErrors(rows))
@@ -211,12 +250,86 @@ def test_a_profile_says_where_it_is_from_and_knows_no_error() -> None:
     assert "no error is known" in text
 
 
-def test_memory_of_threads_that_a_profile_does_not_tell_is_a_lower_end() -> None:
-    text = render_prediction(
-        Predicted(of_profile(PROFILE), Machine(2), trusted({"1x4": (5.0, 3.4, 2.0)}, "1x4"))
-    )
+def test_a_profile_that_does_not_say_what_was_measured_says_that() -> None:
+    assumed = "The profile does not say which layouts it rests on: 1x1 is assumed."
+    known = replace(PROFILE, measured=(Layout(1, 1), Layout(2, 4)), busy_cores=1.9)
 
+    bare = Predicted(of_profile(PROFILE), Machine(2), trusted(HERE, "4x1"))
+    told = Predicted(of_profile(known), Machine(2), trusted(HERE, "4x1"))
+
+    assert f"{assumed}\n" in render_prediction(bare)
+    assert prediction_facts(bare)["measured_layouts"] is None
+    assert assumed not in render_prediction(told)
+    assert prediction_facts(told)["measured_layouts"] == ["1x1", "2x4"]
+    assert of_profile(known).seen.layouts == known.measured
+    assert of_profile(known).seen.busy_cores == 1.9
+    assert assumed not in render_prediction(CASES["here"])
+
+
+def test_a_profile_of_a_simulation_is_marked_in_all_that_rests_on_it() -> None:
+    simulated = of_profile(replace(PROFILE, simulated="gil-bound"))
+    predicted = Predicted(simulated, Machine(2), trusted(HERE, "4x1"))
+
+    text = render_prediction(predicted)
+
+    assert text.startswith(
+        "Simulated: no service ran, a model of gil-bound on 2 cores gave these figures.\n\n"
+    )
+    assert prediction_facts(predicted)["simulated"] is True
+    assert prediction_facts(CASES["here"])["simulated"] is False
+
+
+def test_memory_of_threads_that_a_profile_does_not_tell_is_a_lower_end() -> None:
+    one = trusted({"1x4": (5.0, 3.4, 2.0)}, "1x4")
+    profile = replace(PROFILE, memory=ProfileMemory(60e6))
+
+    text = render_prediction(Predicted(of_profile(profile), Machine(2), one))
+
+    said = "The profile does not say what memory a further thread takes: where there are some, > leaves them"
     assert "> 57.2 MiB" in text
+    assert said in text
+    assert said not in render_prediction(
+        Predicted(of_profile(profile), Machine(2), trusted({"4x1": (5.0, 3.4, 2.0)}, "4x1"))
+    )
+    known = of_profile(replace(PROFILE, memory=ProfileMemory(60e6, 0.0)))
+    assert "57.2 MiB" in render_prediction(Predicted(known, Machine(2), one))
+    assert said not in render_prediction(Predicted(known, Machine(2), one))
+
+
+def test_memory_that_a_profile_does_not_tell_is_no_figure() -> None:
+    predicted = Predicted(of_profile(PROFILE), Machine(2), trusted(HERE, "4x1"))
+
+    assert "The profile does not say what memory a process takes." in render_prediction(predicted)
+    assert [row["memory_bytes"] for row in prediction_facts(predicted)["layouts"]] == [None] * 4
+
+
+def test_little_certainty_comes_with_what_would_help() -> None:
+    wide = tuple(ITEM.scaled(child_s=1 + 0.01 * (n - 50)) for n in range(101))
+    for calibrated, advice in [
+        (
+            ALONE,
+            "measure 1x1 for longer, by tuner calibrate CONFIG with more --launches or a longer --window.",
+        ),
+        (JOINT, "measure more layouts, or more windows of them."),
+    ]:
+        unsure = replace(calibrated, calibration=replace(calibrated.calibration, draws=wide))
+
+        assert f"That is little: {advice}" in render_calibration(unsure)
+        assert "That is little" not in render_calibration(calibrated)
+
+
+def test_starting_children_has_a_row_where_it_is_known() -> None:
+    known = of_profile(replace(PROFILE, demands=replace(ITEM, spawn_s=0.004)))
+    part = "What starting a child takes is part of waiting uninterruptibly."
+
+    assert "\nstarting children            4 ms" in render_calibration(known)
+    assert part not in render_calibration(known)
+    assert "starting children" not in render_calibration(ALONE)
+    assert part in render_calibration(ALONE)
+    childless = replace(PROFILE, demands=replace(ITEM, child_s=0.0))
+    assert part not in render_calibration(
+        replace(ALONE, calibration=replace(ALONE.calibration, profile=childless))
+    )
 
 
 def test_draws_of_a_profile_are_as_wide_as_its_intervals() -> None:
@@ -226,6 +339,16 @@ def test_draws_of_a_profile_are_as_wide_as_its_intervals() -> None:
     assert sum(0.0585 <= value <= 0.0615 for value in gil) / len(gil) == pytest.approx(0.9, abs=0.03)
     assert min(one.python_s for one in draws) >= 0
     assert {one.spawn_s for one in draws} == {0.0}
+
+
+def test_no_draw_of_a_profile_asks_for_nothing() -> None:
+    """The interval goes down to nothing, and far beyond when it is normal."""
+    wide = Profile("x", Demands(0.01), Machine(2), intervals={"gil_s": Estimate(0.01, 0.0, 0.1)})
+
+    draws = of_profile(wide).calibration.draws
+
+    assert min(one.gil_s for one in draws) == pytest.approx(1e-5)
+    assert max(one.gil_s for one in draws) > 0.05
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,9 @@ def predict(
 ) -> int:
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
-    Everything has a 90 % interval, what lies beyond the measured is marked, and beside it stands the error on
-    what was measured. A CHANGE is x0.5, +200ms or -50ms; changes may be repeated and combined.
+    Throughput and load have a 90 % interval (CPU has its own in --json, and memory where one is known), what
+    lies beyond the measured is marked, and beside it stands the error on what was measured. A CHANGE is x0.5,
+    +200ms or -50ms; changes may be repeated and combined.
 
     Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
     """
@@ -134,26 +135,30 @@ def _predicted(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
+    from dataclasses import replace
+
     from tuner import bootstrap
+    from tuner.core.model.calibration.calibrated import changed_draws
     from tuner.core.model.prediction.trust import trusted
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.prediction import Predicted
 
     calibration, found, p95 = calibrated.calibration, [], None
+    profile = calibration.profile
     for change in (WhatIf(), what_if) if what_if else (what_if,):
         middle = None
         if by == "simulation":
-            simulated = bootstrap.simulated_layouts(calibration.profile, machine, layouts, change)
+            simulated = bootstrap.simulated_layouts(profile, machine, layouts, change)
             middle, p95 = simulated.prediction, simulated.residence_p95_s
         found.append(
             trusted(
-                calibration.profile,
-                calibration.draws,
+                replace(profile, demands=change.of_demands(profile.demands)),
+                changed_draws(calibration.draws, profile.demands, change),
                 calibration.misfit_sd,
                 calibrated.seen,
                 machine,
                 layouts,
-                what_if=change,
+                what_if=WhatIf(no_gil=change.no_gil),  # the demands are changed already
                 middle=middle,
                 term_draws=calibration.term_draws,
             )

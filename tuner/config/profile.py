@@ -46,11 +46,17 @@ def parse_profile(texts: Mapping[str, Any], name: str) -> Profile:
 
 
 def _profile_of(document: Document) -> Profile:
+    if "demands" not in document.values and {"service", "study"} & set(document.values):
+        raise ConfigError(
+            f"{document.name} is a config, not a profile",
+            hint=f"Make a profile of its service: tuner calibrate {document.name} --into NAME.yaml",
+        )
     try:
         file = ProfileFile.model_validate(document.values)
     except ValidationError as error:
         found = problems(error, document, document.values, {}, ProfileFile)
-        raise ConfigError("\n".join(found), hint=_hint(document, len(found))) from error
+        hint = None if len(found) == 1 else f"{len(found)} things to put right in {document.name}."
+        raise ConfigError("\n".join(found), hint=hint) from error
     demands, machine, terms, noise = file.demands, file.machine, file.terms, file.noise
     failures: dict[Failure, float] = {kind: file.failures[kind] for kind in FAILURES if kind in file.failures}
     return Profile(
@@ -89,6 +95,9 @@ def _profile_of(document: Document) -> Profile:
         memory=ProfileMemory(
             process_bytes=file.memory.process, thread_bytes=file.memory.thread, child_bytes=file.memory.child
         ),
+        simulated=file.simulated or "",
+        measured=tuple(file.measured or ()),
+        busy_cores=machine.busy_cores,
         start_s=file.launch.start,
         settle_s=file.launch.settle,
         stop_s=file.launch.stop,
@@ -97,9 +106,3 @@ def _profile_of(document: Document) -> Profile:
             DEMANDS[name]: Estimate(one.mean, one.low, one.high) for name, one in file.intervals.items()
         },
     )
-
-
-def _hint(document: Document, n_problems: int) -> str | None:
-    if "service" in document.values or "study" in document.values:
-        return f"This is a config; beside a profile: tuner grid {document.name} --simulate PROFILE."
-    return None if n_problems == 1 else f"{n_problems} things to put right in {document.name}."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from itertools import pairwise
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from tuner.config.fields import Duration, Name, Section, Word, nearest, said
+from tuner.config.fields import Duration, Layouts, LongerThanZero, Name, Section, Word, nearest, said
 from tuner.core.errors import ConfigError
 from tuner.core.model.profile import FAILURES
 from tuner.core.sizes import parse_size
@@ -93,8 +94,9 @@ class MachineSection(Section):
     physical_cores: Cores | None = None
     smt_gain: Share = 0.3
     foreign_cores: Amount = 0.0
+    busy_cores: Amount | None = None
     gil: bool = True
-    switch_interval: Duration = 0.005
+    switch_interval: LongerThanZero = 0.005
     handover: Duration = 5e-6
     wake: Duration = 0.00027
 
@@ -129,9 +131,9 @@ class NoiseSection(Section):
 class MemorySection(Section):
     """See `ProfileMemory`."""
 
-    process: Bytes = 60e6
-    thread: Bytes = 0.0
-    child: Bytes = 0.0
+    process: Bytes | None = None
+    thread: Bytes | None = None
+    child: Bytes | None = None
 
 
 class LaunchSection(Section):
@@ -149,12 +151,24 @@ class IntervalSection(Section):
     low: Duration | None = None
     high: Duration | None = None
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        given = [
+            (name, value) for name in ("low", "mean", "high") if (value := getattr(self, name)) is not None
+        ]
+        for (lower, less), (upper, more) in pairwise(given):
+            if less > more:
+                raise ValueError(f"{lower} ({less:g}s) should not be above {upper} ({more:g}s)")
+        return self
+
 
 class ProfileFile(Section):
     """All of a profile's file."""
 
     name: Name
     source: Word = ""
+    simulated: Name | None = None
+    measured: Layouts | None = None
     demands: DemandSection
     machine: MachineSection
     terms: TermSection = TermSection()
@@ -163,3 +177,9 @@ class ProfileFile(Section):
     launch: LaunchSection = LaunchSection()
     failures: dict[Annotated[str, AfterValidator(_failure)], UpToOne] = Field(default_factory=dict)
     intervals: dict[Annotated[str, AfterValidator(_demand)], IntervalSection] = Field(default_factory=dict)
+
+    @field_validator("terms", "noise", "memory", "launch", "failures", "intervals", mode="before")
+    @classmethod
+    def _nothing_below(cls, value: Any) -> Any:
+        """A section whose keys are all comments says nothing."""
+        return {} if value is None else value

@@ -15,6 +15,7 @@ from tuner.core.model.profile import FAILURES, Profile
 from tuner.core.sizes import parse_size
 
 _WIDTH = 100
+_LIST_WIDTH = 60  #: what it means stands behind its last line
 _KEY_WIDTH = 32  #: of a key with its value; what it means stands behind
 
 _HEAD = """\
@@ -30,7 +31,7 @@ _OF_SECTION = {
     "machine": "Where the demands were measured. A simulated box is of this kind, without the strangers.",
     "terms": "What items ask for more as the layout grows. All nothing, unless data need them.",
     "noise": "How throughput scatters: standard deviations, as shares of it.",
-    "memory": "Proportional set size.",
+    "memory": "Proportional set size. What is left out is not known, or is in the others.",
     "launch": "How a launch begins and ends.",
     "failures": "Probability of what may go wrong, of a launch (the first three) or a window (the others).",
     "intervals": "What the demands lie between, where somebody measured them.",
@@ -49,6 +50,7 @@ _MEANING = {
     "machine.physical_cores": "left out: as many; fewer: the others are second threads (SMT)",
     "machine.smt_gain": "what a second thread on a physical core adds",
     "machine.foreign_cores": "CPU that others used meanwhile",
+    "machine.busy_cores": "most that were busy in a window; left out: not known; for tuner predict alone",
     "machine.gil": "no: a free-threaded interpreter, or workers that are no Python",
     "machine.switch_interval": "sys.getswitchinterval()",
     "machine.handover": "CPU of handing the GIL to a thread that waits",
@@ -80,27 +82,45 @@ _MEANING = {
     "failures.clock-jump": "somebody sets the clock",
 }
 #: of keys that may be left out
-_EXAMPLES = {"machine.physical_cores": "12", "noise.second": "20%", "noise.model": "4%"}
+_EXAMPLES = {
+    "machine.physical_cores": "12",
+    "machine.busy_cores": "1.9",
+    "noise.second": "20%",
+    "noise.model": "4%",
+    "memory.process": "60MB",
+    "memory.thread": "1MB",
+    "memory.child": "25MB",
+}
+#: of the whole file, likewise
+_MEANING_OF_HEAD = {
+    "simulated": ("gil-bound", "the profile that was simulated; left out: none was"),
+    "measured": ("[1x1, 2x4]", "layouts that the figures rest on; left out: not known"),
+}
 
 
 def render_profile(profile: Profile) -> str:
     """The file of *profile*; ``read_profile`` of it gives *profile* again, to the last digit."""
     texts = profile_texts(profile)
-    head = yaml.safe_dump(
-        {"name": texts["name"], "source": texts["source"]}, sort_keys=False, allow_unicode=True, width=_WIDTH
-    )
-    lines = [_HEAD, head.rstrip("\n")]
+    lines = [_HEAD, *(_head_line(key, texts[key]) for key in ("name", "source"))]
+    for key, (example, meaning) in _MEANING_OF_HEAD.items():
+        line = _head_line(key, texts[key]) if key in texts else f"# {key}: {example}"
+        lines.append(f"{line:<{_KEY_WIDTH}}  # {meaning}")
     for section, meaning in _OF_SECTION.items():
         lines += ["", f"{section}:  # {meaning}", *_lines(section, texts[section])]
     return "\n".join(lines) + "\n"
 
 
 def profile_texts(profile: Profile) -> dict[str, Any]:
-    """The same as nested mappings of texts, as a study keeps it; ``parse_profile`` reads them."""
+    """The same as nested mappings of texts, as a study keeps it; ``parse_profile`` reads them.
+
+    ``simulated`` and ``measured`` are absent where the profile has none.
+    """
     demands, machine, terms, noise = profile.demands, profile.machine, profile.terms, profile.noise
     texts: dict[str, Any] = {
         "name": profile.name,
         "source": profile.source,
+        **({"simulated": profile.simulated} if profile.simulated else {}),
+        **({"measured": [str(one) for one in profile.measured]} if profile.measured else {}),
         "demands": {
             **{name: _duration(getattr(demands, field)) for name, field in DEMANDS.items()},
             "gil_visits": str(demands.n_gil_visits),
@@ -111,6 +131,7 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
             "physical_cores": None if machine.physical_cores is None else _plain(machine.physical_cores),
             "smt_gain": _share(machine.smt_gain_ratio),
             "foreign_cores": _plain(machine.foreign_cores),
+            "busy_cores": None if profile.busy_cores is None else _plain(profile.busy_cores),
             "gil": "yes" if machine.has_gil else "no",
             "switch_interval": _duration(machine.switch_interval_s),
             "handover": _duration(machine.handover_s),
@@ -155,6 +176,18 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
     return texts
 
 
+def _head_line(key: str, value: str | list[str]) -> str:
+    """One key of the whole file; a long value goes on in further lines."""
+    is_list = isinstance(value, list)
+    text: str = yaml.safe_dump(
+        {key: value},
+        allow_unicode=True,
+        width=_LIST_WIDTH if is_list else _WIDTH,
+        default_flow_style=None if is_list else False,  # a list is in brackets, behind its key
+    )
+    return text.rstrip("\n")
+
+
 def _lines(section: str, texts: Mapping[str, Any]) -> Iterator[str]:
     if not texts:
         yield "  {}"
@@ -186,8 +219,10 @@ def _duration(seconds: float) -> str:
     return f"{_plain(seconds)}s"
 
 
-def _bytes(size: float) -> str:
-    """In megabytes where that is exact, else in bytes."""
+def _bytes(size: float | None) -> str | None:
+    """In megabytes where that is exact, else in bytes; None: not known."""
+    if size is None:
+        return None
     megabytes = f"{Decimal(repr(float(size))).scaleb(-6).normalize():f}MB"
     try:
         if parse_size(megabytes) == size:

@@ -21,10 +21,12 @@ from tuner.reports.model import (
     left_out_sentence,
     left_out_table,
     seconds,
+    source_facts,
 )
 
 _LEAST_DRAWS = 20  #: from which the ends of an interval can be read
-_UNSURE = 0.05  #: of an item's time: then it is worth measuring longer
+_UNSURE = 0.05  #: of an item's time: known no better than that, it is worth measuring longer
+_LONGER = "by tuner calibrate CONFIG with more --launches or a longer --window"
 _TERMS = {
     "process_cores": ("each process uses", "cores beside its items"),
     "cpu_per_process_ratio": ("CPU of an item grows by", "per process beyond one"),
@@ -38,7 +40,7 @@ def render_calibration(calibrated: Calibrated) -> str:
     """The table of demands, how sure it is, and what it cannot tell."""
     parts = [
         *(f"{sentence}\n" for sentence in calibrated.simulated),
-        f"{headline(calibrated)}\n",
+        f"{' '.join(headline(calibrated))}\n",
         render_table(_table(calibrated), "simple"),
         "".join(f"{sentence}\n" for sentence in calibration_sentences(calibrated)),
     ]
@@ -50,7 +52,7 @@ def render_calibration(calibrated: Calibrated) -> str:
 def calibration_sentences(calibrated: Calibrated) -> list[str]:
     """How sure it is, and what it cannot tell, a sentence each."""
     of = calibrated
-    return [_sureness(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
+    return [_sureness(of), *_spawn(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
 
 
 def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
@@ -61,10 +63,7 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "service": calibrated.service,
-        "simulated": bool(calibrated.simulated),
-        "method": calibration.method,
-        "windows": calibration.n_windows,
-        "layouts": [str(one) for one in calibrated.seen.layouts],
+        **source_facts(calibrated),
         "confidence": CONFIDENCE,
         "demands": {
             name: {**(estimate_facts(_estimate(calibrated, name)) or {}), "share": _share(demands, name)}
@@ -85,11 +84,16 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
         if memory is None
         else {
             "process_bytes": memory.memory.process_bytes,
-            "thread_bytes": memory.memory.thread_bytes if "thread" in memory.told else None,
-            "child_bytes": memory.memory.child_bytes if "child" in memory.told else None,
+            "thread_bytes": memory.memory.thread_bytes,
+            "child_bytes": memory.memory.child_bytes,
             "error_ratio": memory.error_ratio,
         },
-        "sentences": calibration_sentences(calibrated),
+        "sentences": [
+            *calibrated.simulated,
+            *headline(calibrated),
+            *calibration_sentences(calibrated),
+            *([] if calibrated.left_out is None else [left_out_sentence(calibrated.left_out)]),
+        ],
         "held_out": left_out_facts(calibrated.left_out),
     }
 
@@ -106,13 +110,23 @@ def _table(calibrated: Calibrated) -> Table:
 
 
 def _rows(calibrated: Calibrated) -> dict[str, Estimate]:
-    """What an item asks for, by what it is called; Python is one thing where there is no GIL."""
+    """What an item asks for, by what it is called; Python is one thing where there is no GIL.
+
+    Starting children is there where it is known: no calibration tells it from other waiting.
+    """
     found = {called: _estimate(calibrated, name) for name, called in DEMANDS.items()}
+    if not _knows_spawn(calibrated):
+        del found[DEMANDS["spawn_s"]]
     if calibrated.seen.machine.has_gil:
         return found
     python = _of_draws(calibrated, lambda one: one.gil_s + one.python_s)
     del found[DEMANDS["gil_s"]], found[DEMANDS["python_s"]]
     return {"Python": python, **found}
+
+
+def _knows_spawn(calibrated: Calibrated) -> bool:
+    profile = calibrated.calibration.profile
+    return bool(profile.demands.spawn_s) or "spawn_s" in profile.intervals
 
 
 def _estimate(calibrated: Calibrated, name: str) -> Estimate:
@@ -161,9 +175,18 @@ def _sureness(calibrated: Calibrated) -> str:
     if widths:
         least = max(widths, key=lambda called: widths[called])
         said += f"; least sure is {least}, within {seconds(widths[least] / 2)}"
-    if known > _UNSURE:
-        return f"{said}. That is little: measure longer, with more --launches or a longer --window."
-    return f"{said}."
+    if known <= _UNSURE:
+        return f"{said}."
+    if calibrated.calibration.method == "joint":
+        return f"{said}. That is little: measure more layouts, or more windows of them."
+    return f"{said}. That is little: measure 1x1 for longer, {_LONGER}."
+
+
+def _spawn(calibrated: Calibrated) -> list[str]:
+    """Where the time is that children take to start."""
+    if not calibrated.calibration.profile.demands.child_s or _knows_spawn(calibrated):
+        return []
+    return [f"What starting a child takes is part of {DEMANDS['blocked_s']}."]
 
 
 def _terms(calibrated: Calibrated) -> list[str]:
@@ -204,11 +227,12 @@ def _memory(calibrated: Calibrated) -> list[str]:
     fit = calibrated.memory
     if fit is None:
         return ["Memory was not seen."]
-    parts = [f"a process takes {render_size(fit.memory.process_bytes)}"]
-    if "thread" in fit.told:
-        parts.append(f"a further thread {render_size(fit.memory.thread_bytes)}")
-    if "child" in fit.told:
-        parts.append(f"a running child {render_size(fit.memory.child_bytes)}")
+    takes = {
+        "a process takes": fit.memory.process_bytes,
+        "a further thread": fit.memory.thread_bytes,
+        "a running child": fit.memory.child_bytes,
+    }
+    parts = [f"{what} {render_size(size)}" for what, size in takes.items() if size is not None]
     error = "" if fit.error_ratio is None else f", layouts differ from that by {percent(fit.error_ratio)}"
     return [f"Memory: {', '.join(parts)}{error}.", *([fit.untold] if fit.untold else [])]
 

@@ -24,23 +24,38 @@ _LARGE = 1e9
 _NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
 
-def headline(calibrated: Calibrated) -> str:
-    """Where the figures come from."""
+def headline(calibrated: Calibrated) -> list[str]:
+    """Where the figures come from, and what was not as it should be meanwhile, a sentence each."""
     if not calibrated.measured:
         source = f" ({calibrated.where})" if calibrated.where else ""
-        return f"{calibrated.service}, as a profile has it{source}."
+        return [f"{calibrated.service}, as a profile has it{source}."]
     where = f" on {calibrated.where}" if calibrated.where else ""
     cores = calibrated.seen.machine.cores
     joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
-    said = (
+    said = [
         f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
         f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
-    )
+    ]
     if calibrated.is_disturbed:
-        said += (
-            f" Others used {calibrated.foreign_cores:.2f} cores meanwhile; predicted is a box without them."
+        said.append(
+            f"Others used {calibrated.foreign_cores:.2f} cores meanwhile; predicted is a box without them."
         )
     return said
+
+
+def source_facts(calibrated: Calibrated) -> dict[str, Any]:
+    """Where the figures come from, for programs; null: a profile does not tell."""
+    profile = calibrated.calibration.profile
+    is_profile = not calibrated.measured
+    layouts = profile.measured if is_profile else calibrated.seen.layouts
+    return {
+        "where": calibrated.where or None,
+        "method": None if is_profile else calibrated.calibration.method,
+        "windows": None if is_profile else calibrated.calibration.n_windows,
+        "foreign_cores": None if is_profile else calibrated.foreign_cores,
+        "simulated": bool(calibrated.simulated),
+        "layouts": [str(one) for one in layouts] or None,
+    }
 
 
 def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:

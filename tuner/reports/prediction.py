@@ -27,6 +27,7 @@ from tuner.reports.model import (
     load,
     named,
     seconds,
+    source_facts,
 )
 
 MOST_ROWS = 20  #: of the table, unless all are asked for
@@ -55,10 +56,12 @@ def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS
     table, legend = _table(predicted, shown)
     parts = [
         *(f"{sentence}\n" for sentence in calibrated.simulated),
-        f"{headline(calibrated)}\n{_what(predicted, len(rows))}\n",
+        f"{' '.join(headline(calibrated))}\n{_what(predicted, len(rows))}\n",
         render_table(table, "simple")
         + (f"... and {len(rows) - len(shown)} more: --all\n" if len(shown) < len(rows) else ""),
-        "".join(f"{line}\n" for line in [*legend, *prediction_sentences(predicted)]),
+        "".join(
+            f"{line}\n" for line in [*legend, *prediction_sentences(predicted), *memory_sentences(predicted)]
+        ),
     ]
     if calibrated.left_out is not None:
         parts.append(left_out_table(calibrated.left_out))
@@ -85,6 +88,17 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
     return found
 
 
+def memory_sentences(predicted: Predicted) -> list[str]:
+    """What memory is not in the table, a sentence each."""
+    fit = predicted.calibrated.memory
+    told_by = "The windows do not say" if predicted.calibrated.measured else "The profile does not say"
+    if fit is None:
+        return [f"{told_by} what memory a process takes."]
+    if "thread" in fit.told or all(row.layout.threads == 1 for row in predicted.trusted.rows):
+        return []
+    return [f"{told_by} what memory a further thread takes: where there are some, > leaves them out."]
+
+
 def trust_sentences(predicted: Predicted) -> list[str]:
     """How far to trust it, a sentence each."""
     calibrated, trusted = predicted.calibrated, predicted.trusted
@@ -94,6 +108,8 @@ def trust_sentences(predicted: Predicted) -> list[str]:
         found.append(left_out_sentence(errors))
     elif not calibrated.measured:
         found.append("A profile does not tell how well the model does on this service: no error is known.")
+        if not calibrated.calibration.profile.measured:
+            found.append("The profile does not say which layouts it rests on: 1x1 is assumed.")
     else:
         found.append(
             "Too few layouts were measured to leave one out: how well the model does on this service is not"
@@ -132,12 +148,12 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
     """The same for programs; docs/json.md has the fields."""
     calibrated, machine, trusted = predicted.calibrated, predicted.machine, predicted.trusted
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
-    measured = {one.layout: one for one in calibrated.measured}
+    measured, source = _measured_here(predicted), source_facts(calibrated)
     p95 = predicted.residence_p95_s or {}
     return {
         "schema_version": 1,
         "service": calibrated.service,
-        "simulated": bool(calibrated.simulated),
+        **{("measured_layouts" if name == "layouts" else name): fact for name, fact in source.items()},
         "by": predicted.by,
         "confidence": trusted.confidence,
         "machine": {
@@ -167,7 +183,13 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
             }
             for row in _ordered(predicted)
         ],
-        "sentences": [*prediction_sentences(predicted), *trust_sentences(predicted)],
+        "sentences": [
+            *calibrated.simulated,
+            *headline(calibrated),
+            *prediction_sentences(predicted),
+            *memory_sentences(predicted),
+            *trust_sentences(predicted),
+        ],
         "held_out": left_out_facts(calibrated.left_out),
     }
 
@@ -191,12 +213,10 @@ def _ordered(predicted: Predicted) -> list[TrustedLayout]:
 
 def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list[str]]:
     """The table, and what the letters of its last column stand for."""
-    measured = {one.layout: one for one in predicted.calibrated.measured}
-    same_box = predicted.machine == predicted.calibrated.seen.machine and not predicted.what_if
-    same_box = same_box and not predicted.calibrated.is_disturbed
+    measured = _measured_here(predicted)
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
     letters: dict[str, str] = {}
-    with_measured = same_box and any(row.layout in measured for row in rows)
+    with_measured = any(row.layout in measured for row in rows)
     headers = ["layout", "items/10 min", f"{percent(predicted.trusted.confidence)} interval"]
     headers += ["today"] if today else []
     headers += ["measured"] if with_measured else []
@@ -226,6 +246,14 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     legend = [f"Beyond what was measured: {told}."] if told else []
     numeric = frozenset(range(len(headers) - 1)) - {0}
     return Table(tuple(headers), tuple(cells), numeric), legend
+
+
+def _measured_here(predicted: Predicted) -> dict[Layout, Measured]:
+    """What was measured of the very thing that is predicted: none on another box, or among strangers."""
+    calibrated = predicted.calibrated
+    if predicted.machine != calibrated.seen.machine or predicted.what_if or calibrated.is_disturbed:
+        return {}
+    return {one.layout: one for one in calibrated.measured}
 
 
 def _items(per_s: float | None) -> str:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
 
 from tuner.core.errors import ConfigError
+from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
-from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted
-from tuner.core.model.diagnosis.explanation import machine_of
+from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted, spare_cores_of
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, gil_is_known, machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
 from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.simulated import is_simulated, simulated_told
+from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 from tuner.core.window import Sample
 from tuner.ports import Store
 from tuner.study.piloting import read_pilot
@@ -28,6 +29,7 @@ ANCHOR = Layout(1, 1)
 N_LAUNCHES = 3
 N_WINDOWS = 2  #: of each launch
 WINDOW_S = 60.0
+_NAMED = 8  #: layouts that a note names
 
 
 def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:
@@ -56,7 +58,10 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         ConfigError: there is no window to calibrate on.
     """
     study = store.study()
-    clocks = _used(clocks_of_counted(store.windows(), _samples_of_anchor(store)), name)
+    all_clocks = clocks_of_counted(
+        store.windows(), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
+    )
+    clocks = _used(all_clocks, name)
     machine = machine_of(study)
     layouts = sorted({one.layout for one in clocks})
     try:
@@ -64,21 +69,27 @@ def read_calibration(store: Store, name: str) -> Calibrated:
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
     memory = fit_memory([_memory_seen(one) for one in clocks if one.pss_bytes is not None])
+    busy_cores = max(one.service_cpu_s / one.length_s for one in clocks)
     profile = replace(
         calibration.profile,
         source=_source(study, calibration.profile.source),
         noise=replace(_noise(store), model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
+        intervals=_around_their_means(calibration.profile.intervals),
+        simulated=study.provenance.get(SIMULATED, ""),
+        measured=tuple(layouts),
+        busy_cores=busy_cores,
     )
+    notes = (*_left_aside(all_clocks, clocks), *([] if gil_is_known(study) else [GIL_ASSUMED]))
     return Calibrated(
         service=study.service,
         where=_where(study),
-        calibration=replace(calibration, profile=profile),
+        calibration=replace(calibration, profile=profile, notes=(*notes, *calibration.notes)),
         seen=Seen(
             calibration.profile.machine,
             tuple(layouts),
             calibration.smt_gains,
-            busy_cores=max(one.service_cpu_s / one.length_s for one in clocks),
+            busy_cores=busy_cores,
         ),
         memory=memory,
         measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
@@ -101,7 +112,11 @@ def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample
 
 
 def _used(clocks: Sequence[Clocks], name: str) -> list[Clocks]:
-    """Of the service as it is, where the study has variants of it."""
+    """Of the service as it is, where the study has variants of it; else of the one variant that there is.
+
+    Raises:
+        ConfigError: there is no window that counts, or there are several variants and none is as it is.
+    """
     plain = [one for one in clocks if not one.layout.variant]
     clocks = plain or clocks
     if not clocks:
@@ -109,7 +124,39 @@ def _used(clocks: Sequence[Clocks], name: str) -> list[Clocks]:
             f"{name} has no window that counts: there is nothing to calibrate on",
             hint="tuner rank says why; tuner calibrate CONFIG measures 1x1.",
         )
+    variants = sorted({one.layout.variant for one in clocks})
+    if len(variants) > 1:
+        own = [one for one in sorted({one.layout for one in clocks}) if one.variant == variants[0]]
+        raise ConfigError(
+            f"{name} has windows of {len(variants)} variants of the service ({', '.join(variants)}), and none"
+            " of it as it is: items of each differ",
+            hint="Measure one variant in a study of its own:"
+            f" tuner grid CONFIG --layouts {','.join(map(str, own))} --study {variants[0]}.tuner.db",
+        )
     return list(clocks)
+
+
+def _left_aside(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
+    """The layouts whose windows are not *used*, in a sentence."""
+    aside = sorted({one.layout for one in clocks} - {one.layout for one in used})
+    if not aside:
+        return []
+    named, more = ", ".join(map(str, aside[:_NAMED])), len(aside) - _NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return [f"Left aside, as items of another variant of the service differ: {named}{rest}."]
+
+
+def _around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Each with its mean in it, which may lie outside by a hair: draws are cut where a demand ends.
+
+    Where own CPU and the share of it that holds the GIL go against each other, and all of it most likely
+    does, hardly a draw has more than the most likely.
+    """
+    found = {}
+    for name, one in intervals.items():
+        known = [value for value in (one.low, one.mean, one.high) if value is not None]
+        found[name] = Estimate(one.mean, min(known), max(known))
+    return found
 
 
 def _left_out(

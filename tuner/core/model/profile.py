@@ -22,6 +22,7 @@ Failure = Literal[
     "clock-jump",  # somebody sets the clock: the window is lost
 ]
 FAILURES: tuple[Failure, ...] = get_args(Failure)
+USUAL_PROCESS_BYTES = 60e6  #: of a worker with its first thread, on a simulated box; where nobody knows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +47,28 @@ class ProfileNoise:
 
 @dataclass(frozen=True, slots=True)
 class ProfileMemory:
-    """Proportional set size, bytes."""
+    """Proportional set size, bytes; None: not known."""
 
-    process_bytes: float = 60e6  #: of a worker process with its first thread
-    thread_bytes: float = 0.0  #: of each thread more
-    child_bytes: float = 0.0  #: of a child while it runs
+    process_bytes: float | None = None  #: of a worker process with its first thread
+    thread_bytes: float | None = None  #: of each thread more
+    child_bytes: float | None = None  #: of a child while it runs
 
     def __post_init__(self) -> None:
-        if not all(
-            0 <= one < float("inf") for one in (self.process_bytes, self.thread_bytes, self.child_bytes)
-        ):
+        parts = (self.process_bytes, self.thread_bytes, self.child_bytes)
+        if not all(0 <= (one or 0.0) < float("inf") for one in parts):
             raise ValueError("memory should be 0 or more bytes")
 
     def of(self, layout: Layout, n_children: float) -> float:
-        """What *layout* takes while *n_children* run on average, bytes."""
+        """What a simulated *layout* takes while *n_children* run on average, bytes.
+
+        An unknown process is a usual one; further threads and children that are not known take nothing.
+        """
         more_threads = layout.processes * (layout.threads - 1)
+        process_bytes = USUAL_PROCESS_BYTES if self.process_bytes is None else self.process_bytes
         return (
-            layout.processes * self.process_bytes
-            + more_threads * self.thread_bytes
-            + n_children * self.child_bytes
+            layout.processes * process_bytes
+            + more_threads * (self.thread_bytes or 0.0)
+            + n_children * (self.child_bytes or 0.0)
         )
 
 
@@ -79,6 +83,9 @@ class Profile:
     noise: ProfileNoise = ProfileNoise()
     memory: ProfileMemory = ProfileMemory()
     source: str = ""  #: where the figures come from, in a sentence
+    simulated: str = ""  #: the profile whose simulation gave the figures; empty: no simulation did
+    measured: tuple[Layout, ...] = ()  #: the layouts that the figures rest on; none: not known
+    busy_cores: float | None = None  #: the most that were busy in any of their windows; None: not known
     intervals: Mapping[str, Estimate] = field(default_factory=dict)  #: of fields of demands, by name
     start_s: float = 1.0  #: until every process is RUNNING
     settle_s: float = 20.0  #: throughput rises for so long after that
@@ -88,6 +95,8 @@ class Profile:
     )  #: probability that one goes so; of launches the first three kinds, else of windows
 
     def __post_init__(self) -> None:
+        if not 0 <= (self.busy_cores or 0.0) < float("inf"):
+            raise ValueError(f"busy_cores should be 0 or more, got {self.busy_cores!r}")
         if not all(0 <= one < float("inf") for one in (self.start_s, self.settle_s, self.stop_s)):
             raise ValueError("start_s, settle_s and stop_s should be 0 or more")
         for kind, probability in self.failures.items():

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.model.calibration.sampling import FIELDS
 from tuner.core.model.demand import Demands
 from tuner.core.model.prediction.extrapolation import Seen, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
+from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
 
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrate import Calibration
 
 _N_DRAWS = 64
+_LEAST_RATIO = 1e-3  #: of what an item most likely asks for: a draw of it asks for this much at least
 _MOST_FOREIGN_CORES = 0.15
 
 
@@ -104,33 +107,46 @@ class Calibrated:
 def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands, ...]:
     """Draws of the demands of a *profile*, as its intervals have them: independent, normal, none below 0.
 
-    One draw, the demands themselves, where it has no intervals.
+    Together they are above nothing in each draw. One draw, the demands themselves, where it has no intervals.
     """
     random = Random(1)
     known = {name: sd for name, one in profile.intervals.items() if (sd := _sd_of(one))}
     if not known:
         return (profile.demands,)
-    columns = {}
+    drawn = [{name: getattr(profile.demands, name) for name in FIELDS} for _ in range(n)]
     for name, sd in known.items():
         scores = [NormalDist().inv_cdf((rank + 0.5) / n) for rank in range(n)]
         random.shuffle(scores)
-        columns[name] = [max(0.0, getattr(profile.demands, name) + sd * score) for score in scores]
-    return tuple(
-        replace(profile.demands, **{name: of[at] for name, of in columns.items()}) for at in range(n)
-    )
+        for one, score in zip(drawn, scores, strict=True):
+            one[name] = max(0.0, one[name] + sd * score)
+    return tuple(_above_nothing(one, profile.demands) for one in drawn)
+
+
+def changed_draws(draws: Sequence[Demands], middle: Demands, change: WhatIf) -> tuple[Demands, ...]:
+    """*draws* of *middle* with *change* made, which `WhatIf.check` found can be made to *middle*.
+
+    What is taken away may be all that an item has in a draw: of that, next to nothing is left.
+    """
+    changed = change.of_demands(middle)
+    found = []
+    for draw in draws:
+        try:
+            left = change.of_demands(draw)
+        except ValueError:  # no demand at all
+            found.append(_above_nothing(dict.fromkeys(FIELDS, 0.0), changed))
+        else:
+            found.append(_above_nothing({name: getattr(left, name) for name in FIELDS}, changed))
+    return tuple(found)
 
 
 def of_profile(profile: Profile) -> Calibrated:
-    """A service as a profile has it: nobody tells which layouts it was measured on, so 1x1 is taken."""
+    """A service as a profile has it; where it does not say which layouts it rests on, 1x1 is taken."""
     from tuner.core.model.calibration.calibrate import ASSUMED_MISFIT_SD, Calibration
 
-    memory = profile.memory
-    # what was not told apart is written as nothing
-    told = [
-        "process",
-        *(["thread"] if memory.thread_bytes else []),
-        *(["child"] if memory.child_bytes else []),
-    ]
+    simulated = (
+        f"Simulated: no service ran, a model of {profile.simulated} on {profile.machine.cores:g} cores gave"
+        " these figures."
+    )
     return Calibrated(
         service=profile.name,
         where=profile.source,
@@ -143,10 +159,14 @@ def of_profile(profile: Profile) -> Calibrated:
         ),
         seen=Seen(
             replace(profile.machine, foreign_cores=0.0),
-            (Layout(1, 1),),
+            profile.measured or (Layout(1, 1),),
             smt_gains_about(profile.machine.smt_gain_ratio),
+            busy_cores=profile.busy_cores or 0.0,
         ),
-        memory=MemoryFit(memory, frozenset(told), error_ratio=None, df=0),
+        memory=None
+        if profile.memory.process_bytes is None
+        else MemoryFit(profile.memory, error_ratio=None, df=0),
+        simulated=(simulated,) if profile.simulated else (),
     )
 
 
@@ -155,6 +175,15 @@ def measured_sentence(rows: Sequence[Measured]) -> str:
     n_windows = sum(row.n_windows for row in rows)
     layouts = f"{len(rows)} layouts" if len(rows) != 1 else f"{rows[0].layout} alone"
     return f"{n_windows} window{'' if n_windows == 1 else 's'} of {layouts}"
+
+
+def _above_nothing(drawn: Mapping[str, Any], middle: Demands) -> Demands:
+    """A draw of *middle* that has something: what is largest in the middle, where all is next to nothing."""
+    least = _LEAST_RATIO * middle.total_s
+    if sum(drawn.values()) < least:
+        largest = max(drawn, key=lambda name: float(getattr(middle, name)))
+        drawn = {**drawn, largest: least}
+    return replace(middle, **drawn)
 
 
 def _sd_of(estimate: Estimate) -> float:

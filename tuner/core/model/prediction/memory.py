@@ -36,8 +36,7 @@ class MemorySeen:
 class MemoryFit:
     """What a process, a further thread and a running child take, as far as the layouts seen can tell."""
 
-    memory: ProfileMemory
-    told: frozenset[str]  #: of process, thread, child: what the layouts could tell apart
+    memory: ProfileMemory  #: None: the layouts could not tell; the process is always told
     error_ratio: float | None  #: standard deviation of a layout around the fit; None: too few layouts to say
     df: int  #: layouts beyond what was fitted
     covariance: Array = field(default_factory=lambda: np.zeros((3, 3)))  #: of the three, bytes squared
@@ -50,7 +49,7 @@ class MemoryFit:
         """
         row = _row(layout, n_children)
         parts = (self.memory.process_bytes, self.memory.thread_bytes, self.memory.child_bytes)
-        mean = float(row @ np.asarray(parts))
+        mean = float(row @ np.asarray([part or 0.0 for part in parts]))
         if layout.threads > 1 and "thread" not in self.told:
             return Estimate(None, mean, None)
         if self.error_ratio is None:
@@ -60,10 +59,15 @@ class MemoryFit:
         return Estimate(mean, max(0.0, mean - margin), mean + margin)
 
     @property
+    def told(self) -> frozenset[str]:
+        """Of process, thread and child: what is known apart from the others."""
+        return frozenset(part for part in _PARTS if getattr(self.memory, f"{part}_bytes") is not None)
+
+    @property
     def untold(self) -> str:
         """What cannot be told apart, in a sentence; empty when everything can."""
         if "thread" not in self.told:
-            return "What a further thread takes cannot be told: no layout with several was measured."
+            return "What a further thread takes cannot be told from the layouts that were measured."
         if "child" not in self.told:
             return "What a running child takes cannot be told from what its thread or process takes."
         return ""
@@ -95,10 +99,8 @@ def fit_memory(seen: Sequence[MemorySeen]) -> MemoryFit | None:
         error_ratio = sqrt(float(residual @ residual) / df)
         inverse = np.linalg.pinv(design[:, used].T @ design[:, used])
         covariance[np.ix_(used, used)] = error_ratio**2 * inverse
-    process, thread, child = (float(value) for value in values)
     return MemoryFit(
-        memory=ProfileMemory(process_bytes=process, thread_bytes=thread, child_bytes=child),
-        told=frozenset(_PARTS[column] for column in told),
+        memory=ProfileMemory(**{f"{_PARTS[column]}_bytes": float(values[column]) for column in told}),
         error_ratio=error_ratio,
         df=df,
         covariance=covariance,

@@ -1,0 +1,160 @@
+"""What a study's windows give as a whole, and what of it a profile keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual_profile import profile_box
+from tuner.config.profile import read_profile, render_profile
+from tuner.core.errors import ConfigError
+from tuner.core.layout import parse_layouts
+from tuner.core.model.calibration.calibrated import Calibrated, of_profile
+from tuner.core.model.demand import Demands
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED
+from tuner.core.model.machine import Machine
+from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
+from tuner.core.simulated import simulated_told
+from tuner.core.strategies.of_study import strategy_of
+from tuner.reports.calibration import calibration_facts, render_calibration
+from tuner.study import run_study
+from tuner.study.calibrating import read_calibration
+
+SHOP = Profile(
+    "shop",
+    Demands(0.02, child_s=0.06, asleep_s=0.04),
+    Machine(4.0),
+    noise=ProfileNoise(window_sd=0.005, launch_sd=0.005),
+    memory=ProfileMemory(process_bytes=50e6, thread_bytes=2e6, child_bytes=20e6),
+    settle_s=5.0,
+)
+KNOWN = {"worker_gil": "on"}
+
+
+def stored(layouts: str, provenance: dict[str, str] = KNOWN, cores: int = 4) -> MemoryStore:
+    """A study of *layouts* that was run on a box as `SHOP` has it."""
+    named = parse_layouts(layouts)
+    plan = {"n_blocks": 3, "warmup_s": 30.0, "warms_cache": False, "window_s": 60.0, "cores": cores}
+    study = virtual_study(VirtualService(dict.fromkeys(named, 1.0)), **plan)
+    store = MemoryStore(replace(study, provenance=provenance, box_cores=float(cores)))
+    clock = VirtualClock.resumed(store, SHOP.stop_s)
+    box = profile_box(SHOP, cores=cores, n_layouts=len(named), seed="1", name="box", clock=clock)
+    run_study(box.box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
+    return store
+
+
+def through_a_file(calibrated: Calibrated, folder: Path) -> Calibrated:
+    """What `tuner predict` knows of it by the profile that `tuner calibrate --into` writes."""
+    file = folder / "shop.yaml"
+    file.write_text(render_profile(calibrated.calibration.profile), encoding="utf-8")
+    return of_profile(read_profile(file))
+
+
+def test_a_profile_keeps_which_layouts_it_rests_on_and_the_cores_that_were_busy(tmp_path: Path) -> None:
+    calibrated = read_calibration(stored("1x1,2x2,4x1"), "s.db")
+
+    kept = through_a_file(calibrated, tmp_path)
+
+    assert kept.seen.layouts == calibrated.seen.layouts == tuple(parse_layouts("1x1,2x2,4x1"))
+    assert kept.seen.busy_cores == calibrated.seen.busy_cores > 1.5
+    assert kept.seen.known_cores == calibrated.seen.known_cores
+
+
+def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path) -> None:
+    store = stored("1x1", {**KNOWN, "simulated": "shop"})
+    calibrated = read_calibration(store, "s.db")
+
+    kept = through_a_file(calibrated, tmp_path)
+
+    assert kept.simulated == calibrated.simulated == tuple(simulated_told(store.study()))
+    assert kept.simulated[0].startswith("Simulated: no service ran, a model of shop on 4 cores gave")
+    assert through_a_file(read_calibration(stored("1x1"), "s.db"), tmp_path).simulated == ()
+
+
+def test_memory_that_could_not_be_told_is_not_nothing_in_a_profile(tmp_path: Path) -> None:
+    calibrated = read_calibration(stored("1x1"), "s.db")
+
+    kept = through_a_file(calibrated, tmp_path)
+
+    assert "\n  # thread: " in (tmp_path / "shop.yaml").read_text()
+    assert kept.memory is not None
+    assert kept.memory.told == {"process"}
+    several = through_a_file(read_calibration(stored("1x1,1x4,4x1,2x2"), "s.db"), tmp_path).memory
+    assert several is not None
+    assert "thread" in several.told
+
+
+def test_intervals_of_a_profile_hold_what_is_most_likely() -> None:
+    for layouts in ("1x1", "1x1,1x4", "1x1,1x4,4x1,2x2"):
+        profile = read_calibration(stored(layouts), "s.db").calibration.profile
+
+        for name, one in profile.intervals.items():
+            assert one.low is not None
+            assert one.high is not None
+            assert one.low <= getattr(profile.demands, name) <= one.high, (layouts, name)
+
+
+def test_windows_of_another_variant_are_left_aside_and_said_to_be() -> None:
+    calibrated = read_calibration(stored("1x1,2x2,4x1@gevent,1x4@gevent"), "s.db")
+
+    assert calibrated.seen.layouts == tuple(parse_layouts("1x1,2x2"))
+    assert (
+        "Left aside, as items of another variant of the service differ: 1x4@gevent, 4x1@gevent."
+        in render_calibration(calibrated)
+    )
+    assert "Left aside" not in render_calibration(read_calibration(stored("1x1,2x2"), "s.db"))
+
+
+def test_one_variant_alone_is_calibrated_as_it_is() -> None:
+    calibrated = read_calibration(stored("1x1@gevent,2x2@gevent"), "s.db")
+
+    assert calibrated.seen.layouts == tuple(parse_layouts("1x1@gevent,2x2@gevent"))
+
+
+def test_of_two_variants_and_nothing_else_one_is_to_be_measured_alone() -> None:
+    with pytest.raises(ConfigError, match="windows of 2 variants of the service") as caught:
+        read_calibration(stored("1x1@fast,1x1@gevent,2x2@fast"), "s.db")
+
+    assert caught.value.hint == (
+        "Measure one variant in a study of its own:"
+        " tuner grid CONFIG --layouts 1x1@fast,2x2@fast --study fast.tuner.db"
+    )
+
+
+def test_a_gil_that_was_assumed_is_said_to_be() -> None:
+    assert GIL_ASSUMED in calibration_facts(read_calibration(stored("1x1", {}), "s.db"))["sentences"]
+    for known in ("on", "off"):
+        told = read_calibration(stored("1x1", {"worker_gil": known}), "s.db")
+        assert GIL_ASSUMED not in told.calibration.notes
+
+
+def test_strangers_on_cores_that_the_service_may_not_use_are_none() -> None:
+    """Half a core of strangers: the box has four cores more than the study, or none."""
+    found = {}
+    for box_cores in (4.0, 8.0):
+        quiet = stored("1x1")
+        store = MemoryStore(replace(quiet.study(), box_cores=box_cores))
+        for launch_id, launch in quiet.launches():
+            store.add_launch(launch)
+            for kept in quiet.windows():
+                if kept.launch_id == launch_id:
+                    window = quiet.window(launch_id, kept.index, kept.attempt)
+                    *before, last = window.usage
+                    used = last.box_cpu_s_total + 0.5 * window.length_s
+                    usage = (*before, replace(last, box_cpu_s_total=used))
+                    store.add_window(launch_id, replace(window, usage=usage))
+        found[box_cores] = read_calibration(store, "s.db").foreign_cores
+
+    assert found[4.0] == pytest.approx(0.5, abs=0.05)  # and what tuner used
+    assert found[8.0] == 0.0
+
+
+def test_no_calibration_knows_what_starting_a_child_takes() -> None:
+    text = render_calibration(read_calibration(stored("1x1"), "s.db"))
+
+    assert "starting children" not in text
+    assert "What starting a child takes is part of waiting uninterruptibly." in text
