@@ -13,7 +13,6 @@ from tuner.core.model.diagnosis.explanation import Explanation, explain
 from tuner.core.model.diagnosis.sizing import Rule, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.ranking import Ranking, rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.explain import render_explanation, render_explanation_json
@@ -62,7 +61,7 @@ def explained() -> Explanation:
 
 @pytest.fixture(scope="module")
 def rules(found: Explanation) -> list[Rule]:
-    return sizing_rules(found.references[""].demands, MACHINE, Seen(MACHINE, tuple(found.evidence)))
+    return sizing_rules(found.references[""].demands, MACHINE, found.known_of(""))
 
 
 def test_the_explanation_looks_as_it_should(found: Explanation, rules: list[Rule]) -> None:

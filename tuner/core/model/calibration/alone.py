@@ -157,6 +157,16 @@ def _cv(windows: Sequence[Clocks], mean: Array) -> float:
     return min(1.0, sqrt(of_residence * mean.sum() ** 2 / (mean**2).sum()))
 
 
+def backend_notes(total: PerItem) -> list[str]:
+    """How much of what counts as CPU of children is that of backends; none: too little to tell."""
+    if total.backend_s <= _WORTH_TELLING * total.residence_s:
+        return []
+    return [
+        f"Of the CPU of children, {total.backend_s:.3g} s an item is that of the backends that the config"
+        " names: an item waits for both alike."
+    ]
+
+
 def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
     notes = []
     if total.source == "service":
@@ -177,11 +187,7 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
         notes.append(
             "Uninterruptible waiting was not seen: it counts as sleep, and the load is predicted without it."
         )
-    if total.backend_s > _WORTH_TELLING * total.residence_s:
-        notes.append(
-            f"Of the CPU of children, {total.backend_s:.3g} s an item is that of the backends that the config"
-            " names: an item waits for both alike."
-        )
+    notes += backend_notes(total)
     if n_launches == 1:
         notes.append(
             f"One launch: how they differ was not seen; {ASSUMED_LAUNCH_SD:.0%} for each clock is assumed."

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.calibration.alone import USUAL_CV, check_clocks, told_by_1x1
+from tuner.core.model.calibration.alone import USUAL_CV, backend_notes, check_clocks, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.joint_fit import NAMES, Fit, Problem, parts_of
 from tuner.core.model.calibration.left_out import (
@@ -266,6 +266,8 @@ def _notes(problem: Problem, fit: Fit, has_no_anchor: bool) -> tuple[str, ...]:
         notes.append(
             "In some windows the CPU of workers and children was not kept apart: it is all taken for Python."
         )
+    smallest = min(problem.items, key=lambda one: (one.total_threads, one.threads))
+    notes += backend_notes(problem.items[smallest])
     if has_no_anchor:
         notes.append("1x1 was not measured: what an item asks for rests on the model of how items meet.")
     if problem.machine.has_gil and sqrt((fit.root[1] ** 2).sum()) > _SHARE_UNKNOWN_SD:

@@ -208,8 +208,10 @@ class _Compared:
         self._log_sd = np.array([hypot(THROUGHPUT_SD, problem.noise_sd[layout]) for layout in layouts])
         is_split = [item.worker_s is not None for item in self._items]
         self._is_split = np.array(is_split, dtype=bool) | (not any(is_split))
-        self._own_s = np.array([item.own_s for item in self._items])
-        self._child_s = np.array([item.children_s for item in self._items])
+        # Where a layout's windows do not tell workers from children, as others do, their sum is compared.
+        own_s, child_s = (np.array([getattr(one, n) for one in self._items]) for n in ("own_s", "children_s"))
+        self._own_s = np.where(self._is_split, own_s, own_s + child_s)
+        self._child_s = np.where(self._is_split, child_s, 0.0)
         self._service_s = np.array([item.service_s for item in self._items])
         self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
@@ -256,7 +258,6 @@ class _Compared:
         own_s, child_s = ((slowed * part).reshape(shape) for part in (of.gil_s + of.python_s, of.child_s))
         foreign = np.tile([item.foreign_cores for item in self._items], len(values))
         own_s = own_s + ((of.process_cores - foreign) / seen.throughput_per_s).reshape(shape)
-        # Where a layout's windows do not tell workers from children, as others do, their sum is compared.
         for of_model, of_window in (
             (np.where(self._is_split, own_s, own_s + child_s), self._own_s),
             (np.where(self._is_split, child_s, 0.0), self._child_s),
