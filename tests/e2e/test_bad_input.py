@@ -13,11 +13,13 @@ import pytest
 
 from tuner.bootstrap import new_store, planned
 from tuner.config.load import Given, load_settings
+from tuner.config.redaction import HIDDEN
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
 from tuner.core.window import Reading, Sample, Usage, Window
 
 pytestmark = pytest.mark.integration
+PROFILE = str(Path(__file__).resolve().parents[2] / "configs" / "profiles" / "gil-bound.yaml")
 
 
 def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -> str:
@@ -62,6 +64,10 @@ def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -
         (["grid", "--resume", "x.db", "--study", "y.db"], "--study is for a new one"),
         (["rank", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["export", "none.tuner.db"], "there is no study file none.tuner.db"),
+        (["explain", "none.tuner.db", "--cores", "inf"], "--cores: should be less than or equal to 1024"),
+        (["explain", "none.tuner.db", "--cores", "nan"], "--cores: should be "),
+        (["explain", "none.tuner.db", "--cores", "0.5"], "--cores: should be greater than or equal to 1"),
+        (["grid", "--simulate", PROFILE, "--layouts", "1x1000000"], "layout 1x1000000 has 1000000 threads"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -150,6 +156,34 @@ def test_a_file_that_is_no_study_is_told(tuner, command: tuple[str, ...]) -> Non
     (tuner.folder / "x.db").write_text("just text, longer than a header of SQLite would be" * 10)
 
     is_told(tuner(*command, "x.db"), "x.db is not a study file")
+
+
+def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_config(
+    tuner, study_file: Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(study_file)) as connection:
+        (kept,) = connection.execute("SELECT config FROM study").fetchone()
+        settings = json.loads(kept)
+        settings["service"]["environment"] = {"TOKEN": HIDDEN}
+        connection.execute("UPDATE study SET config = ?", (json.dumps(settings),))
+        connection.commit()
+
+    resumed = tuner("grid", "--resume", study_file)
+
+    is_told(resumed, "does not hold the secrets")
+    assert resumed.stderr.splitlines()[1] == f"Name the config: tuner grid CONFIG --resume {study_file}"
+
+
+def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
+    closed = ordinary.folder / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+
+    is_told(ordinary("grid", "--layouts", "1x1", "--study", "closed/s.tuner.db"), "closed/s.tuner.db")
+    is_told(ordinary("grid", "closed/s.yaml"), "cannot read the config closed/s.yaml", "Permission denied")
+    is_told(
+        ordinary("calibrate", "--into", "closed/p.yaml"), "--into closed/p.yaml: closed cannot be written"
+    )
 
 
 def test_a_spool_that_is_not_there_is_told(tuner) -> None:

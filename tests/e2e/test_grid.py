@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 STUDY = (
@@ -225,3 +226,39 @@ def test_for_fewer_cores_than_there_are_the_workers_are_held_to_them(tuner) -> N
         "Cpus_allowed_list:",
         str(min(os.sched_getaffinity(0))),
     ]
+
+
+PROFILE = "name: shop\ndemands: {gil: 20ms, asleep: 20ms}\nmachine: %s\n"
+
+
+def simulated(folder: Path, machine: str, *more: str) -> tuple[str, dict]:
+    """What is told, and the study, of a service on a box as *machine* says."""
+    (folder / "shop.yaml").write_text(PROFILE % machine)
+    options = ("--layouts", "1x1,2x1", "--strategy", "all", "--repeats", "1", "--json")
+    done = Typed(folder)("grid", "--simulate", "shop.yaml", *options, *more)
+    assert done.returncode == 0, done.stderr
+    return done.stderr, json.loads(done.stdout)["study"]
+
+
+@pytest.mark.parametrize(("cores", "whole"), [("0.5", 1), ("1.5", 1), ("2.9", 2)])
+def test_a_simulated_box_has_whole_cores_and_says_so(tmp_path: Path, cores: str, whole: int) -> None:
+    told, study = simulated(tmp_path, f"{{cores: {cores}}}")
+
+    assert told.startswith(
+        f"The profile's box has {cores} cores, a simulated one only whole ones: {whole}; --cores N takes"
+    )
+    assert (study["cores"], study["box_cores"]) == (whole, whole)
+
+
+def test_nothing_is_said_of_cores_that_are_whole_or_asked_for(tmp_path: Path) -> None:
+    for machine, more in (("{cores: 2}", ("--study", "a.db")), ("{cores: 0.5}", ("--cores", "3"))):
+        told, _ = simulated(tmp_path, machine, *more)
+
+        assert told.startswith("Simulated: no service is started")
+
+
+def test_a_simulated_box_keeps_its_share_of_second_threads(tmp_path: Path) -> None:
+    _, study = simulated(tmp_path, "{cores: 24, physical_cores: 16}", "--cores", "12")
+
+    assert study["provenance"]["threads_per_core"] == "1.5"
+    assert study["provenance"]["physical_cores"] == "8"

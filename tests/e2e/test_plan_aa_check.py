@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
+
+PROFILE = Path(__file__).resolve().parents[2] / "configs" / "profiles" / "gil-bound.yaml"
 
 
 def config(folder: Path) -> Path:
@@ -92,6 +97,122 @@ def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
     assert "What limits it (within 10 %, strict): " in again.stdout
 
 
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study, a check of it, and pairs that are kept under a name of no kind."""
+    tuner = Typed(tmp_path_factory.mktemp("simulated"))
+    again = ("--simulate", PROFILE)
+    done = [
+        tuner("grid", *again, "--layouts", "8x1,1x8,4x2", "--strategy", "all", "--repeats", "2", "--window",
+              "2m", "--warmup", "1m", "--seed", "7", "--max-attempts", "5", "--foreign-limit", "0.9",
+              "--study", "s.tuner.db"),
+        tuner("check", "s.tuner.db", *again, "--to", "c.tuner.db"),
+        tuner("aa", *again, "--layout", "4x2", "--repeats", "2", "--study", "pairs"),
+    ]  # fmt: skip
+    assert [one.returncode for one in done] == [0, 0, 0], done
+    return tuner.folder
+
+
+@pytest.fixture
+def typed(simulated: Path, tmp_path: Path) -> Typed:
+    """Types in a folder of its own that has all of that."""
+    for file in simulated.iterdir():
+        shutil.copy(file, tmp_path)
+    return Typed(tmp_path)
+
+
+def asked_of(file: Path) -> tuple[float, ...]:
+    with sqlite3.connect(file) as connection:
+        (asked,) = connection.execute(
+            "SELECT warmup_s, max_attempts, foreign_limit_cores, seed, box_cores FROM study"
+        )
+    connection.close()
+    return tuple(asked)
+
+
+def test_a_simulated_check_without_a_config_asks_for_what_the_study_did(typed: Typed) -> None:
+    assert asked_of(typed.folder / "c.tuner.db") == (60.0, 5, 0.9, 7, 8.0)
+
+    other = typed.folder / "other.yaml"
+    other.write_text(PROFILE.read_text(encoding="utf-8").replace("cores: 8", "cores: 16"), encoding="utf-8")
+    done = typed("check", "s.tuner.db", "--simulate", other, "--foreign-limit", "2", "--to", "other.db")
+
+    assert done.returncode == 0, done.stderr
+    assert asked_of(typed.folder / "other.db") == (60.0, 5, 2.0, 7, 8.0)  # the cores of the study's box
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (
+            ("grid", "--resume", "c.tuner.db"),
+            "Go on with: tuner check s.tuner.db --resume c.tuner.db --simulate PROFILE",
+        ),
+        (
+            ("check", "s.tuner.db", "--resume", "c.tuner.db"),
+            "Go on with: tuner check s.tuner.db --resume c.tuner.db --simulate PROFILE",
+        ),
+        (
+            ("check", "s.tuner.db", "--to", "c.tuner.db", "--simulate", PROFILE),
+            "Go on with it (--resume c.tuner.db), or give another name with --to.",
+        ),
+        (("check", "s.tuner.db"), "Go on with: tuner check s.tuner.db --simulate PROFILE"),
+        (("plan", "--resume", "pairs"), "Go on with: tuner aa --resume pairs --simulate PROFILE"),
+        (("grid", "pairs"), "tuner rank pairs shows it; --resume pairs goes on with it."),
+        (("aa", "s.tuner.db"), "tuner rank s.tuner.db shows it; tuner aa CONFIG --layout PxT makes one."),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_what_to_type_instead_is_a_command(
+    typed: Typed, arguments: tuple[str | Path, ...], hint: str
+) -> None:
+    done = typed(*arguments)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == hint
+    if hint.startswith("Go on with: "):
+        done = typed(*hint.removeprefix("Go on with: tuner ").replace("PROFILE", str(PROFILE)).split())
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_study_is_known_by_what_it_holds_not_by_its_name(typed: Typed) -> None:
+    kept = typed("calibrate", "--simulate", PROFILE, "--launches", "1", "--study", "anchor").stderr
+    (line,) = [line for line in kept.splitlines() if line.startswith("Kept in anchor; ")]
+    assert line == "Kept in anchor; see it again with: tuner calibrate anchor"
+
+    for command, file in (("aa", "pairs"), ("plan", "pairs"), ("calibrate", "anchor")):
+        done = typed(command, file)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("Simulated: no service ran")
+        there = typed(command, file, "--simulate", PROFILE)
+        assert there.returncode == 2
+        assert there.stderr.startswith(f"Error: {file} was measured: nothing is run, and --simulate has no ")
+
+
+def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> None:
+    check, pairs = typed("rank", "c.tuner.db"), typed("rank", "pairs")
+
+    assert ": 2 layouts for 8 cores, a check of s.tuner.db in windows of 2m.\n" in check.stdout
+    assert check.stderr == (
+        "Whether the study's answer still holds:"
+        " tuner check s.tuner.db --resume c.tuner.db --simulate PROFILE\n"
+    )
+    told = ": 1 layout for 8 cores, against itself: 4 launches in pairs, each of 3 windows of 1m.\n"
+    assert told in pairs.stdout
+    assert "asked for" not in pairs.stdout  # all 12 windows are there
+    assert pairs.stderr == "What the pairs show: tuner aa pairs\n"
+    assert typed("rank", "s.tuner.db").stderr == ""
+
+
+def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
+    for layout, said in (("1x4@gevent", "knows of no variants"), ("1x1000000", "has 1000000 threads")):
+        done = typed("check", "s.tuner.db", "--current", layout, "--simulate", PROFILE)
+
+        assert done.returncode == 2
+        assert said in done.stderr.splitlines()[0]
+    assert not (typed.folder / "s.check-1.tuner.db").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -100,13 +221,19 @@ def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
         (["aa", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["aa", "--layout", "1x1", "--repeats", "1"], "--repeats: should be greater than or equal to 2"),
         (["plan", "none.tuner.db"], "there is no study file none.tuner.db"),
-        (["plan", "none.tuner.db", "--within", "2%"], "none.tuner.db is a study that was measured"),
+        (["plan", "none.tuner.db", "--within", "2%"], "nothing is run, and --within has no place"),
         (["plan", "--pilot", "10"], "--pilot: '10' has no unit"),
         (["plan", "--layouts", "1x1"], "1x1 is the only layout"),
         (["check", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["check", "x.tuner.db", "--kind", "sure"], "--kind sure: should be calibrated or strict"),
         (["check", "x.tuner.db", "--budget", "0s"], "--budget 0s: should be longer than 0"),
-        (["check", "x.tuner.db", "--resume", "y.db", "--window", "1s"], "--window cannot change that"),
+        (["check", "x.tuner.db", "--resume", "y.db", "--window", "1s"], "--window is for a new one"),
+        (["check", "x.tuner.db", "--resume", "y.db", "--kind", "strict"], "--kind is for a new one"),
+        (["check", "x.tuner.db", "--foreign-limit", "inf"], "--foreign-limit inf: should be a number of"),
+        (["check", "x.tuner.db", "--foreign-limit", "nan"], "--foreign-limit nan: should be a number of"),
+        (["check", "x.tuner.db", "--foreign-limit", "0"], "--foreign-limit 0: should be a number of"),
+        (["aa", "x.tuner.db", "--windows-per-launch", "3"], "--windows-per-launch has no place"),
+        (["aa", "--resume", "x.db", "--windows-per-launch", "3"], "--windows-per-launch is for a new one"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

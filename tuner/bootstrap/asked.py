@@ -27,6 +27,8 @@ WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 SIMULATED_HOST = "a simulated box"
 STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
+#: of a layout that the model is asked for: 1x10000 takes it half a second, 1x100000 six
+MOST_MODELLED_THREADS = 10_000
 
 
 def planned(settings: Settings, *, quick: bool = False, profile: Profile | None = None) -> StudyRecord:
@@ -35,21 +37,20 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
 
     Raises:
-        ConfigError: a variant is to be simulated.
+        ConfigError: what is to be simulated cannot be.
     """
     from tuner.adapters.cores import usable_cores
     from tuner.config.load import canonical_json
     from tuner.core.spread import well_spread
 
     asked = settings.study
-    box_cores = usable_cores().count if profile is None else float(asked.cores or int(profile.machine.cores))
-    cores = asked.cores or max(1, int(box_cores))
+    box_cores = (
+        usable_cores().count if profile is None else float(asked.cores or whole_cores(profile.machine.cores))
+    )
+    cores = asked.cores or whole_cores(box_cores)
     layouts = asked.layouts_for(cores)
-    if profile is not None and (variants := [str(layout) for layout in layouts if layout.variant]):
-        raise ConfigError(
-            f"{', '.join(variants)}: a profile knows of no variants",
-            hint="Simulate each with its own profile.",
-        )
+    if profile is not None:
+        check_simulated(layouts)
     return StudyRecord(
         service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,
@@ -82,6 +83,40 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     )
 
 
+def whole_cores(cores: float) -> int:
+    """What layouts are for where *cores* are offered: whole ones, at least 1."""
+    return max(1, int(cores))
+
+
+def check_simulated(layouts: Sequence[Layout]) -> None:
+    """Before anything is simulated: a profile can play *layouts*.
+
+    Raises:
+        ConfigError: one is of a variant, or too large.
+    """
+    if variants := [str(layout) for layout in layouts if layout.variant]:
+        raise ConfigError(
+            f"{', '.join(variants)}: a profile knows of no variants",
+            hint="Simulate each with its own profile.",
+        )
+    check_modelled(layouts)
+
+
+def check_modelled(layouts: Sequence[Layout]) -> None:
+    """Before the model is asked for *layouts*: it answers within seconds, and means something.
+
+    Raises:
+        ConfigError: one has too many threads.
+    """
+    for layout in layouts:
+        if layout.total_threads > MOST_MODELLED_THREADS:
+            raise ConfigError(
+                f"layout {layout} has {layout.total_threads} threads in all:"
+                f" more than {MOST_MODELLED_THREADS} are not modelled",
+                hint="Name smaller ones.",
+            )
+
+
 def another_stream(record: StudyRecord, name: str) -> StudyRecord:
     """*record*, which if it is simulated meets other windows than studies of another *name*."""
     if not is_simulated(record):
@@ -89,8 +124,11 @@ def another_stream(record: StudyRecord, name: str) -> StudyRecord:
     return replace(record, provenance={**record.provenance, STREAM: name})
 
 
-def settings_kept(record: StudyRecord, file: Path) -> Settings:
+def settings_kept(record: StudyRecord, file: Path, command: str) -> Settings:
     """What the study in *file* was asked for; of a simulated one its study section, it has no other.
+
+    A simulated one was for its box's cores, whether they were asked for or its profile's. *command* is what
+    to type instead, with a config.
 
     Raises:
         ConfigError: they hold secrets, which are not kept, or they do not hold here.
@@ -98,8 +136,12 @@ def settings_kept(record: StudyRecord, file: Path) -> Settings:
     from tuner.config.load import settings_of_study
 
     kept = json.loads(record.config)
-    kept.pop("simulate", None)
-    return settings_of_study(json.dumps(kept), str(file))
+    if kept.pop("simulate", None) is not None:
+        kept["study"]["cores"] = record.cores
+    try:
+        return settings_of_study(json.dumps(kept), str(file))
+    except ConfigError as error:
+        raise ConfigError(error.problem, hint=f"Name the config: {command}") from error
 
 
 def profile_kept(record: StudyRecord, file: Path) -> Profile:
@@ -122,7 +164,7 @@ def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None])
     if abs(cores - record.box_cores) > 0.01:
         raise ConfigError(
             f"{file} was begun with {record.box_cores:g} usable cores on {began}; {here} offers {cores:g}",
-            hint="Go on where it was begun, or begin another study with --study.",
+            hint="Go on where it was begun, or begin another study.",
         )
     if began != here:
         warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
@@ -141,7 +183,7 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
     if changes := changed_settings(json.dumps(kept), json.dumps(given)):
         raise ConfigError(
             f"{file} was begun with another profile: {'; '.join(changes)}",
-            hint="Go on with that one, or begin another study with --study.",
+            hint="Go on with that one, or begin anew without --resume.",
         )
 
 
@@ -165,7 +207,7 @@ def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
         "tuner": __version__,
         "physical_cores": f"{machine.physical_cores or machine.cores:g}",
         "worker_gil": "on" if machine.has_gil else "off",
-        **({"threads_per_core": f"{siblings:.0f}"} if siblings == round(siblings) else {}),
+        "threads_per_core": f"{siblings:g}",
     }
 
 

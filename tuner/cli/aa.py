@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli import EXIT_INTERRUPTED, EXIT_WEAKER
 from tuner.cli.options import (
     FILE,
     ORDER,
@@ -39,7 +39,7 @@ def aa(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="YAML, default the built-in service; or a .tuner.db of this command, to see it again.",
+            help="YAML, default the built-in service; or a file that this command wrote, to see it again.",
         ),
     ] = None,
     layout: Annotated[
@@ -60,9 +60,9 @@ def aa(
     window: ShortWindow = None,
     warmup: Warmup = None,
     windows: Annotated[
-        int,
+        int | None,
         typer.Option("--windows-per-launch", metavar="N", min=1, rich_help_panel=TIME, help="Default 3."),
-    ] = _WINDOWS,
+    ] = None,
     confidence: Annotated[
         str | None,
         typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the rules tried; default 95%."),
@@ -91,11 +91,10 @@ def aa(
         check_as_it_is,
         check_nothing_asked,
         given,
-        go_on,
+        is_study,
+        kept,
         measured,
         resumed_session,
-        say,
-        typed,
     )
     from tuner.study.pairing import pairs_strategy
 
@@ -111,22 +110,18 @@ def aa(
             ("service", "spool"): spool,
         }
     )
-    named = typed({"layout": layout, "repeats": repeats, "study": study})
-    if config is not None and config.suffix == ".db":
-        more = {"resume": resume, "simulate": simulate}
-        check_nothing_asked(config, named + [option.option for option in options.values()] + typed(more))
+    of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
+    if config is not None and is_study(config):
+        check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
         return _shown(config, as_json=as_json)
     if resume is not None:
-        check_as_it_is(resume, named)
+        check_as_it_is(resume, of_new)
         session = resumed_session(resume, config, options, made_by="tuner aa", simulate=simulate)
     else:
-        session = _new(config, options, layout, repeats, windows, study, simulate)
-    code, is_over = measured(session, pairs_strategy(session.record))
-    if not session.file.exists() or code == EXIT_NOTHING:
+        session = _new(config, options, layout, repeats, windows or _WINDOWS, study, simulate)
+    code, _ = outcome = measured(session, pairs_strategy(session.record))
+    if not kept(session, outcome, "tuner aa", simulate):
         return code
-    say(f"Kept in {session.file}; see it again with: tuner aa {session.file}")
-    if not is_over:
-        go_on(session, "tuner aa", simulate)
     shown = _shown(session.file, as_json=as_json)
     return code if code == EXIT_INTERRUPTED else shown
 
@@ -140,8 +135,7 @@ def _new(
     study: Path | None,
     simulate: Path | None,
 ) -> Session:
-    from tuner import bootstrap
-    from tuner.cli.session import asked_for, new_session
+    from tuner.cli.session import asked_for, new_session, planned, told_of
     from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
@@ -149,10 +143,8 @@ def _new(
 
     if layout is None:
         raise ConfigError("no layout is named", hint="Name the one in use, as --layout 4x6.")
-    try:
+    with told_of("--layout"):
         parse_layout(layout)
-    except ConfigError as error:
-        raise ConfigError(f"--layout: {error.problem}", hint=error.hint) from error
     settings, profile = asked_for(
         config,
         {
@@ -162,7 +154,7 @@ def _new(
         },
         simulate,
     )
-    record = bootstrap.planned(settings, profile=profile)
+    record = planned(settings, profile)
     window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
     n_pairs = repeats or _REPEATS
     budget_s = record.budget_s
@@ -194,8 +186,8 @@ def _shown(file: Path, *, as_json: bool) -> int:
         record = store.study()
         if record.strategy != "aa":
             raise ConfigError(
-                f"{file} is a study of {len(record.layouts)} layouts, not of one against itself",
-                hint="tuner rank shows it; tuner aa CONFIG --layout PxT makes one.",
+                f"{file} is no study of a layout against itself",
+                hint=f"tuner rank {file} shows it; tuner aa CONFIG --layout PxT makes one.",
             )
         found = read_self_test(store)
         spent_s = Timetable(record, store.launches(), store.windows()).total_s

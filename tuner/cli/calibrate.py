@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
+from tuner.cli import EXIT_INTERRUPTED
 from tuner.cli.options import FILE, TIME, AsJson, ForeignLimit, Resume, ShortWindow, Simulate, Spool, Warmup
 from tuner.core.errors import ConfigError
 
@@ -21,7 +22,7 @@ def calibrate(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="YAML, default the built-in service; or any study's .tuner.db: nothing is run.",
+            help="YAML, default the built-in service; or any study's file: nothing is run.",
         ),
     ] = None,
     launches: Annotated[
@@ -57,7 +58,7 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.cli.session import check_as_it_is, check_nothing_asked, given, typed
+    from tuner.cli.session import check_as_it_is, check_nothing_asked, given, is_study
 
     options = given(
         {
@@ -69,25 +70,26 @@ def calibrate(
     )
     if into is not None:
         _check_new(into)
-    named = typed({"launches": launches, "windows": windows, "study": study})
-    if config is not None and config.suffix == ".db":
-        more = {"resume": resume, "simulate": simulate}
-        check_nothing_asked(config, named + [option.option for option in options.values()] + typed(more))
+    of_new = {"launches": launches, "windows": windows, "study": study}
+    if config is not None and is_study(config):
+        check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
         return _shown(config, into, as_json=as_json)
     if resume is not None:
-        check_as_it_is(resume, named)
+        check_as_it_is(resume, of_new)
     session = _session(config, options, launches, windows, study, resume, simulate)
     return _measured(session, into, simulate, as_json=as_json)
 
 
 def _check_new(into: Path) -> None:
     """Before anything is measured: the profile can be written."""
-    if into.exists() or into.is_symlink():
+    if os.path.lexists(into):
         raise ConfigError(f"{into} exists already, and is not overwritten", hint="Give --into another name.")
     if into.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"--into {into}: a profile is a YAML file", hint=f"Name it {into.stem}.yaml.")
-    if not into.absolute().parent.is_dir():
+    if not os.path.isdir(into.absolute().parent):
         raise ConfigError(f"--into {into}: there is no folder {into.parent}", hint="Make it first.")
+    if not os.access(into.absolute().parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"--into {into}: {into.parent} cannot be written", hint="Give it another folder.")
 
 
 def _session(
@@ -99,8 +101,7 @@ def _session(
     resume: Path | None,
     simulate: Path | None,
 ) -> Session:
-    from tuner import bootstrap
-    from tuner.cli.session import asked_for, new_session, resumed_session
+    from tuner.cli.session import asked_for, new_session, planned, resumed_session
     from tuner.config.load import Given
     from tuner.study.calibrating import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
@@ -115,27 +116,24 @@ def _session(
         },
         simulate,
     )
-    planned = bootstrap.planned(settings, profile=profile)
+    usual = planned(settings, profile)
     record = calibration_study(
-        planned,
+        usual,
         n_launches=launches or N_LAUNCHES,
         n_windows=windows or N_WINDOWS,
-        window_s=planned.window_s if ("study", "window") in options else min(WINDOW_S, planned.window_s),
+        window_s=usual.window_s if ("study", "window") in options else min(WINDOW_S, usual.window_s),
     )
     file = study if study is not None else Path(f"{record.service}.calibrate.tuner.db")
     return new_session(settings, record, file)
 
 
 def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_json: bool) -> int:
-    from tuner.cli.session import go_on, measured, say
+    from tuner.cli.session import kept, measured
     from tuner.core.strategies.of_study import strategy_of
 
-    code, is_over = measured(session, strategy_of(session.record))
-    if not session.file.exists() or code == EXIT_NOTHING:
+    code, _ = outcome = measured(session, strategy_of(session.record))
+    if not kept(session, outcome, "tuner calibrate", simulate):
         return code
-    say(f"Kept in {session.file}; see it again with: tuner calibrate {session.file}")
-    if not is_over:
-        go_on(session, "tuner calibrate", simulate)
     if code == EXIT_INTERRUPTED and not _has_windows(session.file):
         return code
     _shown(session.file, into, as_json=as_json)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tuner.core.strategy import Kind
 
 _BUDGET = "2h"
-_KINDS: tuple[Kind, ...] = ("calibrated", "strict")
+_KINDS: dict[str, Kind] = {"calibrated": "calibrated", "strict": "strict"}
 
 _WHAT = "What is compared"
 
@@ -39,18 +39,16 @@ def check(
         ),
     ] = None,
     kind: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="KIND",
             rich_help_panel=_WHAT,
-            help="calibrated: with what the study knew; strict: only what is measured now.",
+            help="calibrated (default): with what the study knew; strict: only what is measured now.",
         ),
-    ] = "calibrated",
+    ] = None,
     foreign_limit: Annotated[
         float | None,
-        typer.Option(
-            metavar="CORES", min=0.0, rich_help_panel=_WHAT, help="CPU of strangers that voids a window."
-        ),
+        typer.Option(metavar="CORES", rich_help_panel=_WHAT, help="CPU of strangers that voids a window."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Stop within it; default 2h.")
@@ -77,20 +75,23 @@ def check(
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """
     from tuner import bootstrap
-    from tuner.cli.session import check_as_it_is, go_on, measured, say, typed
+    from tuner.cli.session import check_as_it_is, go_on, measured, say
     from tuner.study.checking import asked_of, read_past, recheck_of
 
-    if kind not in _KINDS:
+    if kind is not None and kind not in _KINDS:
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
+    if foreign_limit is not None and not 0 < foreign_limit < float("inf"):
+        raise ConfigError(f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0")
     if resume is not None:
         of_new = {
             "current": current,
+            "kind": kind,
             "foreign-limit": foreign_limit,
             "budget": budget,
             "window": window,
             "to": to,
         }
-        check_as_it_is(resume, typed(of_new))
+        check_as_it_is(resume, of_new)
         session = _resumed(study, config, resume, simulate)
     else:
         session = _new(
@@ -99,7 +100,7 @@ def check(
             current=current,
             window_s=_seconds("--window", window),
             budget_s=_seconds("--budget", budget or _BUDGET),
-            kind="strict" if kind == "strict" else "calibrated",
+            kind=_KINDS[kind or "calibrated"],
             foreign_limit=foreign_limit,
             to=to,
             simulate=simulate,
@@ -133,7 +134,8 @@ def _new(
     from dataclasses import replace
 
     from tuner import bootstrap
-    from tuner.cli.session import asked_for, check_same_kind, new_session, say
+    from tuner.bootstrap.asked import check_simulated
+    from tuner.cli.session import asked_for, check_same_kind, new_session, planned, say, told_of
     from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
@@ -142,12 +144,10 @@ def _new(
 
     layout = None
     if current is not None:
-        try:
+        with told_of("--current"):
             layout = parse_layout(current)
-        except ConfigError as error:
-            raise ConfigError(f"--current: {error.problem}", hint=error.hint) from error
     parent, ranking = bootstrap.ranked(study)
-    check_same_kind(parent, study, simulate, f"tuner check {study}")
+    check_same_kind(parent, study, simulate, f"tuner check {study} --simulate PROFILE")
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(f"{study} ranks no layout: there is no answer to check")
@@ -157,9 +157,9 @@ def _new(
     settings, profile = asked_for(config, cores if simulate is not None else {}, simulate)
     if profile is None:
         bootstrap.check_same_box(parent, study, say)
-        if config is None:
-            settings = bootstrap.settings_kept(parent, study)
-    now = bootstrap.planned(settings, profile=profile)
+    if config is None:
+        settings = bootstrap.settings_kept(parent, study, f"tuner check {study} CONFIG")
+    now = planned(settings, profile)
     with bootstrap.open_store(study, read_only=True) as store:
         windows = store.windows()
     record = check_study(
@@ -173,9 +173,11 @@ def _new(
         parent_name=study.name,
         windows=windows,
     )
+    if profile is not None:
+        check_simulated(record.layouts)  # --current may name any
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
     file = _free_name(study) if to is None else to
-    return new_session(settings, bootstrap.another_stream(record, file.name), file)
+    return new_session(settings, bootstrap.another_stream(record, file.name), file, option="--to")
 
 
 def _resumed(study: Path, config: Path | None, file: Path, simulate: Path | None) -> Session:
@@ -220,14 +222,13 @@ def _free_name(study: Path) -> Path:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
+    from tuner.cli.session import told_of
     from tuner.core.durations import parse_duration
 
     if text is None:
         return None
-    try:
+    with told_of(option):
         seconds = parse_duration(text)
-    except ConfigError as error:
-        raise ConfigError(f"{option}: {error.problem}", hint=error.hint) from error
     if seconds <= 0:
         raise ConfigError(f"{option} {text}: should be longer than 0")
     return seconds

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
+from tuner.cli.options import MOST_CORES
 from tuner.cli.rank import MaxMemory, StudyFile
 
 
@@ -15,7 +16,7 @@ def explain(
     max_memory: MaxMemory = None,
     cores: Annotated[
         float | None,
-        typer.Option(metavar="N", min=0.1, help="Give the sizing rules for so many cores."),
+        typer.Option(metavar="N", min=1, max=MOST_CORES, help="Give the sizing rules for so many cores."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:

@@ -166,34 +166,34 @@ def grid(
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
     """
-    from tuner.cli.session import check_as_it_is, resumed_session, typed
-    from tuner.config.load import Given
+    from tuner.cli.session import check_as_it_is, given, resumed_session
 
-    texts: dict[tuple[str | int, ...], tuple[str, str | None]] = {
-        ("study", "cores"): ("--cores", cores),
-        ("study", "layouts"): ("--layouts", layouts),
-        ("study", "grid"): ("--grid", grid_name),
-        ("study", "window"): ("--window", window),
-        ("study", "min_window"): ("--min-window", min_window),
-        ("study", "warmup"): ("--warmup", warmup),
-        ("study", "repeats"): ("--repeats", repeats),
-        ("study", "budget"): ("--budget", budget),
-        ("study", "strategy"): ("--strategy", strategy),
-        ("study", "within"): ("--within", within),
-        ("study", "confidence"): ("--confidence", confidence),
-        ("study", "kind"): ("--kind", kind),
-        ("study", "objective"): ("--objective", objective),
-        ("study", "max_load"): ("--max-load", max_load),
-        ("study", "max_memory"): ("--max-memory", max_memory),
-        ("study", "max_p95"): ("--max-p95", max_p95),
-        ("study", "seed"): ("--seed", seed),
-        ("study", "max_attempts"): ("--max-attempts", max_attempts),
-        ("study", "foreign_limit"): ("--foreign-limit", foreign_limit),
-        ("service", "spool"): ("--spool", spool),
-    }
-    options = {place: Given(option, text) for place, (option, text) in texts.items() if text is not None}
+    options = given(
+        {
+            ("study", "cores"): cores,
+            ("study", "layouts"): layouts,
+            ("study", "grid"): grid_name,
+            ("study", "window"): window,
+            ("study", "min_window"): min_window,
+            ("study", "warmup"): warmup,
+            ("study", "repeats"): repeats,
+            ("study", "budget"): budget,
+            ("study", "strategy"): strategy,
+            ("study", "within"): within,
+            ("study", "confidence"): confidence,
+            ("study", "kind"): kind,
+            ("study", "objective"): objective,
+            ("study", "max_load"): max_load,
+            ("study", "max_memory"): max_memory,
+            ("study", "max_p95"): max_p95,
+            ("study", "seed"): seed,
+            ("study", "max_attempts"): max_attempts,
+            ("study", "foreign_limit"): foreign_limit,
+            ("service", "spool"): spool,
+        }
+    )
     if resume is not None:
-        check_as_it_is(resume, typed({"study": study}) + ["--quick"] * quick)
+        check_as_it_is(resume, {"study": study, "quick": quick or None})
         session = resumed_session(resume, config, options, made_by="tuner grid", simulate=simulate)
     else:
         session = _begun(config, options, study, simulate, quick=quick)
@@ -203,8 +203,7 @@ def grid(
 def _begun(
     config: Path | None, options: Options, study: Path | None, simulate: Path | None, *, quick: bool
 ) -> Session:
-    from tuner import bootstrap
-    from tuner.cli.session import asked_for, new_session, say
+    from tuner.cli.session import asked_for, new_session, planned, say
     from tuner.config.load import Given
     from tuner.core.strategies.of_study import strategy_of
     from tuner.study import check_budget
@@ -215,7 +214,7 @@ def _begun(
             del given["study", "repeats"]  # as many as that strategy has
         options = {**given, **options}
     settings, profile = asked_for(config, options, simulate)
-    record = bootstrap.planned(settings, quick=quick, profile=profile)
+    record = planned(settings, profile, quick=quick)
     session = new_session(
         settings, record, study if study is not None else Path(f"{record.service}.tuner.db")
     )

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
+
 TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
 
 Warmup = Annotated[

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli import EXIT_INTERRUPTED, EXIT_WEAKER
 from tuner.cli.options import FILE, ORDER, TIME, AsJson, ForeignLimit, Resume, Simulate, Spool, Warmup
-from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.cli.session import Options, Session
@@ -33,7 +32,7 @@ def plan(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="YAML, for a pilot; or a study's .tuner.db, which is read and nothing is run.",
+            help="YAML, for a pilot; or a study's file, which is read and nothing is run.",
         ),
     ] = None,
     cores: Annotated[
@@ -90,7 +89,15 @@ def plan(
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
-    from tuner.cli.session import check_as_it_is, given, go_on, measured, resumed_session, say, typed
+    from tuner.cli.session import (
+        check_as_it_is,
+        check_nothing_asked,
+        given,
+        is_study,
+        kept,
+        measured,
+        resumed_session,
+    )
     from tuner.core.strategies.of_study import strategy_of
 
     options = given(
@@ -109,27 +116,17 @@ def plan(
             ("service", "spool"): spool,
         }
     )
-    if config is not None and config.suffix == ".db":
-        named = [option.option for option in options.values()]
-        named += typed({"pilot": pilot, "study": study, "resume": resume, "simulate": simulate})
-        if named:
-            raise ConfigError(
-                f"{config} is a study that was measured: nothing is run, and {', '.join(named)} has no place",
-                hint="Leave it out, or name a config for a pilot.",
-            )
+    of_new = {"pilot": pilot, "study": study}
+    if config is not None and is_study(config):
+        check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
         return _forecast(config, as_json=as_json)
     if resume is not None:
-        check_as_it_is(resume, typed({"pilot": pilot, "study": study}))
+        check_as_it_is(resume, of_new)
         session = resumed_session(resume, config, options, made_by="tuner plan", simulate=simulate)
     else:
         session = _new(config, options, pilot, study, simulate)
-    code, is_over = measured(session, strategy_of(session.record))
-    if not session.file.exists() or code == EXIT_NOTHING:
-        return code
-    say(f"Kept in {session.file}; see it again with: tuner plan {session.file}")
-    if not is_over:
-        go_on(session, "tuner plan", simulate)
-    if code == EXIT_INTERRUPTED:
+    code, _ = outcome = measured(session, strategy_of(session.record))
+    if not kept(session, outcome, "tuner plan", simulate) or code == EXIT_INTERRUPTED:
         return code
     return _forecast(session.file, as_json=as_json)
 
@@ -137,19 +134,16 @@ def plan(
 def _new(
     config: Path | None, options: Options, pilot: str | None, study: Path | None, simulate: Path | None
 ) -> Session:
-    from tuner import bootstrap
-    from tuner.cli.session import asked_for, new_session
+    from tuner.cli.session import asked_for, new_session, planned, told_of
     from tuner.config.load import Given
     from tuner.core.durations import parse_duration
     from tuner.study.piloting import pilot_study
 
-    try:
+    with told_of("--pilot"):
         lasts_s = _PILOT if pilot is None else parse_duration(pilot)
-    except ConfigError as error:
-        raise ConfigError(f"--pilot: {error.problem}", hint=error.hint) from error
     options = {("study", "strategy"): Given("tuner plan", "race"), **options}
     settings, profile = asked_for(config, options, simulate)
-    record = pilot_study(bootstrap.planned(settings, profile=profile), lasts_s)
+    record = pilot_study(planned(settings, profile), lasts_s)
     file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
     return new_session(settings, record, file)
 

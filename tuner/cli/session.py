@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.core.errors import ConfigError
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from tuner.ports import Box, Progress, Store
 
     Options = dict[tuple[str | int, ...], Given]
+
+_SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by SQLite
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +52,61 @@ def given(texts: Mapping[tuple[str, str], str | None]) -> Options:
     }
 
 
-def typed(options: Mapping[str, object | None]) -> list[str]:
-    """Those that were given, as they are typed; *options* is by their names without dashes."""
-    return [f"--{name}" for name, value in options.items() if value is not None]
+@contextmanager
+def told_of(option: str) -> Iterator[None]:
+    """What is wrong with the value of *option* is told with its name before it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error.problem}", hint=error.hint) from error
 
 
-def check_nothing_asked(file: Path, named: list[str]) -> None:
-    """A file of what was measured is shown, and takes no options of measuring.
+def is_study(file: Path) -> bool:
+    """Whether *file* is a study: by its first bytes, so that it may have any name.
+
+    One that is called ``*.db`` is taken for one in any case: if it is missing or no study, that is told.
+    """
+    return file.suffix == ".db" or _is_sqlite(file)
+
+
+def _is_sqlite(file: Path) -> bool:
+    try:
+        if not file.is_file():  # a pipe can be read once
+            return False
+        with file.open("rb") as opened:
+            return opened.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False  # told where a config is read
+
+
+def check_nothing_asked(file: Path, options: Options, others: Mapping[str, object | None]) -> None:
+    """A file of what was measured is shown, and takes no options of measuring; *others* is by their names.
 
     Raises:
         ConfigError: there are such options.
     """
-    if named:
+    if named := [option.option for option in options.values()] + _typed(others):
         raise ConfigError(
             f"{file} was measured: nothing is run, and {', '.join(named)} has no place",
             hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
         )
 
 
-def check_as_it_is(resumed: Path, named: list[str]) -> None:
-    """What is gone on with takes no options that are for a new one.
+def check_as_it_is(resumed: Path, others: Mapping[str, object | None]) -> None:
+    """What is gone on with takes no options that are for a new one; *others* is by their names.
 
     Raises:
         ConfigError: there are such options.
     """
-    if named:
+    if named := _typed(others):
         raise ConfigError(
             f"--resume goes on with {resumed} as it is; {', '.join(named)} is for a new one",
             hint="Leave it out.",
         )
+
+
+def _typed(options: Mapping[str, object | None]) -> list[str]:
+    return [f"--{name}" for name, value in options.items() if value is not None]
 
 
 def asked_for(
@@ -90,6 +119,11 @@ def asked_for(
     """
     from tuner.config.load import load_settings
 
+    if config is not None and _is_sqlite(config):
+        raise ConfigError(
+            f"{config} is a study, where a config should be",
+            hint=f"tuner rank {config} shows it; --resume {config} goes on with it.",
+        )
     if simulate is None:
         return load_settings(config, options), None
     from tuner.config.profile import read_profile
@@ -104,16 +138,31 @@ def asked_for(
     return load_settings(config, options, without=("service", "hooks", "backends")), profile
 
 
-def new_session(settings: Settings, record: StudyRecord, file: Path) -> Session:
-    """A new file for *record*.
+def planned(settings: Settings, profile: Profile | None, *, quick: bool = False) -> StudyRecord:
+    """The study that *settings* ask for, on this box or a simulated one; see `bootstrap.planned`."""
+    from tuner import bootstrap
+
+    record = bootstrap.planned(settings, quick=quick, profile=profile)
+    if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
+        say(
+            f"The profile's box has {profile.machine.cores:g} cores, a simulated one only whole ones:"
+            f" {record.box_cores:g}; --cores N takes others."
+        )
+    return record
+
+
+def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: str = "--study") -> Session:
+    """A new file for *record*; *option* is what names it.
 
     Raises:
         ConfigError: the file is there already.
     """
-    if file.exists() or file.is_symlink():
+    if os.path.lexists(
+        file
+    ):  # unlike Path's, no error where a folder may not be entered: told when it is made
         raise ConfigError(
             f"{file} exists already, and a study is never overwritten",
-            hint=f"Go on with it (--resume {file}), or give another name with --study.",
+            hint=f"Go on with it (--resume {file}), or give another name with {option}.",
         )
     return Session(settings, record, file, is_new=True)
 
@@ -134,42 +183,56 @@ def resumed_session(
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
     if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
-        raise ConfigError(f"{file} was begun by {began}", hint=f"Go on with: {began} --resume {file}")
+        raise ConfigError(f"{file} was begun by {began}", hint=f"Go on with: {going_on(record, file)}")
     if options:
         named = ", ".join(option.option for option in options.values())
         raise ConfigError(
             f"--resume goes on with what {file} asks for; {named} cannot change that",
-            hint="Leave it out, or begin another study with --study.",
+            hint="Leave it out, or begin anew without --resume.",
         )
-    check_same_kind(record, file, simulate, f"{made_by} --resume {file}")
+    again = going_on(record, file, config="CONFIG")
+    check_same_kind(record, file, simulate, going_on(record, file))
     settings, profile = asked_for(config, {}, simulate)
     if profile is not None:
         bootstrap.check_same_profile(record, file, profile)
-        return Session(bootstrap.settings_kept(record, file), record, file, is_new=False)
+        return Session(bootstrap.settings_kept(record, file, again), record, file, is_new=False)
     if config is None:
-        settings = bootstrap.settings_kept(record, file)
+        settings = bootstrap.settings_kept(record, file, again)
     else:
         changes = changed_settings(record.config, canonical_json(settings))
         # The file fixes the study section itself, options of the command line that began it included.
         if changes := [change for change in changes if not change.startswith("study")]:
             raise ConfigError(
                 f"{config} is not what {file} was begun with: {'; '.join(changes)}",
-                hint="Leave it out, or begin another study with --study.",
+                hint="Leave it out, or begin anew without --resume.",
             )
     bootstrap.check_same_box(record, file, say)
     return Session(settings, record, file, is_new=False)
+
+
+def going_on(record: StudyRecord, file: Path, *, config: str = "") -> str:
+    """What to type to go on with what *file* holds; with a *config*, or with a profile if it is simulated."""
+    words = [record.provenance.get("made_by", "tuner grid")]
+    if parent := record.provenance.get("check_of"):
+        beside = file.with_name(parent)  # where a check is kept unless told otherwise
+        words.append(str(beside) if beside.exists() else parent)
+    words += [config] * bool(config)
+    words += ["--resume", str(file)]
+    words += ["--simulate", "PROFILE"] * is_simulated(record)
+    return " ".join(words)
 
 
 def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, command: str) -> None:
     """What was measured is never gone on with by simulating, nor the other way round.
 
     Raises:
-        ConfigError: *file* is one and *simulate* the other; *command* is what would go on.
+        ConfigError: *file* is one and *simulate* the other; *command*, with its profile if it is simulated,
+            is what would go on.
     """
     if is_simulated(record) and simulate is None:
         raise ConfigError(
             f"{file} is simulated ({record.provenance[SIMULATED]}): a real box cannot go on with it",
-            hint=f"Go on with: {command} --simulate PROFILE",
+            hint=f"Go on with: {command}",
         )
     if simulate is not None and not is_simulated(record):
         host = record.provenance.get("host", "a real box")
@@ -229,6 +292,20 @@ def _running(session: Session) -> Iterator[tuple[Box, Store, Progress]]:
         opened() as store,
     ):
         yield box, store, progress
+
+
+def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:
+    """Say where what *command* measured is kept, and how to go on; False: there is nothing to be shown.
+
+    *outcome* is what `measured` gave.
+    """
+    code, is_over = outcome
+    if not session.file.exists() or code == EXIT_NOTHING:
+        return False
+    say(f"Kept in {session.file}; see it again with: {command} {session.file}")
+    if not is_over:
+        go_on(session, command, simulate)
+    return True
 
 
 def go_on(session: Session, command: str, simulate: Path | None) -> None:

@@ -17,13 +17,23 @@ def headline(study: StudyRecord) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     host = study.provenance.get("host", "")
-    shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
-    how = f"{_counted(study.n_blocks, 'block')} of {longest} windows"
-    if study.strategy == "race":
-        how = f"a race in windows of {longest if shortest == longest else f'{shortest} to {longest}'}"
     layouts = _counted(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
-    return f"{where}: {layouts} for {_cores(study.cores)}, {how}."
+    return f"{where}: {layouts} for {_cores(study.cores)}, {_how(study)}."
+
+
+def _how(study: StudyRecord) -> str:
+    """What was done, in a few words."""
+    shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
+    if study.strategy == "race":
+        return f"a race in windows of {longest if shortest == longest else f'{shortest} to {longest}'}"
+    if study.strategy == "check":
+        of = study.provenance.get("check_of", "another study")
+        return f"a check of {of} in windows of {longest}"
+    if study.strategy == "aa":
+        launches, windows = 2 * study.n_blocks, _counted(study.windows_per_launch, "window")
+        return f"against itself: {launches} launches in pairs, each of {windows} of {longest}"
+    return f"{_counted(study.n_blocks, 'block')} of {longest} windows"
 
 
 def verdict(ranking: Ranking) -> str:
@@ -59,7 +69,8 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         )
     if study.provenance.get("quick") == "true":
         found.append("A first look with short windows, not an answer to act on.")
-    asked = len(study.layouts) * study.n_blocks * study.windows_per_launch
+    in_pairs = 2 if study.strategy == "aa" else 1
+    asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)
     if measured < asked and ranking.claim is None:
         found.append(f"Measured: {measured} of the {_counted(asked, 'window')} asked for.")
