@@ -336,3 +336,22 @@ def test_more_threads_than_anybody_looks_for_are_told_as_such() -> None:
 def test_a_larger_box_of_the_same_kind_keeps_its_threads_per_core() -> None:
     assert resized(Machine(4, 2), 24) == Machine(24, 12)
     assert resized(Machine(4), 24) == Machine(24)
+
+
+def test_a_box_that_takes_many_processes_of_many_threads_has_their_number() -> None:
+    """An item waits 600 of 611 ms: some 56 threads fill a process, and as many processes as cores the box."""
+    machine = Machine(24)
+    rules = sizing_rules(Demands(gil_s=0.011, asleep_s=0.6), machine, Seen(machine, (L1X1,)))
+    processes = next(rule for rule in rules if rule.kind == "processes")
+
+    assert processes.count is not None
+    assert 23 <= processes.count <= 26
+    assert processes.cores == 24
+
+
+def test_the_number_of_processes_that_was_tried_is_told() -> None:
+    machine = Machine(512)
+    rules = sizing_rules(Demands(gil_s=0.001, asleep_s=5.0), machine, Seen(machine, (L1X1,)))
+    single = next(rule for rule in rules if rule.kind == "single-threads")
+
+    assert (single.count, single.most) == (None, 1024)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
 from tuner.core.model.diagnosis.explanation import Explanation
-from tuner.core.model.diagnosis.sizing import MOST, Rule
+from tuner.core.model.diagnosis.sizing import Rule
 from tuner.core.model.diagnosis.text import percent, sentence, short
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
@@ -127,9 +127,9 @@ def _items(value: float) -> str:
 
 
 def _rules_text(rules: Sequence[Rule]) -> str:
-    lines = ["To size this service by (modelled):\n"]
+    lines = [f"To size this service by, on {rules[0].cores:g} cores (modelled):\n"]
     for rule in rules:
-        count = f"more than {MOST}" if rule.count is None else str(rule.count)
+        count = f"more than {rule.most}" if rule.count is None else str(rule.count)
         beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
         lines.append(f"  {count} {rule.what}: {rule.reason}.{beyond}\n")
     return "".join(lines)

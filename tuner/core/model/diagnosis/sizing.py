@@ -21,7 +21,8 @@ from tuner.core.model.prediction.extrapolation import Seen, core_doublings, reas
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 
 ENOUGH = 0.95  #: of the most that more of the same could bring
-MOST = 1024  #: threads of a process, processes of a box, threads in all: beyond it nothing is looked for
+MOST = 1024  #: threads of a process, processes of a box: beyond it nothing is looked for
+_MOST_IN_ALL = 100_000  #: threads of a box
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,11 @@ class Rule:
 
     kind: Kind
     what: str  #: what is counted
-    count: int | None  #: None: more than `MOST`
+    count: int | None  #: None: more than *most*
     reason: str  #: why so many, with the figures
     extrapolated: tuple[str, ...]  #: in what it lies beyond what was measured; empty: it does not
+    cores: float  #: of the box it is for
+    most: int = MOST  #: so many were tried
 
 
 def resized(machine: Machine, cores: float) -> Machine:
@@ -71,20 +74,23 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
             threads,
             reason,
             beyond(Layout(1, threads or MOST)),
+            machine.cores,
         ),
     ]
     kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
     if threads is not None and threads > 1:
         kinds.insert(0, ("processes", threads))
     for kind, each in kinds:
+        most = min(MOST, _MOST_IN_ALL // each)
         processes = _fewest(
             lambda n, each=each: gives(Layout(n, each)) >= ENOUGH * box_per_s,  # type: ignore[misc]
-            MOST // each,
+            most,
         )
         of = "1 thread" if each == 1 else f"{each} threads"
-        outside = beyond(Layout(processes or MOST // each, each))
+        outside = beyond(Layout(processes or most, each))
         what = f"{'process' if processes == 1 else 'processes'} of {of} that fill the box"
-        rules.append(Rule(kind, what, processes, _cores_reason(demands, machine), outside))
+        reason = _cores_reason(demands, machine)
+        rules.append(Rule(kind, what, processes, reason, outside, machine.cores, most))
     if demands.cpu_s:
         rules.append(_by_utilization(demands, machine, seen))
     return rules
@@ -101,6 +107,7 @@ def _by_utilization(demands: Demands, machine: Machine, seen: Seen) -> Rule:
         f"alone, a thread computes {100 * busy_ratio:.3g} % of the time ({_time(demands.cpu_s)} of"
         f" {_time(demands.total_s)}): {machine.free_cores:.3g} / {busy_ratio:.3g}",
         outside,
+        machine.cores,
     )
 
 
