@@ -132,7 +132,7 @@ def test_a_gil_that_was_assumed_is_said_to_be() -> None:
         assert GIL_ASSUMED not in told.calibration.notes
 
 
-def test_strangers_on_cores_that_the_service_may_not_use_are_none() -> None:
+def test_strangers_on_cores_that_the_service_may_not_use_are_none(tmp_path: Path) -> None:
     """Half a core of strangers: the box has four cores more than the study, or none."""
     found = {}
     for box_cores in (4.0, 8.0):
@@ -147,7 +147,11 @@ def test_strangers_on_cores_that_the_service_may_not_use_are_none() -> None:
                     used = last.box_cpu_s_total + 0.5 * window.length_s
                     usage = (*before, replace(last, box_cpu_s_total=used))
                     store.add_window(launch_id, replace(window, usage=usage))
-        found[box_cores] = read_calibration(store, "s.db").foreign_cores
+        calibrated = read_calibration(store, "s.db")
+        found[box_cores] = calibrated.foreign_cores
+        of_file = through_a_file(calibrated, tmp_path)
+        assert of_file.foreign_cores == calibrated.foreign_cores
+        assert of_file.seen.machine == calibrated.seen.machine
 
     assert found[4.0] == pytest.approx(0.5, abs=0.05)  # and what tuner used
     assert found[8.0] == 0.0

@@ -266,6 +266,18 @@ def test_a_profile_that_does_not_say_what_was_measured_says_that() -> None:
     assert assumed not in render_prediction(CASES["here"])
 
 
+def test_a_profile_that_was_measured_among_strangers_says_so() -> None:
+    busy = of_profile(replace(PROFILE, machine=Machine(2, foreign_cores=0.9)))
+    predicted = Predicted(busy, Machine(2), trusted(HERE, "4x1"))
+
+    said = "Others used 0.90 cores meanwhile; predicted is a box without them."
+    assert f"crash-processor, as a profile has it (6 windows of 1x1). {said}\n" in render_prediction(
+        predicted
+    )
+    assert prediction_facts(predicted)["foreign_cores"] == 0.9
+    assert busy.seen.machine == Machine(2)
+
+
 def test_a_profile_of_a_simulation_is_marked_in_all_that_rests_on_it() -> None:
     simulated = of_profile(replace(PROFILE, simulated="gil-bound"))
     predicted = Predicted(simulated, Machine(2), trusted(HERE, "4x1"))

@@ -26,21 +26,25 @@ _NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
 def headline(calibrated: Calibrated) -> list[str]:
     """Where the figures come from, and what was not as it should be meanwhile, a sentence each."""
-    if not calibrated.measured:
-        source = f" ({calibrated.where})" if calibrated.where else ""
-        return [f"{calibrated.service}, as a profile has it{source}."]
-    where = f" on {calibrated.where}" if calibrated.where else ""
-    cores = calibrated.seen.machine.cores
-    joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
-    said = [
-        f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
-        f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
-    ]
+    said = [_source(calibrated)]
     if calibrated.is_disturbed:
         said.append(
             f"Others used {calibrated.foreign_cores:.2f} cores meanwhile; predicted is a box without them."
         )
     return said
+
+
+def _source(calibrated: Calibrated) -> str:
+    if not calibrated.measured:
+        source = f" ({calibrated.where})" if calibrated.where else ""
+        return f"{calibrated.service}, as a profile has it{source}."
+    where = f" on {calibrated.where}" if calibrated.where else ""
+    cores = calibrated.seen.machine.cores
+    joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
+    return (
+        f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
+        f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
+    )
 
 
 def source_facts(calibrated: Calibrated) -> dict[str, Any]:
@@ -52,7 +56,7 @@ def source_facts(calibrated: Calibrated) -> dict[str, Any]:
         "where": calibrated.where or None,
         "method": None if is_profile else calibrated.calibration.method,
         "windows": None if is_profile else calibrated.calibration.n_windows,
-        "foreign_cores": None if is_profile else calibrated.foreign_cores,
+        "foreign_cores": calibrated.foreign_cores,
         "simulated": bool(calibrated.simulated),
         "layouts": [str(one) for one in layouts] or None,
     }

@@ -70,9 +70,13 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
     memory = fit_memory([_memory_seen(one) for one in clocks if one.pss_bytes is not None])
     busy_cores = max(one.service_cpu_s / one.length_s for one in clocks)
+    foreign_cores = sum(one.foreign_cores * one.length_s for one in clocks) / sum(
+        one.length_s for one in clocks
+    )
     profile = replace(
         calibration.profile,
         source=_source(study, calibration.profile.source),
+        machine=replace(calibration.profile.machine, foreign_cores=foreign_cores),
         noise=replace(_noise(store), model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
         intervals=_around_their_means(calibration.profile.intervals),
@@ -94,8 +98,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         memory=memory,
         measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
         left_out=_left_out(calibration, clocks, layouts, machine),
-        foreign_cores=sum(one.foreign_cores * one.length_s for one in clocks)
-        / sum(one.length_s for one in clocks),
+        foreign_cores=foreign_cores,
         simulated=tuple(simulated_told(study)),
     )
 

@@ -166,6 +166,7 @@ def of_profile(profile: Profile) -> Calibrated:
         memory=None
         if profile.memory.process_bytes is None
         else MemoryFit(profile.memory, error_ratio=None, df=0),
+        foreign_cores=profile.machine.foreign_cores,
         simulated=(simulated,) if profile.simulated else (),
     )
 
