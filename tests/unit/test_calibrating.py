@@ -12,6 +12,7 @@ from tuner.adapters.virtual_box import VirtualClock, VirtualService, virtual_stu
 from tuner.adapters.virtual_profile import profile_box
 from tuner.config.profile import read_profile, render_profile
 from tuner.core.errors import ConfigError
+from tuner.core.interval import Estimate
 from tuner.core.layout import parse_layouts
 from tuner.core.model.calibration.calibrated import Calibrated, of_profile
 from tuner.core.model.demand import Demands
@@ -22,7 +23,7 @@ from tuner.core.simulated import simulated_told
 from tuner.core.strategies.of_study import strategy_of
 from tuner.reports.calibration import calibration_facts, render_calibration
 from tuner.study import run_study
-from tuner.study.calibrating import read_calibration
+from tuner.study.calibrating import around_their_means, read_calibration
 
 SHOP = Profile(
     "shop",
@@ -96,6 +97,16 @@ def test_intervals_of_a_profile_hold_what_is_most_likely() -> None:
             assert one.low is not None
             assert one.high is not None
             assert one.low <= getattr(profile.demands, name) <= one.high, (layouts, name)
+
+
+def test_an_interval_beside_its_mean_is_widened_to_it() -> None:
+    """As draws give it where own CPU is 100 ms, all with the GIL, and less of it the more there is."""
+    beside, around = Estimate(0.1, 0.084, 0.0998), Estimate(0.05, 0.04, 0.06)
+
+    assert around_their_means({"gil_s": beside, "child_s": around}) == {
+        "gil_s": Estimate(0.1, 0.084, 0.1),
+        "child_s": around,
+    }
 
 
 def test_windows_of_another_variant_are_left_aside_and_said_to_be() -> None:

@@ -92,6 +92,14 @@ def test_memory_is_that_of_processes_further_threads_and_running_children() -> N
     assert of_layout[Layout(8, 1)] > of_layout[Layout(1, 8)] > 50e6 + 7e6
 
 
+def test_memory_that_a_profile_does_not_know_is_that_of_usual_processes_alone() -> None:
+    of_layout = {
+        window.layout: window.pss_bytes for window in windows(replace(MIXED, memory=ProfileMemory()))
+    }
+
+    assert of_layout == {layout: pytest.approx(60e6 * layout.processes) for layout in GRID}
+
+
 def test_no_luck_makes_a_box_use_more_than_its_cores() -> None:
     profile = replace(MIXED, noise=ProfileNoise(window_sd=0.2, launch_sd=0.1, drift_sd=0.1))
 

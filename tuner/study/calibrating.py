@@ -79,7 +79,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
         machine=replace(calibration.profile.machine, foreign_cores=foreign_cores),
         noise=replace(_noise(store), model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
-        intervals=_around_their_means(calibration.profile.intervals),
+        intervals=around_their_means(calibration.profile.intervals),
         simulated=study.provenance.get(SIMULATED, ""),
         measured=tuple(layouts),
         busy_cores=busy_cores,
@@ -149,7 +149,7 @@ def _left_aside(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
     return [f"Left aside, as items of another variant of the service differ: {named}{rest}."]
 
 
-def _around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
+def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
     """Each with its mean in it, which may lie outside by a hair: draws are cut where a demand ends.
 
     Where own CPU and the share of it that holds the GIL go against each other, and all of it most likely
