@@ -44,9 +44,7 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     from tuner.core.spread import well_spread
 
     asked = settings.study
-    box_cores = (
-        usable_cores().count if profile is None else float(asked.cores or whole_cores(profile.machine.cores))
-    )
+    box_cores = usable_cores().count if profile is None else float(asked.cores or _simulated_cores(profile))
     cores = asked.cores or whole_cores(box_cores)
     layouts = asked.layouts_for(cores)
     if profile is not None:
@@ -81,6 +79,18 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
             **({"quick": "true"} if quick else {}),
         },
     )
+
+
+def _simulated_cores(profile: Profile) -> int:
+    from tuner.config.settings import MOST_CORES
+
+    cores = profile.machine.cores
+    if cores > MOST_CORES:
+        raise ConfigError(
+            f"the profile's box has {cores:g} cores: more than {MOST_CORES} are not simulated",
+            hint="Say with --cores how many to simulate.",
+        )
+    return whole_cores(cores)
 
 
 def whole_cores(cores: float) -> int:
