@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from math import inf, log
+from math import inf, isfinite, log
 from statistics import fmean, stdev
 from typing import Any
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation import events
-from tuner.core.model.simulation.scenario import Scenario, path_of, scenario_of, simulate
+from tuner.core.model.simulation.scenario import Scenario, scenario_of, simulate
+from tuner.core.model.simulation.stages import path_of
 
 FULL = Demands(
     gil_s=0.05, python_s=0.02, child_s=0.2, asleep_s=0.1, blocked_s=0.03, spawn_s=0.01, n_gil_visits=3
@@ -47,17 +47,20 @@ def closed(layout: Layout, demands: Demands = FULL, machine: Machine = BOX, n_it
     threads=st.integers(1, 4),
     cores=st.sampled_from([0.5, 1, 2, 8]),
     has_gil=st.booleans(),
+    has_smt=st.booleans(),
 )
 def test_every_thread_is_somewhere(
-    demands: Demands, processes: int, threads: int, cores: float, has_gil: bool
+    demands: Demands, processes: int, threads: int, cores: float, has_gil: bool, has_smt: bool
 ) -> None:
-    machine = Machine(cores=cores, has_gil=has_gil, switch_interval_s=0.02)
+    machine = Machine(cores, cores / 2 if has_smt else None, has_gil=has_gil, switch_interval_s=0.02)
     one = simulate(closed(Layout(processes, threads), demands, machine, n_items=100))
     n_runnable = one.load - one.n_blocked
     n = processes * threads
 
     assert n_runnable + one.n_blocked + one.n_asleep + one.n_gil_waiting == pytest.approx(n, rel=1e-9)
     assert n_runnable - one.n_core_waiting == pytest.approx(one.cpu_cores)
+    assert one.cpu_cores * (1 - 1e-9) <= one.busy_cores <= min(cores, n_runnable) * (1 + 1e-9)
+    assert has_smt or one.busy_cores == pytest.approx(one.cpu_cores)
     assert 0 <= one.gil_utilization_ratio <= 1 + 1e-9
     assert one.core_utilization_ratio <= 1 + 1e-9
     assert 0 < one.residence_p50_s <= one.residence_p95_s <= one.residence_p99_s
@@ -219,11 +222,33 @@ def test_open_arrivals_come_at_their_rate_and_littles_law_holds() -> None:
     assert n_present == pytest.approx(one.throughput_per_s * one.residence_s, rel=0.005)
 
 
-def test_arrivals_beyond_capacity_end_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MOST_QUEUED", 500)
+@pytest.mark.parametrize(
+    ("layout", "demands", "machine", "most_per_s"),
+    [
+        (Layout(2, 2), Demands(gil_s=0.01, child_s=0.04), Machine(cores=1), 1 / 0.05),  # cores
+        (Layout(3, 1), Demands(gil_s=0, child_s=1.0), Machine(2, 1, 0.25), 1.25),  # two threads on a core
+        (Layout(2, 8), Demands(gil_s=0.05, child_s=0.1), Machine(cores=64), 2 / 0.05),  # GILs
+        (Layout(2, 8), Demands(gil_s=0.05, child_s=0.1), Machine(64, has_gil=False), 16 / 0.15),  # none
+        (Layout(2, 8), Demands(gil_s=0.01, asleep_s=0.99), Machine(cores=64), 16 / 1.0),  # threads
+        (Layout(1, 8), Demands(gil_s=0.1), Machine(64, foreign_cores=63.5), 5.0),  # what strangers leave
+    ],
+)
+def test_arrivals_beyond_capacity_are_refused(
+    layout: Layout, demands: Demands, machine: Machine, most_per_s: float
+) -> None:
+    scenario = closed(layout, demands, machine, n_items=20)
 
-    with pytest.raises(ValueError, match="500 items wait: arrival_per_s is above what the layout can do"):
-        simulate(replace(closed(Layout(1, 1)), arrival_per_s=100.0))
+    assert scenario.most_per_s == pytest.approx(most_per_s)
+    assert replace(scenario, arrival_per_s=0.99 * most_per_s).arrival_per_s is not None
+    with pytest.raises(ValueError, match=f"should be below .* the most that {layout} can do, got"):
+        replace(scenario, arrival_per_s=scenario.most_per_s)
+
+
+def test_no_layout_does_more_than_its_most() -> None:
+    for layout in (Layout(1, 8), Layout(4, 2), Layout(8, 1), Layout(1, 1)):
+        scenario = closed(layout, replace(FULL, cv_ratio=0.0), n_items=400)
+
+        assert 0.5 * scenario.most_per_s < simulate(scenario).throughput_per_s < 1.01 * scenario.most_per_s
 
 
 @pytest.mark.parametrize(
@@ -233,8 +258,9 @@ def test_arrivals_beyond_capacity_end_with_what_to_do(monkeypatch: pytest.Monkey
         ({"n_warm_items": -1}, "n_warm_items 0 or more"),
         ({"seed": -1}, "seed should be"),
         ({"seed": 2**64}, "seed should be"),
-        ({"arrival_per_s": 0.0}, "arrival_per_s should be above 0"),
-        ({"arrival_per_s": inf}, "arrival_per_s should be above 0"),
+        ({"arrival_per_s": 0.0}, "arrival_per_s should be 1e-12 or more"),
+        ({"arrival_per_s": 1e-320}, "arrival_per_s should be 1e-12 or more"),
+        ({"arrival_per_s": inf}, "arrival_per_s should be 1e-12 or more"),
         ({"process_cores": -0.1}, "process_cores should be 0 or more"),
         ({"machine": Machine(cores=4, switch_interval_s=0.0)}, "switch_interval_s should be"),
         ({"machine": Machine(cores=4, handover_s=-1e-6)}, "handover_s should be 0 or more"),
@@ -256,6 +282,47 @@ def test_a_dear_hand_over_is_nobodys_concern_where_nobody_waits_for_a_gil() -> N
     )
 
 
+def test_threads_that_only_hold_a_gil_and_wait_are_as_many_runnable_tasks_as_processes() -> None:
+    """With a task for each of the 1024 threads a hand-over would take more of the cores than a turn gives."""
+    waiting = Demands(gil_s=0.001, asleep_s=1.0)
+    scenario = closed(Layout(4, 256), waiting, Machine(cores=2), n_items=2000)
+
+    assert scenario.most_runnable == 4
+    assert simulate(scenario).throughput_per_s == pytest.approx(1024 / waiting.total_s, rel=0.05)
+    with pytest.raises(ValueError, match=r"1024 tasks on these cores need 0\.00256 s for a hand-over"):
+        replace(scenario, demands=replace(waiting, child_s=0.001))
+
+
+def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
+    """After a billion seconds the clock goes in steps of 0.12 us: a turn of 1 ns ends as it begins."""
+    rare = Demands(gil_s=1e-7, asleep_s=1e9, n_gil_visits=1, cv_ratio=0)
+    machine = Machine(cores=2, switch_interval_s=1e-9, handover_s=0)
+
+    with pytest.raises(
+        ValueError, match="switch_interval_s is too short for the clock to tell after so long"
+    ):
+        simulate(closed(Layout(1, 2), rare, machine, n_items=20))
+
+
+def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
+    """A turn of 1 ms on 1/1000 of a core is 1 us of work, a sixteenth of it less than a step of the clock."""
+    rare = Demands(gil_s=0.01, child_s=0.01, asleep_s=2e9, n_gil_visits=1, cv_ratio=0)
+    machine = Machine(cores=0.1, switch_interval_s=0.001, handover_s=0)
+
+    with pytest.raises(
+        ValueError, match="switch_interval_s is too short for the clock to tell after so long"
+    ):
+        simulate(closed(Layout(1, 100), rare, machine, n_items=400))
+    assert simulate(closed(Layout(1, 1), rare, machine, n_items=20)).throughput_per_s > 0
+
+
+def test_times_that_have_no_end_are_told() -> None:
+    endless = Demands(gil_s=0, child_s=1e308, cv_ratio=0)
+
+    with pytest.raises(ValueError, match="nothing happens any more: the times are too long"):
+        simulate(closed(Layout(1, 1), endless, Machine(cores=0.1), n_items=20))
+
+
 def test_an_endless_switch_interval_forces_nothing() -> None:
     one = simulate(closed(Layout(1, 4), machine=replace(BOX, switch_interval_s=inf), n_items=400))
 
@@ -266,4 +333,4 @@ def test_an_endless_switch_interval_forces_nothing() -> None:
 def test_every_figure_is_a_number() -> None:
     one = simulate(closed(Layout(2, 2), n_items=100))
 
-    assert all(getattr(one, field.name) >= 0 for field in fields(one))
+    assert all(isfinite(getattr(one, field.name)) and getattr(one, field.name) >= 0 for field in fields(one))

@@ -51,6 +51,30 @@ def test_who_waits_gets_the_gil_every_switch_interval() -> None:
     ]
 
 
+def test_holders_of_two_processes_share_a_core_and_each_loses_its_gil_every_switch_interval() -> None:
+    """Threads 0 and 2 are one process, 1 and 3 another; each pair does the same at the same moments.
+
+    A visit is 9 ms of CPU, a hand-over 0.5 ms more, and a turn of 5 ms is 2.5 ms of CPU to each holder. Left
+    to do after their turns: 6.5, 4.5, 2.5, 0.5 ms of threads 0 and 1 (each turn but the first takes 0.5 ms
+    more), 7, 5, 3, 1 of threads 2 and 3. At 40 ms threads 0 and 1 have 0.5 + 0.5 ms to do, end at 42 ms, and
+    go to the ends of their lines with new items; 2 and 3 have 1 + 0.5 ms, and end at 45 ms, before the turn
+    that began at 42 ms is over.
+    """
+    demands = Demands(gil_s=0.009, n_gil_visits=1, cv_ratio=0)
+    machine = Machine(cores=1, switch_interval_s=0.005, handover_s=0.0005)
+    forced = [("forced", turn % 2 * 2 + k, round(0.005 * (turn + 1), 9)) for turn in range(8) for k in (0, 1)]
+
+    assert trajectory(Layout(2, 2), demands, machine, n=22) == [
+        *forced,
+        ("gil", 0, 0.042),
+        ("gil", 1, 0.042),
+        ("gil", 2, 0.045),
+        ("gil", 3, 0.045),
+        ("forced", 0, 0.050),
+        ("forced", 1, 0.050),
+    ]
+
+
 def test_the_turn_of_a_holder_begins_when_somebody_comes_to_wait() -> None:
     """The last line: thread 0 has the GIL since 33 ms, thread 1 waits since 35 ms, and gets it at 40 ms.
 

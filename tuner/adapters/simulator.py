@@ -45,7 +45,10 @@ def simulate_all(scenarios: Iterable[Scenario], *, program: str | None = None) -
     """Simulate *scenarios*, in one process; the same to the last bit as `simulation.simulate` gives.
 
     Raises:
-        ConfigError: there is no *program*, or a scenario has no steady state (arrivals beyond capacity).
+        ConfigError: there is no *program*, or it gives a scenario up: times are too long for its clock, or a
+            million items wait. A `Scenario` refuses arrivals beyond what cores, GILs or threads can do, each
+            by itself; together they do a little less, and what lies between is simulated as it comes, with a
+            queue that is the longer the longer the run.
     """
     batch = list(scenarios)
     if not batch:
@@ -86,6 +89,7 @@ def scenario_line(scenario: Scenario) -> str:
         "switch_interval_s": machine.switch_interval_s,
         "handover_s": machine.handover_s,
         "least_residence_s": least_residence_s(scenario),
+        "cores": scenario.cores,
         "stages": ",".join(f"{stage.kind}:{float(stage.mean_s)!r}" for stage in scenario.path),
         "speeds": ",".join(map(repr, scenario.speeds)),
     }

@@ -36,20 +36,17 @@ class Machine:
         """What strangers leave, at least a tenth of a core."""
         return max(0.1, self.cores - self.foreign_cores)
 
+    def cores_left(self, used_cores: Array | float = 0.0) -> Array:
+        """Cores for tasks while *used_cores* are taken, at least a tenth of a core."""
+        left: Array = np.maximum(0.1, self.free_cores - used_cores)
+        return left
+
     def total_speed(self, n_runnable: Array, used_cores: Array | float = 0.0) -> Array:
         """Work done per second, in cores, while *n_runnable* tasks want to run and *used_cores* are taken."""
         n = np.asarray(n_runnable, dtype=float)
-        cores = np.maximum(0.1, self.free_cores - used_cores)
+        cores = self.cores_left(used_cores)
         share = 1.0 if self.physical_cores is None else self.physical_cores / self.cores
         physical = cores * share
         beyond = np.minimum(n, cores) - physical
         speed: Array = np.minimum(n, physical) + self.smt_gain_ratio * np.maximum(0.0, beyond)
         return speed
-
-    def busy_cores(self, work_cores: float, used_cores: float = 0.0) -> float:
-        """Cores that are busy while work of *work_cores* is done, as the kernel counts them."""
-        cores = max(0.1, self.free_cores - used_cores)
-        physical = cores if self.physical_cores is None else cores * self.physical_cores / self.cores
-        beyond = max(0.0, work_cores - physical)
-        seconds = beyond / self.smt_gain_ratio if self.smt_gain_ratio else (cores - physical) * (beyond > 0)
-        return min(work_cores - beyond + seconds, cores)

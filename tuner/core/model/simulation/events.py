@@ -16,18 +16,19 @@ from collections import deque
 from heapq import heappop, heappush
 from math import inf
 
-from tuner.core.model.simulation.scenario import STAGE_KINDS, Counts, Scenario
+from tuner.core.model.simulation.scenario import Counts, Scenario
+from tuner.core.model.simulation.stages import STAGE_KINDS
 from tuner.core.model.simulation.tally import ARRIVAL, FORCED, Event, Tally
 from tuner.core.model.simulation.variates import Exponentials
 
-MOST_QUEUED = 1_000_000  #: items that wait for a thread
+_TURN_PARTS = 16  #: of a turn, that the clock has to tell
 
 
 def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
     """Let *scenario* pass and count. Where a list is given, every event is added to *trajectory*.
 
     Raises:
-        ValueError: arrivals are far beyond what the layout can do.
+        ValueError: the times are too long for a clock of 53 bits.
     """
     network = _Network(scenario, trajectory)
     network.open()
@@ -84,6 +85,10 @@ class _Network:
         self._fixed_s = [stage.mean_s * (1.0 - cv) for stage in scenario.path]
         self._random_s = [stage.mean_s * cv for stage in scenario.path]
         self._speeds = [0.0] + [speeds[min(k, len(speeds)) - 1] for k in range(1, n + 1)]
+        # What a turn brings at least, in virtual time, by the part that the clock has to tell: with fewer
+        # digits than that, the work of a turn could be rounded away, turn after turn.
+        least_rate = min([1.0, *(self._speeds[k] / k for k in range(1, n + 1))])
+        self._least_turn_s = self._turn_s * least_rate / _TURN_PARTS
         self._exponentials = Exponentials(scenario.seed)
         self._virtual_s = 0.0
         self._computing = _Tasks(n)  # by virtual time
@@ -118,10 +123,12 @@ class _Network:
         wait_end_s, waiting = self._waiting.first()
         process, turn_end_s = next(iter(self._turn_ends.items()), (0, inf))
         at_s = min(end_s, wait_end_s, turn_end_s, self._next_arrival_s)
+        if at_s == inf:
+            raise ValueError("nothing happens any more: the times are too long")
         passed_s = at_s - self.now_s
         self.tally.pass_time(passed_s, self._speeds[n])
         self.now_s = at_s
-        if end_s == at_s:
+        if n and end_s == at_s:
             self._virtual_s = end_virtual_s
             self._end_computing(computing)
             return
@@ -181,10 +188,6 @@ class _Network:
         if self._idle:
             self._begin_item(self._idle.popleft(), self.now_s)
             return
-        if len(self._queue) >= MOST_QUEUED:
-            raise ValueError(
-                f"{MOST_QUEUED} items wait: arrival_per_s is above what the layout can do; lower it"
-            )
         self._queue.append(self.now_s)
         self.tally.n_queued += 1
 
@@ -241,7 +244,7 @@ class _Network:
             return
         self._work_s[thread] = work_s
         if not gil.line:
-            self._turn_ends[process] = self.now_s + self._turn_s
+            self._begin_turn(process)
         gil.line.append(thread)
         self.tally.n_gil_waiting += 1
 
@@ -252,7 +255,14 @@ class _Network:
         self.tally.n_gil_waiting -= 1
         del self._turn_ends[process]
         if gil.line:
-            self._turn_ends[process] = self.now_s + self._turn_s
+            self._begin_turn(process)
         gil.holder = thread
         self.tally.n_gil_held += 1
         self._compute(thread, self._work_s[thread] + self._handover_s)
+
+    def _begin_turn(self, process: int) -> None:
+        if any(now + self._least_turn_s == now for now in (self.now_s, self._virtual_s)):
+            raise ValueError(
+                "switch_interval_s is too short for the clock to tell after so long; let it be longer"
+            )
+        self._turn_ends[process] = self.now_s + self._turn_s

@@ -12,32 +12,21 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, repeat
 from math import ceil, inf, sqrt
 from operator import mul
-from typing import Literal
 
 import numpy as np
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms, layout_demands
 from tuner.core.model.machine import Machine
+from tuner.core.model.simulation.stages import Stage, path_of
 
 N_BATCHES = 20  #: whose scatter gives the standard error
 BUCKET_RATIO = 1.01  #: width of a bucket of residence times
 N_BUCKETS = 2800  #: from 1e-4 to 1e8 times an item's demands
 _LEAST_RESIDENCE_RATIO = 1e-4
 _LEAST_TURN_S = 1e-9
+_LEAST_ARRIVAL_PER_S = 1e-12
 _HANDOVER_SHARE = 0.1  #: of the switch interval: a hand-over should be far below it
-
-#: "gil" and "core" compute, on shared cores; the others wait: "blocked" uninterruptibly, in the load average.
-StageKind = Literal["gil", "core", "asleep", "blocked"]
-STAGE_KINDS: tuple[StageKind, ...] = ("gil", "core", "asleep", "blocked")
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A part of an item's path, gone through by every item."""
-
-    kind: StageKind
-    mean_s: float  #: above 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +50,6 @@ class Scenario:
             )
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"seed should be 0 to 2**64 - 1, got {self.seed}")
-        if self.arrival_per_s is not None and not 0 < self.arrival_per_s < inf:
-            raise ValueError(f"arrival_per_s should be above 0, got {self.arrival_per_s!r}")
         if not 0 <= self.process_cores < inf:
             raise ValueError(f"process_cores should be 0 or more, got {self.process_cores!r}")
         if not self.machine.switch_interval_s >= _LEAST_TURN_S:
@@ -71,8 +58,20 @@ class Scenario:
             )
         if not 0 <= self.machine.handover_s < inf:
             raise ValueError(f"handover_s should be 0 or more, got {self.machine.handover_s!r}")
+        if self.arrival_per_s is not None:
+            self._refuse_a_flood(self.arrival_per_s)
         if self.machine.has_gil and self.demands.gil_s and self.layout.threads > 1:
             self._refuse_a_livelock()
+
+    def _refuse_a_flood(self, arrival_per_s: float) -> None:
+        """Arrivals that the layout could not keep up with in any order would pile up without end."""
+        if not _LEAST_ARRIVAL_PER_S <= arrival_per_s < inf:
+            raise ValueError(f"arrival_per_s should be {_LEAST_ARRIVAL_PER_S} or more, got {arrival_per_s!r}")
+        if arrival_per_s >= self.most_per_s:
+            raise ValueError(
+                f"arrival_per_s should be below {self.most_per_s:.6g}, the most that {self.layout} can do, "
+                f"got {arrival_per_s!r}"
+            )
 
     def _refuse_a_livelock(self) -> None:
         """A forced hand-over that costs as much CPU as a turn brings would leave no time for work."""
@@ -82,11 +81,11 @@ class Scenario:
                 f"handover_s should be at most a tenth of switch_interval_s ({turn_s} s): "
                 f"it is microseconds, got {handover_s!r} s"
             )
-        n = self.n_threads
-        stretch = n / self.speeds[-1]
+        n, speeds = self.most_runnable, self.speeds
+        stretch = max(k / speeds[min(k, len(speeds)) - 1] for k in range(1, n + 1))
         if handover_s * stretch > turn_s / 2:
             raise ValueError(
-                f"{n} threads on these cores need {handover_s * stretch} s for a hand-over of the GIL: "
+                f"{n} tasks on these cores need {handover_s * stretch:.3g} s for a hand-over of the GIL: "
                 f"more than half of switch_interval_s ({turn_s} s)"
             )
 
@@ -99,6 +98,30 @@ class Scenario:
     def path(self) -> tuple[Stage, ...]:
         """What an item goes through; see `path_of`."""
         return path_of(self.demands, has_gil=self.machine.has_gil)
+
+    @property
+    def most_runnable(self) -> int:
+        """Tasks that may compute at once: one a thread; one a process where all that computes holds a GIL."""
+        return self.n_threads if any(stage.kind == "core" for stage in self.path) else self.layout.processes
+
+    @property
+    def most_per_s(self) -> float:
+        """Items per second that no order of events exceeds, by cores, GILs and threads, each for itself.
+
+        What these take from each other, and hand-overs, are not in it: a layout does less, mostly a little.
+        """
+        demands = self.demands
+        bounds = [self.n_threads / demands.total_s]
+        if demands.cpu_s:
+            bounds.append(max(self.speeds[: self.most_runnable]) / demands.cpu_s)
+        if demands.gil_s and self.machine.has_gil:
+            bounds.append(self.layout.processes / demands.gil_s)
+        return min(bounds)
+
+    @property
+    def cores(self) -> float:
+        """Cores that tasks may keep busy."""
+        return float(self.machine.cores_left(self.process_cores))
 
     @property
     def speeds(self) -> tuple[float, ...]:
@@ -144,38 +167,13 @@ def scenario_of(
     )
 
 
-def path_of(demands: Demands, *, has_gil: bool) -> tuple[Stage, ...]:
-    """The stages of an item, in order; stages of zero mean are left out.
-
-    One GIL visit, the wait asleep, the child's start, the child, Python without the GIL, one GIL visit, the
-    uninterruptible wait. The GIL is visited ``n_gil_visits`` times for an equal share of ``gil_s``. Visits
-    beyond two come before the child, with an equal part of the wait asleep before each; with one visit alone
-    it is the first. Without a GIL its visits are plain work.
-    """
-    n_before = max(1, int(demands.n_gil_visits) - 1)
-    n_waits = max(1, n_before - 1)
-    of_gil: StageKind = "gil" if has_gil else "core"
-    visit = Stage(of_gil, demands.gil_s / demands.n_gil_visits)
-    wait = Stage("asleep", demands.asleep_s / n_waits)
-    path = [visit, wait]
-    path += [visit, wait] * (n_before - 2)
-    path += [visit] * (n_before > 1)
-    path += [
-        Stage("blocked", demands.spawn_s),
-        Stage("core", demands.child_s),
-        Stage("core", demands.python_s),
-    ]
-    path += [visit] * (demands.n_gil_visits > 1)
-    path.append(Stage("blocked", demands.blocked_s))
-    return tuple(stage for stage in path if stage.mean_s > 0)
-
-
 @dataclass(frozen=True, slots=True)
 class TaskSeconds:
     """How many tasks were where, times how long: integrals over the time measured."""
 
     runnable_s: float  #: running or waiting for a core
     work_s: float  #: work done, in core-seconds
+    busy_s: float  #: cores in use, however slow a second thread makes them
     gil_held_s: float
     gil_waiting_s: float
     asleep_s: float
@@ -226,7 +224,7 @@ def simulate(scenario: Scenario) -> Simulated:
     """Simulate *scenario*, event by event; slow beside the C program, and the same to the last bit.
 
     Raises:
-        ValueError: arrivals are far beyond what the layout can do.
+        ValueError: the times are too long for a clock of 53 bits.
     """
     from tuner.core.model.simulation.events import run
 
@@ -245,7 +243,7 @@ def summary(scenario: Scenario, counts: Counts) -> Simulated:
         throughput_per_s=throughput,
         load=runnable + blocked + scenario.process_cores,
         cpu_cores=work + scenario.process_cores,
-        busy_cores=scenario.machine.busy_cores(work, scenario.process_cores) + scenario.process_cores,
+        busy_cores=counts.tasks.busy_s / elapsed_s + scenario.process_cores,
         core_utilization_ratio=work / full_speed,
         gil_utilization_ratio=counts.tasks.gil_held_s / (elapsed_s * scenario.layout.processes),
         n_gil_waiting=counts.tasks.gil_waiting_s / elapsed_s,

@@ -12,6 +12,7 @@
 #include "simulate_tasks.h"
 
 #define NOBODY UINT32_MAX
+#define TURN_PARTS 16
 
 #define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
@@ -41,7 +42,7 @@ struct gil {
 
 struct network {
     double now_s, virtual_s, next_arrival_s;
-    double levels[N_LEVELS + 1], integrals_s[N_LEVELS + 1];  // in pairs, for vector instructions
+    double levels[N_LEVELS], integrals_s[N_LEVELS];  // an even number, for vector instructions
     uint64_t n_events, digest, n_forced;
     size_t n_runnable;
     struct tasks computing, waiting;
@@ -51,7 +52,7 @@ struct network {
     struct gil *gils;
     uint32_t n_stages, first_turn, last_turn;
     bool is_complete;
-    double turn_s, handover_s, arrival_per_s;
+    double turn_s, least_turn_s, handover_s, arrival_per_s, cores;
     struct line idle;
     double *queue;  // a ring
     size_t queue_first, queue_length, queue_size;
@@ -148,6 +149,8 @@ static inline void begin_turn(struct network *net, uint32_t process)
 {
     struct gil *gils = net->gils, *gil = &gils[process];
     gil->turn_ends_s = net->now_s + net->turn_s;
+    if (net->now_s + net->least_turn_s == net->now_s || net->virtual_s + net->least_turn_s == net->virtual_s)
+        net->problem = "switch_interval_s is too short for the clock to tell after so long; let it be longer";
     gil->before = net->last_turn;
     gil->after = NOBODY;
     *(net->last_turn == NOBODY ? &net->first_turn : &gils[net->last_turn].after) = process;
@@ -326,13 +329,18 @@ static inline void step(struct network *net)
         at_s = turn_end_s;
     if (net->next_arrival_s < at_s)
         at_s = net->next_arrival_s;
+    if (at_s == infinity) {
+        net->problem = "nothing happens any more: the times are too long";
+        return;
+    }
     double passed_s = at_s - net->now_s;
     net->levels[RUNNABLE] = (double)n;
     net->levels[WORK] = net->speeds[n];
-    for (int i = 0; i < N_LEVELS + 1; i++)
+    net->levels[BUSY] = (double)n < net->cores ? (double)n : net->cores;
+    for (int i = 0; i < N_LEVELS; i++)
         net->integrals_s[i] += net->levels[i] * passed_s;
     net->now_s = at_s;
-    if (end_s == at_s) {
+    if (n && end_s == at_s) {
         net->virtual_s = end_virtual_s;
         end_computing(net, (uint32_t)net->computing.nodes[1].thread);
         return;
@@ -395,6 +403,16 @@ static void fill_room(const struct scenario *scenario, size_t n, struct room *ro
         room->gils[i] = (struct gil){.holder = NOBODY, .line = {NOBODY, NOBODY}, .before = NOBODY, .after = NOBODY};
 }
 
+// What a turn brings at least, in virtual time, by the part that the clock has to tell: fewer digits than that, and the
+// work of a turn could be rounded away, turn after turn.
+static double least_turn_s(const struct scenario *scenario, const double *rates, size_t n)
+{
+    double rate = 1.0;
+    for (size_t k = 1; k <= n; k++)
+        rate = rates[k] < rate ? rates[k] : rate;
+    return scenario->switch_interval_s * rate / TURN_PARTS;
+}
+
 static void open_network(struct network *net, uint32_t n)
 {
     if (net->arrival_per_s > 0) {
@@ -433,8 +451,10 @@ const char *simulate(const struct scenario *scenario, struct counts *counts)
         .first_turn = NOBODY,
         .last_turn = NOBODY,
         .turn_s = scenario->switch_interval_s,
+        .least_turn_s = least_turn_s(scenario, room.rates, n),
         .handover_s = scenario->handover_s,
         .arrival_per_s = scenario->arrival_per_s,
+        .cores = scenario->cores,
         .idle = {NOBODY, NOBODY},
         .n_warm_items = scenario->n_warm_items,
         .n_items = scenario->n_items,

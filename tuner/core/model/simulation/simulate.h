@@ -26,13 +26,14 @@ struct scenario {
     double cv_ratio;
     double switch_interval_s, handover_s;
     double least_residence_s;  // where the buckets of residence times begin
+    double cores;              // that tasks may keep busy
     size_t n_stages, n_speeds;
     struct stage *stages;
     double *speeds;  // with 1, 2 ... runnable tasks; the last one holds for more
 };
 
-// How many tasks are where; their integrals over time stand in the same order.
-enum level { RUNNABLE, WORK, GIL_HELD, GIL_WAITING, ASLEEP, BLOCKED, QUEUED, N_LEVELS };
+// How many tasks are where; their integrals over time stand in the same order. BUSY is cores, of however slow tasks.
+enum level { RUNNABLE, WORK, BUSY, GIL_HELD, GIL_WAITING, ASLEEP, BLOCKED, QUEUED, N_LEVELS };
 
 struct counts {
     double elapsed_s;

@@ -15,11 +15,12 @@ static const char help[] =
     "Simulate networks of worker processes event by event. Every line of the input is a scenario:\n"
     "\n"
     "  processes=4 threads=6 seed=1 n_items=20000 n_warm_items=2000 arrival_per_s=0 cv=0.5 switch_interval_s=0.005\n"
-    "  handover_s=5e-06 least_residence_s=0.0001 stages=gil:0.05,asleep:0.2,core:0.7,gil:0.05 speeds=1,2,3,4\n"
+    "  handover_s=5e-06 least_residence_s=0.0001 cores=4 stages=gil:0.05,asleep:0.2,core:0.7,gil:0.05 speeds=1,2,3,4\n"
     "\n"
     "stages are gil, core, asleep, blocked, with mean seconds; speeds is the work per second with 1, 2 ... runnable\n"
-    "tasks, and the last one holds for more; arrival_per_s=0: threads always have items. For every line one line is\n"
-    "printed: integrals over the time measured, residence times in buckets 1 % wide, and a digest of the trajectory.\n"
+    "tasks, and the last one holds for more; cores are those that they may keep busy; arrival_per_s=0: threads always\n"
+    "have items. For every line one line is printed: integrals over the time measured, residence times in buckets 1 %\n"
+    "wide, and a digest of the trajectory.\n"
     "\n"
     "Status: 0 done; 2 a line that is no scenario, with one line on stderr.\n";
 
@@ -123,6 +124,7 @@ enum field {
     SWITCH_INTERVAL,
     HANDOVER,
     LEAST_RESIDENCE,
+    CORES,
     STAGES,
     SPEEDS,
     N_FIELDS
@@ -130,7 +132,7 @@ enum field {
 
 static const char *const field_names[N_FIELDS] = {
     "processes",         "threads",    "seed",              "n_items", "n_warm_items", "arrival_per_s", "cv",
-    "switch_interval_s", "handover_s", "least_residence_s", "stages",  "speeds",
+    "switch_interval_s", "handover_s", "least_residence_s", "cores",   "stages",       "speeds",
 };
 
 static void read_field(struct scenario *scenario, enum field field, char *text)
@@ -167,6 +169,9 @@ static void read_field(struct scenario *scenario, enum field field, char *text)
     case LEAST_RESIDENCE:
         scenario->least_residence_s = read_number(name, &text, "", 1e-300, 1e12);
         break;
+    case CORES:
+        scenario->cores = read_number(name, &text, "", 1e-9, 1e9);
+        break;
     case STAGES:
         read_stages(scenario, text);
         break;
@@ -202,12 +207,23 @@ static void read_scenario(struct scenario *scenario, char *line)
             fail("%s is missing", field_names[field]);
 }
 
-static bool uses_gil(const struct scenario *scenario)
+static bool has_stage(const struct scenario *scenario, enum stage_kind kind)
 {
     for (size_t i = 0; i < scenario->n_stages; i++)
-        if (scenario->stages[i].kind == STAGE_GIL)
-            return scenario->n_threads > 1;
+        if (scenario->stages[i].kind == kind)
+            return true;
     return false;
+}
+
+// The most time that work takes, over its time on a core of its own, with up to n tasks on the cores.
+static double most_stretch(const struct scenario *scenario, size_t n)
+{
+    double most = 0.0;
+    for (size_t k = 1; k <= n; k++) {
+        double stretch = (double)k / scenario->speeds[(k < scenario->n_speeds ? k : scenario->n_speeds) - 1];
+        most = stretch > most ? stretch : most;
+    }
+    return most;
 }
 
 // What no field shows alone. A hand-over that costs what a turn brings would leave no time for work.
@@ -216,16 +232,21 @@ static void check_scenario(const struct scenario *scenario)
     uint64_t n = (uint64_t)scenario->n_processes * scenario->n_threads;
     if (n > MOST_THREADS)
         fail("there should be at most %d threads together, got %llu", MOST_THREADS, (unsigned long long)n);
-    double speed = scenario->speeds[scenario->n_speeds - 1];
-    if (uses_gil(scenario) && scenario->handover_s * ((double)n / speed) > scenario->switch_interval_s / 2)
+    if (scenario->arrival_per_s > 0 && scenario->arrival_per_s < 1e-12)
+        fail("arrival_per_s should be 0, or a number from 1e-12, got %.9g", scenario->arrival_per_s);
+    if (!has_stage(scenario, STAGE_GIL) || scenario->n_threads == 1)
+        return;
+    // Where all that computes holds a GIL, each process computes once at most.
+    size_t n_runnable = has_stage(scenario, STAGE_CORE) ? n : scenario->n_processes;
+    if (scenario->handover_s * most_stretch(scenario, n_runnable) > scenario->switch_interval_s / 2)
         fail("handover_s is microseconds: %.9g s on shared cores is more than half of switch_interval_s",
              scenario->handover_s);
 }
 
 static void print_counts(const struct counts *counts)
 {
-    static const char *const levels[N_LEVELS] = {"runnable_s", "work_s",    "gil_held_s", "gil_waiting_s",
-                                                 "asleep_s",   "blocked_s", "queued_s"};
+    static const char *const levels[N_LEVELS] = {"runnable_s",    "work_s",   "busy_s",    "gil_held_s",
+                                                 "gil_waiting_s", "asleep_s", "blocked_s", "queued_s"};
     printf("elapsed_s=%.17g", counts->elapsed_s);
     for (int i = 0; i < N_LEVELS; i++)
         printf(" %s=%.17g", levels[i], counts->integrals_s[i]);

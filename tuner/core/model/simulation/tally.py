@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tuner.core.model.simulation.scenario import (
     BUCKET_RATIO,
     N_BUCKETS,
-    STAGE_KINDS,
     Counts,
     Scenario,
     TaskSeconds,
     batch_ends,
     least_residence_s,
 )
+from tuner.core.model.simulation.stages import STAGE_KINDS
 from tuner.core.model.simulation.variates import natural_log
 
 _KINDS = (*STAGE_KINDS, "forced", "arrival")  # of events: the end of a stage, or what ends none
@@ -40,6 +40,7 @@ class Tally:
         self.n_asleep = self.n_blocked = self.n_queued = 0
         self.n_forced = 0
         self.is_complete = False
+        self._cores = scenario.cores
         self._n_warm_items = scenario.n_warm_items
         self._batch_ends = batch_ends(scenario.n_items)
         self._least_residence_s = least_residence_s(scenario)
@@ -51,7 +52,7 @@ class Tally:
 
     def _begin(self, now_s: float) -> None:
         self._begin_s = now_s
-        self._integrals_s = [0.0] * 7
+        self._integrals_s = [0.0] * len(fields(TaskSeconds))
         self._residence_sum_s = 0.0
         self._batch_ends_s: list[float] = []
         self._histogram: dict[int, int] = {}
@@ -62,6 +63,7 @@ class Tally:
         now = (
             self.n_runnable,
             speed,
+            min(self.n_runnable, self._cores),
             self.n_gil_held,
             self.n_gil_waiting,
             self.n_asleep,
