@@ -45,8 +45,13 @@ def write_profile(file: Path, calibrated: Calibrated) -> None:
 def simulated_layouts(
     profile: Profile, machine: Machine, layouts: Sequence[Layout], what_if: WhatIf
 ) -> SimulatedLayouts:
-    """What *layouts* give on *machine*, event by event, with the changes of *what_if* made."""
+    """What *layouts* give on *machine*, event by event, with the changes of *what_if* made.
+
+    Raises:
+        ConfigError: there is no program that simulates, or one of *layouts* cannot be simulated.
+    """
     from tuner.adapters.simulator import simulate_all
     from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
 
-    return simulated_layouts(layouts, simulate_all(scenarios(profile, machine, layouts, what_if)))
+    asked = scenarios(profile, machine, layouts, what_if)
+    return simulated_layouts(asked, simulate_all(asked))
