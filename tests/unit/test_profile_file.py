@@ -257,3 +257,9 @@ def test_a_config_is_told_from_a_profile_in_one_line(tmp_path: Path, text: str) 
 
 def test_a_profile_with_a_key_of_a_config_is_a_profile_all_the_same(tmp_path: Path) -> None:
     assert problem_of(tmp_path, LEAST + "study: {window: 1m}\n") == "p.yaml:4:1: study: unknown key"
+
+
+def test_a_box_of_many_cores_is_of_the_kind_of_one_of_a_few() -> None:
+    profile = read("name: x\ndemands: {gil: 10ms}\nmachine: {cores: 0.3, physical_cores: 0.3}\n")
+
+    assert profile.machine_of(7).physical_cores == 7.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.options import MOST_CORES
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from tuner.reports.prediction import Predicted
 
 _WAYS = ("network", "simulation")
-_MOST_CORES = 1024  #: the network of a full grid of these takes minutes, and means nothing
 _WHAT, _WHAT_IF, _SHOWN = "What is predicted", "What if", "How it is shown"
 
 
@@ -40,7 +40,7 @@ def predict(
         typer.Option(
             metavar="N",
             min=1,
-            max=_MOST_CORES,
+            max=MOST_CORES,
             rich_help_panel=_WHAT,
             help="Of the box to predict; default: the one measured on.",
         ),
@@ -101,6 +101,7 @@ def predict(
     import json
 
     from tuner import bootstrap
+    from tuner.bootstrap.asked import check_modelled
     from tuner.core.model.prediction.whatif import parse_what_if
     from tuner.reports.prediction import MOST_ROWS, prediction_facts, render_prediction
 
@@ -123,6 +124,7 @@ def predict(
     machine = _machine(calibrated, cores, physical_cores)
     chosen = asked or _layouts(calibrated, cores, grid_name)
     _check_variants(calibrated, chosen)
+    check_modelled(chosen)
     predicted = _predicted(calibrated, machine, chosen, what_if, by)
     if as_json:
         typer.echo(json.dumps(prediction_facts(predicted)))

@@ -119,6 +119,7 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
 
 
 def _suite(text: str) -> Suite | RecordedStudy:
+    from tuner.cli.session import is_study
     from tuner.config.suite import read_suite
     from tuner.core.own_suites import OWN_SUITES, own_suite
 
@@ -131,7 +132,7 @@ def _suite(text: str) -> Suite | RecordedStudy:
                 f"no suite is called {text}, and no file either",
                 hint=f"A suite's JSON file, a study's, or one of {', '.join(OWN_SUITES)}.",
             ) from None
-    return _recorded(path) if path.suffix == ".db" else read_suite(path)
+    return _recorded(path) if is_study(path) else read_suite(path)
 
 
 def _recorded(file: Path) -> RecordedStudy:

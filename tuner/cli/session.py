@@ -251,7 +251,8 @@ def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
     record = session.record
     if is_simulated(record):
         name, cores = record.provenance[SIMULATED], record.box_cores
-        say(f"Simulated: no service is started, a model of {name} on {cores:g} cores gives every figure.")
+        on = f"{cores:g} core{'' if cores == 1 else 's'}"
+        say(f"Simulated: no service is started, a model of {name} on {on} gives every figure.")
         strategy = Unforeseen(strategy)
     if record.cores > record.box_cores:
         say(f"Layouts for {record.cores} cores measured on {record.box_cores:g}.")

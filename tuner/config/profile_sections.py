@@ -64,7 +64,7 @@ def _demand(name: str) -> str:
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, allow_inf_nan=False)]
 UpToOne = Annotated[Share, Field(le=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Cores = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Cores = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Bytes = Annotated[float, BeforeValidator(_bytes), Field(ge=0)]
 
 
@@ -93,7 +93,7 @@ class MachineSection(Section):
     cores: Cores
     physical_cores: Cores | None = None
     smt_gain: Share = 0.3
-    foreign_cores: Amount = 0.0
+    foreign_cores: Annotated[Amount, Field(le=1e6)] = 0.0
     busy_cores: Amount | None = None
     gil: bool = True
     switch_interval: LongerThanZero = 0.005

@@ -71,7 +71,8 @@ class StudySettings(Section):
     seed: WholeNumber = 1
     budget: LongerThanZero | None = None
     max_attempts: Count = 3
-    foreign_limit: Annotated[float, Field(gt=0)] | None = None  #: cores; None: max(0.15, 1 % of the cores)
+    #: cores; None: max(0.15, 1 % of the cores)
+    foreign_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05  #: share of a window
 
     @field_validator("warmup", mode="wrap")

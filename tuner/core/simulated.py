@@ -24,7 +24,10 @@ def simulated_told(study: StudyRecord) -> list[str]:
     """The sentence that stands before everything said of a simulated study; none for a real one."""
     if not is_simulated(study):
         return []
-    profile = study.provenance[SIMULATED]
-    return [
-        f"Simulated: no service ran, a model of {profile} on {study.box_cores:g} cores gave these figures."
-    ]
+    return [simulated_sentence(study.provenance[SIMULATED], study.box_cores)]
+
+
+def simulated_sentence(profile: str, cores: float) -> str:
+    """The same of a box with so many *cores*."""
+    on = f"{cores:g} core{'' if cores == 1 else 's'}"
+    return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."

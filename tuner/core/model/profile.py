@@ -111,5 +111,5 @@ class Profile:
             return replace(self.machine, foreign_cores=0.0)
         physical = self.machine.physical_cores
         if physical is not None:
-            physical *= cores / self.machine.cores
+            physical = min(float(cores), physical * cores / self.machine.cores)
         return replace(self.machine, cores=float(cores), physical_cores=physical, foreign_cores=0.0)

@@ -17,6 +17,7 @@ from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
+from tuner.core.simulated import simulated_sentence
 
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrate import Calibration
@@ -143,10 +144,6 @@ def of_profile(profile: Profile) -> Calibrated:
     """A service as a profile has it; where it does not say which layouts it rests on, 1x1 is taken."""
     from tuner.core.model.calibration.calibrate import ASSUMED_MISFIT_SD, Calibration
 
-    simulated = (
-        f"Simulated: no service ran, a model of {profile.simulated} on {profile.machine.cores:g} cores gave"
-        " these figures."
-    )
     return Calibrated(
         service=profile.name,
         where=profile.source,
@@ -167,7 +164,9 @@ def of_profile(profile: Profile) -> Calibrated:
         if profile.memory.process_bytes is None
         else MemoryFit(profile.memory, error_ratio=None, df=0),
         foreign_cores=profile.machine.foreign_cores,
-        simulated=(simulated,) if profile.simulated else (),
+        simulated=(simulated_sentence(profile.simulated, profile.machine.cores),)
+        if profile.simulated
+        else (),
     )
 
 

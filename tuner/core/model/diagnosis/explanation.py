@@ -155,8 +155,10 @@ def gil_is_known(study: StudyRecord) -> bool:
 def machine_of(study: StudyRecord) -> Machine:
     """What *study* ran on, quiet: the cores it was for, or those there were; SMT, GIL by its provenance."""
     cores = min(float(study.cores), study.box_cores)
-    siblings = study.provenance.get("threads_per_core", "")
-    smt = int(siblings) if siblings.isdigit() else 1
+    try:
+        smt = float(study.provenance.get("threads_per_core", "1"))
+    except ValueError:  # not found out
+        smt = 1.0
     return Machine(
         cores=cores,
         physical_cores=cores / smt if smt > 1 else None,
