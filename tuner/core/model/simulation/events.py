@@ -21,7 +21,7 @@ from tuner.core.model.simulation.stages import STAGE_KINDS
 from tuner.core.model.simulation.tally import ARRIVAL, FORCED, Event, Tally
 from tuner.core.model.simulation.variates import Exponentials
 
-_TURN_PARTS = 16  #: of a turn, that the clock has to tell
+_STEPS = 2.0**48  #: that a clock of 53 bits goes in sixteenths of a turn
 
 
 def run(scenario: Scenario, trajectory: list[Event] | None = None) -> Counts:
@@ -85,10 +85,10 @@ class _Network:
         self._fixed_s = [stage.mean_s * (1.0 - cv) for stage in scenario.path]
         self._random_s = [stage.mean_s * cv for stage in scenario.path]
         self._speeds = [0.0] + [speeds[min(k, len(speeds)) - 1] for k in range(1, n + 1)]
-        # What a turn brings at least, in virtual time, by the part that the clock has to tell: with fewer
-        # digits than that, the work of a turn could be rounded away, turn after turn.
-        least_rate = min([1.0, *(self._speeds[k] / k for k in range(1, n + 1))])
-        self._least_turn_s = self._turn_s * least_rate / _TURN_PARTS
+        # Until when both clocks tell what a turn brings, in 16 steps or more. Later the work of a turn could
+        # be rounded away, turn after turn.
+        rates = [1.0, *(self._speeds[k] / k for k in range(1, n + 1))]
+        self._last_turn_s = self._turn_s * (min(rates) / max(rates)) * _STEPS
         self._exponentials = Exponentials(scenario.seed)
         self._virtual_s = 0.0
         self._computing = _Tasks(n)  # by virtual time
@@ -261,7 +261,7 @@ class _Network:
         self._compute(thread, self._work_s[thread] + self._handover_s)
 
     def _begin_turn(self, process: int) -> None:
-        if any(now + self._least_turn_s == now for now in (self.now_s, self._virtual_s)):
+        if self.now_s > self._last_turn_s:
             raise ValueError(
                 "switch_interval_s is too short for the clock to tell after so long; let it be longer"
             )

@@ -12,7 +12,7 @@
 #include "simulate_tasks.h"
 
 #define NOBODY UINT32_MAX
-#define TURN_PARTS 16
+#define STEPS 0x1p48  // that a clock of 53 bits goes in sixteenths of a turn
 
 #define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
@@ -52,7 +52,7 @@ struct network {
     struct gil *gils;
     uint32_t n_stages, first_turn, last_turn;
     bool is_complete;
-    double turn_s, least_turn_s, handover_s, arrival_per_s, cores;
+    double turn_s, last_turn_s, handover_s, arrival_per_s, cores;
     struct line idle;
     double *queue;  // a ring
     size_t queue_first, queue_length, queue_size;
@@ -149,7 +149,7 @@ static inline void begin_turn(struct network *net, uint32_t process)
 {
     struct gil *gils = net->gils, *gil = &gils[process];
     gil->turn_ends_s = net->now_s + net->turn_s;
-    if (net->now_s + net->least_turn_s == net->now_s || net->virtual_s + net->least_turn_s == net->virtual_s)
+    if (net->now_s > net->last_turn_s)
         net->problem = "switch_interval_s is too short for the clock to tell after so long; let it be longer";
     gil->before = net->last_turn;
     gil->after = NOBODY;
@@ -403,14 +403,16 @@ static void fill_room(const struct scenario *scenario, size_t n, struct room *ro
         room->gils[i] = (struct gil){.holder = NOBODY, .line = {NOBODY, NOBODY}, .before = NOBODY, .after = NOBODY};
 }
 
-// What a turn brings at least, in virtual time, by the part that the clock has to tell: fewer digits than that, and the
-// work of a turn could be rounded away, turn after turn.
-static double least_turn_s(const struct scenario *scenario, const double *rates, size_t n)
+// Until when both clocks tell what a turn brings, in 16 steps of 53 bits or more. Later the work of a turn could be
+// rounded away, turn after turn.
+static double last_turn_s(const struct scenario *scenario, const double *rates, size_t n)
 {
-    double rate = 1.0;
-    for (size_t k = 1; k <= n; k++)
-        rate = rates[k] < rate ? rates[k] : rate;
-    return scenario->switch_interval_s * rate / TURN_PARTS;
+    double least = 1.0, most = 1.0;
+    for (size_t k = 1; k <= n; k++) {
+        least = rates[k] < least ? rates[k] : least;
+        most = rates[k] > most ? rates[k] : most;
+    }
+    return scenario->switch_interval_s * (least / most) * STEPS;
 }
 
 static void open_network(struct network *net, uint32_t n)
@@ -451,7 +453,7 @@ const char *simulate(const struct scenario *scenario, struct counts *counts)
         .first_turn = NOBODY,
         .last_turn = NOBODY,
         .turn_s = scenario->switch_interval_s,
-        .least_turn_s = least_turn_s(scenario, room.rates, n),
+        .last_turn_s = last_turn_s(scenario, room.rates, n),
         .handover_s = scenario->handover_s,
         .arrival_per_s = scenario->arrival_per_s,
         .cores = scenario->cores,
