@@ -70,9 +70,9 @@ def test_a_simulated_1x1_gives_back_what_it_was_simulated_with(typed: Type) -> N
     assert "The profile is in found.yaml" in err
     again, same, _ = typed("calibrate simulated-shop.calibrate.tuner.db --json")
     assert (again, same) == (0, out)
-    predicted, told, _ = typed("predict found.yaml --cores 8 --json")
-    assert predicted == 0
-    assert json.loads(told)["machine"]["cores"] == 8
+    predicted = typed("predict found.yaml --cores 8 --json")
+    assert predicted.returncode == 0, predicted.stderr
+    assert json.loads(predicted.stdout)["machine"]["cores"] == 8
 
 
 def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Type, study: str) -> None:
@@ -231,10 +231,22 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ("predict shop.yaml --wait -1s", "--wait -1s: waiting asleep takes 0.04 s of an item"),
         ("predict shop.yaml --child-cpu x-1", "--child-cpu: 'x-1' is no change"),
         ("predict shop.yaml --gil x0 --child-cpu x0 --wait x0", "leaves nothing that an item asks for"),
+        (
+            "predict shop.yaml --by simulation --layouts 4x256 --cores 2",
+            "4x256 cannot be simulated: 1024 tasks",
+        ),
+        (
+            "predict no-turns.yaml --layouts 1x4",
+            "no-turns.yaml:3:38: machine.switch_interval: should be longer",
+        ),
+        ("predict slow-turns.yaml --by simulation --layouts 1x4", "1x4 cannot be simulated: handover"),
     ],
     ids=lambda value: value if value.startswith(("calibrate", "predict")) else "",
 )
 def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Type) -> None:
+    for name, wrong in (("no-turns", "switch_interval: 0s"), ("slow-turns", "handover: 1ms")):
+        Path(f"{name}.yaml").write_text(PROFILE.replace("cores: 4", f"cores: 4, {wrong}"))
+
     code, out, err = typed(line)
 
     assert said in err.splitlines()[0]
