@@ -10,7 +10,7 @@ nornir   10 000 waiting tasks on thread pools (2020), row by row: models of seve
          all 32 rows, to all but one, and to the four corners only. gornir, gnocchi: what a constant says.
 pools    JVM jobs that compute and sleep (2023): which of the published facts come out, and which do not.
 
-The figures come from seeds.yaml, which is not part of this project: ../shared/data/seeds.yaml beside the
+The figures come from seeds.yaml: ../shared/data/seeds.yaml beside the
 checkout, or --seeds. Nothing here is timed, and all searches are seeded: the same numpy and scipy print the
 same. All of it takes some minutes: almost all of them the Socorro searches and nornir's fits.
 """
