@@ -16,7 +16,7 @@ _LOAD_EVERY_S = 5.0  #: the kernel's LOAD_FREQ
 _LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 15))
 _QUIET_CORES = 0.02  #: what a box runs beside a study
 _TUNER_CORES = 0.002
-_PID = 1000
+_PID = 5_000_000  #: of the first worker: more than a kernel ever gives, so that no real process is meant
 _WIDE = 0.3  #: a normal deviate this wide would often be below nothing
 
 
