@@ -179,7 +179,8 @@ def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Type) -> 
 @pytest.mark.long
 @pytest.mark.integration
 def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
-    (tuner.folder / "worker.py").write_text(sleeping_worker())
+    # a millisecond of CPU an item: in two seconds the kernel's clock, which ticks in hundredths, sees it
+    (tuner.folder / "worker.py").write_text(sleeping_worker("0.02 + 0 * sum(range(60_000))"))
     config = tuner.folder / "s.yaml"
     config.write_text(
         "service:\n  kind: script\n  name: sleeper\n"
