@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.calibration.calibrated import changed_draws
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
@@ -116,16 +115,16 @@ def test_a_draw_that_loses_all_it_has_keeps_next_to_nothing() -> None:
     change = parse_what_if({"wait": ["-9ms"]}, no_gil=False)
 
     change.check(item)
-    changed = changed_draws(draws, item, change)
+    changed = change.of_draws(draws, item)
 
     assert [one.asleep_s for one in changed] == pytest.approx([1e-6, 1e-6, 1e-3, 3e-3])
-    assert changed_draws(draws, item, WhatIf()) == tuple(draws)
+    assert WhatIf().of_draws(draws, item) == tuple(draws)
 
 
 def test_what_is_left_of_a_draw_is_of_the_demand_that_the_middle_has_most_of() -> None:
     change = parse_what_if({"wait": ["x0"]}, no_gil=False)
 
-    (changed,) = changed_draws([Demands(gil_s=0.0, asleep_s=0.3)], ITEM, change)
+    (changed,) = change.of_draws([Demands(gil_s=0.0, asleep_s=0.3)], ITEM)
 
     assert changed == Demands(gil_s=0.0, child_s=1e-3 * 0.5)
 

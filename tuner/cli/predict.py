@@ -137,10 +137,7 @@ def _predicted(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
-    from dataclasses import replace
-
     from tuner import bootstrap
-    from tuner.core.model.calibration.calibrated import changed_draws
     from tuner.core.model.prediction.trust import trusted
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.prediction import Predicted
@@ -154,13 +151,13 @@ def _predicted(
             middle, p95 = simulated.prediction, simulated.residence_p95_s
         found.append(
             trusted(
-                replace(profile, demands=change.of_demands(profile.demands)),
-                changed_draws(calibration.draws, profile.demands, change),
+                profile,
+                calibration.draws,
                 calibration.misfit_sd,
                 calibrated.seen,
                 machine,
                 layouts,
-                what_if=WhatIf(no_gil=change.no_gil),  # the demands are changed already
+                what_if=change,
                 middle=middle,
                 term_draws=calibration.term_draws,
             )

@@ -6,6 +6,7 @@ waits uninterruptibly, without the GIL), the child itself, Python with the GIL, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+#: the fields of `Demands` that are times
+SECONDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,21 @@ class Demands:
     def scaled(self, **factors: float) -> Demands:
         """The same with some fields (``gil_s=1.2``) multiplied."""
         return replace(self, **{name: getattr(self, name) * by for name, by in factors.items()})
+
+
+_LEAST_RATIO = 1e-3  #: of what an item most likely asks for: a draw of it asks for this much at least
+
+
+def above_nothing(drawn: Mapping[str, float], middle: Demands) -> Demands:
+    """*middle* with what was *drawn* for some of its fields, seconds; never nothing at all.
+
+    A draw of next to nothing has a thousandth of the middle, as the demand that is largest there.
+    """
+    left = {**{name: getattr(middle, name) for name in SECONDS}, **drawn}
+    least = _LEAST_RATIO * middle.total_s
+    if sum(left.values()) < least:
+        left[max(SECONDS, key=lambda name: float(getattr(middle, name)))] = least
+    return replace(middle, **left)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.model.calibration.sampling import FIELDS
-from tuner.core.model.demand import Demands
+from tuner.core.model.demand import SECONDS, Demands, above_nothing
 from tuner.core.model.prediction.extrapolation import Seen, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
-from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
 from tuner.core.simulated import simulated_sentence
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrate import Calibration
 
 _N_DRAWS = 64
-_LEAST_RATIO = 1e-3  #: of what an item most likely asks for: a draw of it asks for this much at least
 _MOST_FOREIGN_CORES = 0.15
 
 
@@ -114,30 +111,13 @@ def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands
     known = {name: sd for name, one in profile.intervals.items() if (sd := _sd_of(one))}
     if not known:
         return (profile.demands,)
-    drawn = [{name: getattr(profile.demands, name) for name in FIELDS} for _ in range(n)]
+    drawn = [{name: getattr(profile.demands, name) for name in SECONDS} for _ in range(n)]
     for name, sd in known.items():
         scores = [NormalDist().inv_cdf((rank + 0.5) / n) for rank in range(n)]
         random.shuffle(scores)
         for one, score in zip(drawn, scores, strict=True):
             one[name] = max(0.0, one[name] + sd * score)
-    return tuple(_above_nothing(one, profile.demands) for one in drawn)
-
-
-def changed_draws(draws: Sequence[Demands], middle: Demands, change: WhatIf) -> tuple[Demands, ...]:
-    """*draws* of *middle* with *change* made, which `WhatIf.check` found can be made to *middle*.
-
-    What is taken away may be all that an item has in a draw: of that, next to nothing is left.
-    """
-    changed = change.of_demands(middle)
-    found = []
-    for draw in draws:
-        try:
-            left = change.of_demands(draw)
-        except ValueError:  # no demand at all
-            found.append(_above_nothing(dict.fromkeys(FIELDS, 0.0), changed))
-        else:
-            found.append(_above_nothing({name: getattr(left, name) for name in FIELDS}, changed))
-    return tuple(found)
+    return tuple(above_nothing(one, profile.demands) for one in drawn)
 
 
 def of_profile(profile: Profile) -> Calibrated:
@@ -175,15 +155,6 @@ def measured_sentence(rows: Sequence[Measured]) -> str:
     n_windows = sum(row.n_windows for row in rows)
     layouts = f"{len(rows)} layouts" if len(rows) != 1 else f"{rows[0].layout} alone"
     return f"{n_windows} window{'' if n_windows == 1 else 's'} of {layouts}"
-
-
-def _above_nothing(drawn: Mapping[str, Any], middle: Demands) -> Demands:
-    """A draw of *middle* that has something: what is largest in the middle, where all is next to nothing."""
-    least = _LEAST_RATIO * middle.total_s
-    if sum(drawn.values()) < least:
-        largest = max(drawn, key=lambda name: float(getattr(middle, name)))
-        drawn = {**drawn, largest: least}
-    return replace(middle, **drawn)
 
 
 def _sd_of(estimate: Estimate) -> float:

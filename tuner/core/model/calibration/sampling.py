@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.core.interval import Estimate
-from tuner.core.model.demand import Array, Demands, Terms
+from tuner.core.model.demand import SECONDS, Array, Demands, Terms
 
 CONFIDENCE = 0.9
 N_DRAWS = 200
 N_DEMANDS = 5  #: values of a fit that are demands: own CPU, its GIL share, children, blocked, asleep
-FIELDS = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
 
 _N_FOR_QUANTILES = 4000
 _LEAST_RATIO = 1e-3  #: of what is most likely
@@ -61,7 +60,7 @@ class Found:
         lows, highs = np.quantile(drawn, [tail, 1 - tail], axis=0)
         intervals = {
             name: Estimate(getattr(mean, name), float(low), float(high))
-            for name, low, high in zip(FIELDS, lows, highs, strict=True)
+            for name, low, high in zip(SECONDS, lows, highs, strict=True)
             if high > _NOTHING_RATIO * mean.total_s
         }
         n = sampling.n_draws
@@ -75,7 +74,7 @@ class Found:
         return drawn
 
     def _fields(self, values: Array) -> Array:
-        """`FIELDS` of each row."""
+        """`SECONDS` of each row."""
         own_s, share, child_s, blocked_s, asleep_s = np.maximum(values[:, :N_DEMANDS], 0.0).T
         share = np.minimum(share, 1.0)
         spawning_s = np.minimum(self.spawn_s, blocked_s)

@@ -98,7 +98,9 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
             )
             from tuner.core.model.calibration.sampling import Sampling
 
-            joint = calibrate_jointly(all_clocks, machine, with_terms=False, sampling=Sampling(n_draws=0))
+            joint = calibrate_jointly(
+                all_clocks, machine, with_terms=False, with_errors=False, sampling=Sampling(n_draws=0)
+            )
             layouts = tuple(one.layout for one in seen)
             return Reference(joint.profile.demands, joint.profile.machine, layouts, joint.notes)
     if not seen:

@@ -113,7 +113,7 @@ def trusted(
     busy = middle.busy_cores
     doublings = np.asarray([core_doublings(seen, float(one)) for one in busy])
     drawn = _solved_draws(
-        [change.of_demands(one) for one in draws],
+        change.of_draws(draws, profile.demands),
         [change.of_terms(one) for one in term_draws] or [terms] * len(draws),
         seen,
         machine,

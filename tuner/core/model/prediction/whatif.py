@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
-from tuner.core.model.demand import Demands, Terms
+from tuner.core.model.demand import SECONDS, Demands, Terms, above_nothing
 from tuner.core.model.machine import Machine
 
 #: what is typed -> the field of `Demands` it changes, and what people call it
@@ -54,11 +55,22 @@ class WhatIf:
 
     def of_demands(self, demands: Demands) -> Demands:
         """*demands* with the changes made; what would fall below nothing is nothing."""
+        return replace(demands, **self._left_of(demands))
+
+    def of_draws(self, draws: Sequence[Demands], middle: Demands) -> tuple[Demands, ...]:
+        """*draws* of *middle*, which `check` found the changes can be made to, with the changes made.
+
+        What is taken away may be all that an item has in a draw: next to nothing is left of that.
+        """
+        changed = self.of_demands(middle)
+        return tuple(above_nothing(self._left_of(draw), changed) for draw in draws)
+
+    def _left_of(self, demands: Demands) -> dict[str, Any]:
+        left = {name: getattr(demands, name) for name in SECONDS}
         for change in self.changes:
             field = CHANGES[change.name][0]
-            value = getattr(demands, field) * change.factor + change.plus_s
-            demands = replace(demands, **{field: max(0.0, value)})
-        return demands
+            left[field] = max(0.0, left[field] * change.factor + change.plus_s)
+        return left
 
     def of_terms(self, terms: Terms) -> Terms:
         """*terms* with the interpreter that is supposed: without a GIL there is no convoy."""
