@@ -222,7 +222,7 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ("predict .", ". is a folder, not a study file"),
         ("predict shop.yaml --cores 0", "--cores: should be greater than or equal to 1"),
         ("predict shop.yaml --cores 5000", "--cores: should be less than or equal to 1024"),
-        ("predict shop.yaml --physical-cores 8", "--physical-cores 8: there are 4 cores in all"),
+        ("predict shop.yaml --physical-cores 8", "--physical-cores 8: the box has 4 cores in all"),
         ("predict shop.yaml --layouts 4x", "--layouts: '4x' is not a layout"),
         ("predict shop.yaml --layouts 4x1@fast", "4x1@fast is another variant of the service"),
         ("predict shop.yaml --layouts 1x1 --grid full", "--layouts and --grid are two choices"),

@@ -96,7 +96,7 @@ def test_windows_void_for_memory_pressure_alone_tell_what_binds_a_layout() -> No
     first, second = evidence_of(study_of(L1X1, L2X2), windows, {})
 
     assert first.memory == "tasks waited for memory in 1 of its 2 windows"
-    assert second.memory == "tasks waited for memory in 1 of its 1 windows"
+    assert second.memory == "tasks waited for memory in 1 of its 1 window"
     assert {one.what for one in explain([first, second], Machine(2)).diagnoses} == {("memory",)}
 
 

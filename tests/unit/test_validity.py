@@ -109,7 +109,7 @@ def test_waiting_for_memory_voids_beyond_a_share() -> None:
     (reason,) = void_reasons(samples(), window_of(memory_pressure_s_total=1.1), cores=CORES)
 
     assert reason.slug == "memory-pressure"
-    assert "6.0%" in reason.detail
+    assert "6 %" in reason.detail
     assert void_reasons(samples(), window_of(memory_pressure_s_total=0.9), cores=CORES) == ()
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.core.figures import counted
+
 
 @dataclass(frozen=True, slots=True)
 class BoxCores:
@@ -35,7 +37,7 @@ def usable_cores(
     count, why = float(len(cpus)), f"{len(cpus)} of {online} CPUs by affinity" if len(cpus) < online else ""
     for quota, where in _quotas(proc, cgroup):
         if quota < count:
-            count, why = quota, f"a quota of {quota:g} cores in cgroup {where}"
+            count, why = quota, f"a quota of {counted(quota, 'core')} in cgroup {where}"
     return BoxCores(count, cpus, why or f"all {len(cpus)} CPUs")
 
 

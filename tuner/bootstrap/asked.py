@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tuner import __version__
 from tuner.bootstrap.services import service_of
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
@@ -87,7 +88,7 @@ def _simulated_cores(profile: Profile) -> int:
     cores = profile.machine.cores
     if cores > MOST_CORES:
         raise ConfigError(
-            f"the profile's box has {cores:g} cores: more than {MOST_CORES} are not simulated",
+            f"the profile's box has {counted(cores, 'core')}: more than {MOST_CORES} are not simulated",
             hint="Say with --cores how many to simulate.",
         )
     return whole_cores(cores)

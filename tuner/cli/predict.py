@@ -9,6 +9,7 @@ import typer
 
 from tuner.cli.options import MOST_CORES
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 
 if TYPE_CHECKING:
     from tuner.core.layout import Layout
@@ -223,7 +224,7 @@ def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | No
         return machine
     if physical_cores > machine.cores:
         raise ConfigError(
-            f"--physical-cores {physical_cores}: there are {machine.cores:g} cores in all",
+            f"--physical-cores {physical_cores}: the box has {counted(machine.cores, 'core')} in all",
             hint="Say with --cores how many there are with SMT.",
         )
     same = physical_cores == machine.cores

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted, percent
 
 if TYPE_CHECKING:
     from tuner.core.recorded import RecordedStudy
@@ -76,7 +77,7 @@ def replay(
     )
     n_surfaces = chosen.n_surfaces
     if surfaces is not None and surfaces > n_surfaces:
-        have = f"{n_surfaces} surface{'' if n_surfaces == 1 else 's'}"
+        have = counted(n_surfaces, "surface")
         typer.echo(f"{chosen.name} has {have} only; --repeats replays each more often.", err=True)
     job = dataclasses.replace(job, suite=chosen)
     n_surfaces = min(surfaces or n_surfaces, n_surfaces)
@@ -154,7 +155,8 @@ def _share(option: str, text: str, *, low: float) -> float:
     except ValueError:
         raise ConfigError(f"{option}: {text!r} is no share", hint="Write 2%, or 0.02.") from None
     if not low < value < 1:
-        raise ConfigError(f"{option} {text}: should be between {low:.0%} and 100%", hint="Write 2%, or 0.02.")
+        wanted = f"between {percent(low)} and 100 %"
+        raise ConfigError(f"{option} {text}: should be {wanted}", hint="Write 2%, or 0.02.")
     return value
 
 

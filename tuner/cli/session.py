@@ -15,6 +15,7 @@ import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ def planned(settings: Settings, profile: Profile | None, *, quick: bool = False)
     record = bootstrap.planned(settings, quick=quick, profile=profile)
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
-            f"The profile's box has {profile.machine.cores:g} cores, a simulated one only whole ones:"
-            f" {record.box_cores:g}; --cores N takes others."
+            f"The profile's box has {counted(profile.machine.cores, 'core')}, a simulated one only whole"
+            f" ones: {record.box_cores:g}; --cores N takes others."
         )
     return record
 
@@ -251,11 +252,11 @@ def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
     record = session.record
     if is_simulated(record):
         name, cores = record.provenance[SIMULATED], record.box_cores
-        on = f"{cores:g} core{'' if cores == 1 else 's'}"
+        on = counted(cores, "core")
         say(f"Simulated: no service is started, a model of {name} on {on} gives every figure.")
         strategy = Unforeseen(strategy)
     if record.cores > record.box_cores:
-        say(f"Layouts for {record.cores} cores measured on {record.box_cores:g}.")
+        say(f"Layouts for {counted(record.cores, 'core')} measured on {record.box_cores:g}.")
     with stopping_by_signal() as stop:
         try:
             with _running(session) as (box, store, progress):

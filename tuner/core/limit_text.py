@@ -6,6 +6,7 @@ from math import isfinite
 
 from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 from tuner.core.limits import Finding, Limit, Quantity, Verdict
 from tuner.core.sizes import parse_size, render_size
 
@@ -81,7 +82,7 @@ def render_needed(finding: Finding) -> str:
         return "launches of its own must tell the noise first" if finding.n_launches else "it was not seen"
     if not more:
         return "it lies too near the limit to be told from it"
-    return f"about {more} more {'launch' if more == 1 else 'launches'} would tell"
+    return f"about {counted(more, 'more launch')} would tell"
 
 
 def why_kept_out(verdict: Verdict) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.core.figures import counted
 from tuner.core.records import StudyRecord
 
 SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
@@ -29,5 +30,5 @@ def simulated_told(study: StudyRecord) -> list[str]:
 
 def simulated_sentence(profile: str, cores: float) -> str:
     """The same of a box with so many *cores*."""
-    on = f"{cores:g} core{'' if cores == 1 else 's'}"
+    on = counted(cores, "core")
     return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."

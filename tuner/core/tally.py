@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, WindowRecord
 
@@ -109,7 +110,7 @@ def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | Non
         n_idle = sum(not launch.n_done for launch in own)
         if not n_idle:
             return None
-        return f"finished no item in {n_idle} of {len(own)} {'launch' if len(own) == 1 else 'launches'}"
+        return f"finished no item in {n_idle} of {counted(len(own), 'launch')}"
     if void.total_windows:
         slugs = ", ".join(
             f"{slug} {n}" for slug, n in sorted(void.reasons.items(), key=lambda one: (-one[1], one[0]))

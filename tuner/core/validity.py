@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
 from tuner.core.window import Reading, Sample, Usage, VoidReason
 
@@ -39,7 +40,7 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
     wanted, n_counting = layout.total_threads, reading.n_slots
     if n_counting is None or max(n_counting, usage.n_threads) >= wanted:
         return ()
-    detail = f"{layout} has {wanted} threads: {usage.n_threads} run, {n_counting} count items"
+    detail = f"{layout} has {counted(wanted, 'thread')}: {usage.n_threads} run, {n_counting} count items"
     return (VoidReason("wrong-layout", detail),)
 
 
@@ -107,8 +108,8 @@ def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[Voi
         return
     ratio = (last.memory_pressure_s_total - first.memory_pressure_s_total) / elapsed_s
     if ratio > limit_ratio:
-        detail = f"tasks waited for memory in {ratio:.1%} of the window; the limit is {limit_ratio:.1%}"
-        yield VoidReason("memory-pressure", detail)
+        waited = f"tasks waited for memory in {percent(ratio)} of the window"
+        yield VoidReason("memory-pressure", f"{waited}; the limit is {percent(limit_ratio)}")
 
 
 def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator[VoidReason]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.core.claim import Claim
 from tuner.core.durations import render_rest
+from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
 from tuner.core.strategy import Guidance
 
@@ -17,14 +18,14 @@ _MOST_NAMED = 10  #: layouts in a sentence; the table shows them all
 def answer_sentence(claim: Claim) -> str:
     """What is claimed, with which guarantee, and what it took."""
     answer = claim.answer
-    cost = f"{_counted(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
+    cost = f"{counted(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
     parts = []
     if answer.layout is None:
         parts.append(f"No answer yet: nothing could be measured; {cost}")
     elif answer.reached:
         parts.append(
             f"{answer.layout} is within {percent(claim.within)} of the best of"
-            f" {_counted(claim.n_layouts, 'layout')}, {percent(claim.confidence)}, {answer.kind}, {cost}"
+            f" {counted(claim.n_layouts, 'layout')}, {percent(claim.confidence)}, {answer.kind}, {cost}"
         )
         if answer.ties:
             parts.append(f"cannot be told from {_named(answer.ties)}")
@@ -51,13 +52,13 @@ def answer_notes(claim: Claim) -> list[str]:
         if claim.rest is None:
             found.append("How much more it takes to know is not known yet.")
         else:
-            windows = _counted(claim.rest.n_windows, "more window")
+            windows = counted(claim.rest.n_windows, "more window")
             found.append(f"About {windows}, {render_rest(claim.rest.lasts_s)}, can be expected to decide it.")
     if answer.guidance is not None:
         found.append(_guidance_note(answer.guidance))
     if claim.n_otherwise:
         found.append(
-            f"{_counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
+            f"{counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
             " the claim is the one of this version."
         )
     return found
@@ -90,7 +91,7 @@ def _guidance_note(guidance: Guidance) -> str:
     if guidance.error_ratio is None or guidance.error_without_ratio is None:
         return "The queueing model has not foretold a layout yet."
     foretold = (
-        f"foretold the first window of {_counted(guidance.n_held_out, 'layout')}"
+        f"foretold the first window of {counted(guidance.n_held_out, 'layout')}"
         f" {percent(guidance.error_ratio)} off in the median"
     )
     without = f"{percent(guidance.error_without_ratio)} without it"
@@ -99,18 +100,8 @@ def _guidance_note(guidance: Guidance) -> str:
     return f"The queueing model helped to choose what to measure: it {foretold} ({without})."
 
 
-def percent(ratio: float) -> str:
-    """A share as people read it: ``2 %``; small ones keep two digits."""
-    shown = 100 * ratio
-    return f"{shown:.3g} %" if shown >= 1 else f"{shown:.2g} %"
-
-
 def _named(layouts: Sequence[Layout]) -> str:
     names = [str(layout) for layout in layouts]
     if len(names) <= _MOST_NAMED + 1:
         return ", ".join(names)
     return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tuner.core.figures import percent
 from tuner.core.interval import Estimate
 from tuner.core.model.calibration.calibrated import Calibrated
 from tuner.core.model.demand import NO_TERMS, Demands
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.sizes import render_size
-from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 from tuner.reports.model import (
     DEMANDS,

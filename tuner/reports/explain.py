@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tuner.core.figures import counted
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
 from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.sizing import Rule
@@ -73,8 +74,8 @@ def _notes(study: StudyRecord, found: Explanation) -> list[str]:
     notes = []
     if study.cores > study.box_cores:
         notes.append(
-            f"Layouts for {study.cores} cores measured on {study.box_cores:g}: there, other things may bind"
-            " them."
+            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}: there, other things"
+            " may bind them."
         )
     for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
         reference = found.references.get(variant)
@@ -127,7 +128,7 @@ def _items(value: float) -> str:
 
 
 def _rules_text(rules: Sequence[Rule]) -> str:
-    lines = [f"To size this service by, on {rules[0].cores:g} cores (modelled):\n"]
+    lines = [f"To size this service by, on {counted(rules[0].cores, 'core')} (modelled):\n"]
     for rule in rules:
         count = f"more than {rule.most}" if rule.count is None else str(rule.count)
         beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tuner.core.figures import counted, percent
 from tuner.core.interval import Estimate
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOutErrors, measured_sentence
-from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 
 #: fields of `Demands` -> what an item asks for, in the order of its path
@@ -39,11 +39,10 @@ def _source(calibrated: Calibrated) -> str:
         source = f" ({calibrated.where})" if calibrated.where else ""
         return f"{calibrated.service}, as a profile has it{source}."
     where = f" on {calibrated.where}" if calibrated.where else ""
-    cores = calibrated.seen.machine.cores
     joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
     return (
         f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
-        f" on {cores:g} core{'' if cores == 1 else 's'}{joint}."
+        f" on {counted(calibrated.seen.machine.cores, 'core')}{joint}."
     )
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.durations import render_rest
+from tuner.core.figures import counted, percent
 from tuner.core.forecast import CAP_WINDOWS, Cause, Cost, Question, Saving, limiting
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.pilot import DRIFT_TAU_S, Pilot
 from tuner.core.strategy import Kind
-from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 
 #: cause -> its name, and what can be done about it
@@ -48,9 +48,10 @@ def render_plan(plan: Plan) -> str:
     pilot = plan.pilot
     asked = plan.costs[Question(plan.kind, plan.within)]
     head = (
-        f"{plan.service}, {len(plan.layouts)} layouts, {percent(plan.confidence)};"
+        f"{plan.service}, {counted(len(plan.layouts), 'layout')}, {percent(plan.confidence)};"
         f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
-        f" Pilot: {pilot.n_launches} launches of {len(pilot.levels)} layouts, {pilot.n_windows} windows of"
+        f" Pilot: {counted(pilot.n_launches, 'launch')} of {counted(len(pilot.levels), 'layout')},"
+        f" {counted(pilot.n_windows, 'window')} of"
         f" {_seconds(pilot.window_s)}; a launch takes {_seconds(pilot.launch_s)} beside its windows.\n\n"
     )
     window = f"window of {_seconds(pilot.window_s)}"
@@ -181,8 +182,8 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     high = pilot.launch.high
     if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):
         found.append(
-            f"Launch noise is known from {pilot.n_launches} launches only, and may be {percent(high)}:"
-            " hours grow about as its square. A longer pilot knows better."
+            f"Launch noise is known from {counted(pilot.n_launches, 'launch')} only, and may be"
+            f" {percent(high)}: hours grow about as its square. A longer pilot knows better."
         )
     found.append(
         f"Drift slower than the pilot cannot be seen in it; simulated: {percent(pilot.drift_sd)} over"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.core.figures import counted, percent
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrated import Calibrated, Measured
@@ -13,7 +14,6 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.sizes import render_size
-from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 from tuner.reports.model import (
     PER_10_MIN,
@@ -76,7 +76,7 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
     if len(trusted.rows) == 1:
         found = [f"{trusted.best} alone was asked for."]
     elif trusted.as_good:
-        others = f"{len(trusted.as_good)} other{'' if len(trusted.as_good) == 1 else 's'}"
+        others = counted(len(trusted.as_good), "other")
         found = [
             f"{trusted.best} is predicted best; {others} cannot be told from it ({level}):"
             f" {named(trusted.as_good)}."
@@ -197,9 +197,9 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
 def _what(predicted: Predicted, n_layouts: int) -> str:
     machine = predicted.machine
     physical = "" if machine.physical_cores is None else f" ({machine.physical_cores:g} physical)"
-    cores = f"{machine.cores:g} core{'' if machine.cores == 1 else 's'}{physical}"
+    cores = f"{counted(machine.cores, 'core')}{physical}"
     by = "" if predicted.by == "network" else ", simulated event by event"
-    layouts = f"{n_layouts} layout{'' if n_layouts == 1 else 's'}"
+    layouts = counted(n_layouts, "layout")
     if predicted.what_if:
         return f"What if: {predicted.what_if}. {layouts} on {cores}{by}."
     return f"Predicted: {layouts} on {cores}{by}."

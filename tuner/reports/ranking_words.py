@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.core.durations import render_duration
+from tuner.core.figures import counted
 from tuner.core.interval import Estimate
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
@@ -17,9 +18,9 @@ def headline(study: StudyRecord) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     host = study.provenance.get("host", "")
-    layouts = _counted(len(study.layouts), "layout")
+    layouts = counted(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
-    return f"{where}: {layouts} for {_cores(study.cores)}, {_how(study)}."
+    return f"{where}: {layouts} for {counted(study.cores, 'core')}, {_how(study)}."
 
 
 def _how(study: StudyRecord) -> str:
@@ -31,9 +32,9 @@ def _how(study: StudyRecord) -> str:
         of = study.provenance.get("check_of", "another study")
         return f"a check of {of} in windows of {longest}"
     if study.strategy == "aa":
-        launches, windows = 2 * study.n_blocks, _counted(study.windows_per_launch, "window")
+        launches, windows = 2 * study.n_blocks, counted(study.windows_per_launch, "window")
         return f"against itself: {launches} launches in pairs, each of {windows} of {longest}"
-    return f"{_counted(study.n_blocks, 'block')} of {longest} windows"
+    return f"{counted(study.n_blocks, 'block')} of {longest} windows"
 
 
 def verdict(ranking: Ranking) -> str:
@@ -64,7 +65,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     found = []
     if study.cores > study.box_cores:
         found.append(
-            f"Layouts for {_cores(study.cores)} measured on {study.box_cores:g}:"
+            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"
             " what is best there need not be best on the larger box."
         )
     if study.provenance.get("quick") == "true":
@@ -73,7 +74,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)
     if measured < asked and ranking.claim is None:
-        found.append(f"Measured: {measured} of the {_counted(asked, 'window')} asked for.")
+        found.append(f"Measured: {measured} of the {counted(asked, 'window')} asked for.")
     if ranking.claim is not None:
         found += answer_notes(ranking.claim)
     found += ranking.notes
@@ -113,14 +114,6 @@ def _spread(sd: Estimate) -> str:
     """A standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
     low, mean, high = ("-" if x is None else f"{100 * x:.1f}" for x in (sd.low, sd.mean, sd.high))
     return f"{mean} % ({low} to {high})"
-
-
-def _cores(count: int) -> str:
-    return _counted(count, "core")
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def level_of(ranking: Ranking) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.core.durations import render_rest
+from tuner.core.figures import percent
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.pilot import Pilot
 from tuner.core.self_test import PAIRS_OF_A_STUDY, POWER, AlarmRate, SelfTest
-from tuner.reports.answer import percent
 from tuner.reports.formats import Table, render_table
 
 _RULES = {

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 from tuner.core.errors import TunerError
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.strategy import Proposal, Strategy
@@ -129,7 +130,8 @@ class _Study:
             self._progress.warning("budget-short", text)
             return True
         self._out_of_budget = True
-        self._progress.warning("budget-over", f"the budget ends after {self._course.n_blocks_done} blocks")
+        done = counted(self._course.n_blocks_done, "block")
+        self._progress.warning("budget-over", f"the budget ends after {done}")
         return False
 
     def _measure_cell(self, cell: Cell) -> None:

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Proposal
@@ -80,7 +81,7 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
     least_s = sum(_warmup_s(study, 0.0) + one.n_windows * one.window_s for one in block)
     if study.budget_s is not None and least_s > study.budget_s:
         raise ConfigError(
-            f"one block of the {len(block)} layouts takes {render_duration(least_s)} at least,"
+            f"one block of the {counted(len(block), 'layout')} takes {render_duration(least_s)} at least,"
             f" the budget is {render_duration(study.budget_s)}",
             hint="Give it a longer --budget, a shorter --window or fewer --layouts.",
         )

@@ -9,6 +9,7 @@ from math import log
 from statistics import fmean
 from typing import Literal
 
+from tuner.core.figures import counted, percent
 from tuner.core.warmup.levels import Level, find_levels
 from tuner.core.warmup.mser import BATCH, batch_means
 from tuner.core.warmup.transient import transient_end
@@ -142,10 +143,10 @@ def _squares(values: Sequence[float]) -> float:
 def _levels_seen(levels: Sequence[Level]) -> str:
     low, high = min(level.mean for level in levels), max(level.mean for level in levels)
     n = len(levels) - 1
-    return f"throughput moved {n} time{'s' * (n > 1)} between {low:.3g} and {high:.3g} items/s"
+    return f"throughput moved {counted(n, 'time')} between {low:.3g} and {high:.3g} items/s"
 
 
 def _trend_seen(per_s: Trend) -> str:
     verb = "fell" if per_s.slope < 0 else "rose"
     change, error = abs(per_s.slope) * PER_S, per_s.standard_error * PER_S
-    return f"throughput {verb} by {change:.1%} in ten minutes (standard error {error:.1%})"
+    return f"throughput {verb} by {percent(change)} in ten minutes (standard error {percent(error)})"

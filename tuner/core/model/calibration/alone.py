@@ -15,6 +15,7 @@ from math import sqrt
 import numpy as np
 
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted, percent
 from tuner.core.model.calibration.clocks import Clocks, bin_s
 from tuner.core.model.calibration.per_item import PerItem, by_launch, per_item
 from tuner.core.model.demand import Array
@@ -56,7 +57,8 @@ def check_clocks(windows: Sequence[Clocks]) -> None:
         )
     if not any(window.service_cpu_s > 0 for window in windows):
         raise ConfigError(
-            f"none of the {len(windows)} windows says what CPU the service used: no demand can be told",
+            f"none of the {counted(len(windows), 'window')} says what CPU the service used: no demand can be"
+            " told",
             hint="Measure again where tuner may read the workers' files in /proc (hidepid, another user).",
         )
     variants = sorted({window.layout.variant for window in windows})
@@ -179,7 +181,7 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
         )
     if total.source == "kernel" and total.own_s < _HIDDEN_RATIO * total.service_s:
         notes.append(
-            f"The processes that supervisord started used {total.own_s / total.service_s:.1%} of the"
+            f"The processes that supervisord started used {percent(total.own_s / total.service_s)} of the"
             " service's CPU. If they only start the real workers (a shell, a master), these are taken for"
             " children: start the workers themselves."
         )
@@ -190,7 +192,8 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
     notes += backend_notes(total)
     if n_launches == 1:
         notes.append(
-            f"One launch: how they differ was not seen; {ASSUMED_LAUNCH_SD:.0%} for each clock is assumed."
+            f"One launch: how they differ was not seen; {percent(ASSUMED_LAUNCH_SD)} for each clock is"
+            " assumed."
         )
     if machine.has_gil:
         notes.append(

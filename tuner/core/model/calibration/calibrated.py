@@ -8,6 +8,7 @@ from random import Random
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
+from tuner.core.figures import counted
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.demand import SECONDS, Demands, above_nothing
@@ -153,8 +154,8 @@ def of_profile(profile: Profile) -> Calibrated:
 def measured_sentence(rows: Sequence[Measured]) -> str:
     """How many windows of how many layouts."""
     n_windows = sum(row.n_windows for row in rows)
-    layouts = f"{len(rows)} layouts" if len(rows) != 1 else f"{rows[0].layout} alone"
-    return f"{n_windows} window{'' if n_windows == 1 else 's'} of {layouts}"
+    layouts = counted(len(rows), "layout") if len(rows) != 1 else f"{rows[0].layout} alone"
+    return f"{counted(n_windows, 'window')} of {layouts}"
 
 
 def _sd_of(estimate: Estimate) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
@@ -152,5 +153,5 @@ def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:
             used, limit = (render_amount("memory_bytes", x) for x in (finding.level, finding.limit.at_most))
             return f"its memory is {used}, and the limit is {limit}"
     if n_short:
-        return f"tasks waited for memory in {n_short} of its {n_short + n_good} windows"
+        return f"tasks waited for memory in {n_short} of its {counted(n_short + n_good, 'window')}"
     return None

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
@@ -86,7 +87,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
             lambda n, each=each: gives(Layout(n, each)) >= ENOUGH * box_per_s,  # type: ignore[misc]
             most,
         )
-        of = "1 thread" if each == 1 else f"{each} threads"
+        of = counted(each, "thread")
         outside = beyond(Layout(processes or most, each))
         what = f"{'process' if processes == 1 else 'processes'} of {of} that fill the box"
         reason = _cores_reason(demands, machine)
@@ -98,7 +99,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
 
 def _by_utilization(demands: Demands, machine: Machine, seen: Seen) -> Rule:
     more = core_doublings(seen, machine.free_cores) > 0
-    outside = (f"more than {seen.known_cores:.3g} cores busy",) if more else ()
+    outside = (f"more than {counted(seen.known_cores, 'core', '.3g')} busy",) if more else ()
     busy_ratio = demands.cpu_s / demands.total_s
     return Rule(
         "utilization",
@@ -129,8 +130,9 @@ def _gil_reason(demands: Demands) -> str:
 
 def _cores_reason(demands: Demands, machine: Machine) -> str:
     speed = float(machine.total_speed(np.array([np.inf]))[0])
+    worth = "1 core's worth" if _short(speed) == "1" else f"{_short(speed)} cores' worth"
     return (
-        f"{_short(speed)} cores' worth of speed, and {_time(demands.cpu_s)} of CPU per item: at most"
+        f"{worth} of speed, and {_time(demands.cpu_s)} of CPU per item: at most"
         f" {_short(speed / demands.cpu_s)} items/s"
     )
 

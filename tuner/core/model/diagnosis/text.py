@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tuner.core.figures import counted
+
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
     from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, Share, What
 
@@ -100,7 +102,7 @@ def _waiting(of: Diagnosis) -> str:
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
         strangers = of.others_cores - of.backend_cores
-        full = f"others keep {strangers:.2g} of {of.cores:g} cores busy, and make way"
+        full = f"others keep {strangers:.2g} of {counted(of.cores, 'core')} busy, and make way"
     gain = "" if of.gain_ratio is None else f"; twice the threads would give {_gain(of.gain_ratio)}"
     return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
 
@@ -112,7 +114,7 @@ def _backend(of: Diagnosis) -> str:
         if figure is not None and figure.value >= _WORTH_TELLING:
             found.append(f"{_DOING[share]} {percent(figure)} of the time")
     used = of.backend_cores + of.backend_elsewhere_cores
-    named = f"; the backends of the config use {used:.2g} cores" if used >= 0.005 else ""
+    named = f"; the backends of the config use {counted(used, 'core', '.2g')}" if used >= 0.005 else ""
     return f"its threads {' and '.join(found)}: on something that items share{named}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot, log2
 
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.model.machine import Machine
 
@@ -81,7 +82,7 @@ def reasons(
     """
     found = _layout_reasons(seen, layout)
     if core_doublings(seen, cpu_cores) > 0:
-        found.append(f"more than {seen.known_cores:.3g} cores busy")
+        found.append(f"more than {counted(seen.known_cores, 'core', '.3g')} busy")
     if machine.physical_cores is not None and not seen.has_filled_smt and n_runnable > machine.physical_cores:
         found.append("two threads on a physical core (SMT)")
     if machine.has_gil != seen.machine.has_gil:
@@ -101,9 +102,9 @@ def _layout_reasons(seen: Seen, layout: Layout) -> list[str]:
     most_threads = max(one.threads for one in seen.layouts)
     found = []
     if layout.processes > most_processes:
-        found.append(f"more than {most_processes} process{'' if most_processes == 1 else 'es'}")
+        found.append(f"more than {counted(most_processes, 'process')}")
     if layout.threads > most_threads:
-        found.append(f"more than {most_threads} thread{'' if most_threads == 1 else 's'} in a process")
+        found.append(f"more than {counted(most_threads, 'thread')} in a process")
     return found or ["not between measured layouts"]
 
 

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.figures import counted, percent
+
+
+@pytest.mark.parametrize(
+    ("ratio", "told"),
+    [(0.02, "2 %"), (0.003, "0.3 %"), (0.00123, "0.12 %"), (0.123456, "12.3 %"), (1.0691, "107 %")],
+)
+def test_a_share_has_as_many_digits_as_people_read(ratio: float, told: str) -> None:
+    assert percent(ratio) == told
+
+
+@pytest.mark.parametrize(
+    ("count", "thing", "told"),
+    [
+        (1, "core", "1 core"),
+        (1.0, "core", "1 core"),
+        (1.5, "core", "1.5 cores"),
+        (0, "window", "0 windows"),
+        (2, "process", "2 processes"),
+        (3, "launch", "3 launches"),
+        (2_000_000, "item", "2000000 items"),
+    ],
+)
+def test_one_is_one_and_all_else_is_many(count: float, thing: str, told: str) -> None:
+    assert counted(count, thing) == told
+
+
+def test_what_is_shown_as_one_is_one() -> None:
+    assert counted(1.0004, "core", ".3g") == "1 core"
+    assert counted(1.004, "core", ".3g") == "1 core"
+    assert counted(1.04, "core", ".3g") == "1.04 cores"

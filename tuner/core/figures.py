@@ -1,0 +1,19 @@
+"""Figures as sentences have them: ``2 %``, ``1 core``, ``24 cores``."""
+
+from __future__ import annotations
+
+
+def percent(ratio: float) -> str:
+    """A share as people read it: ``2 %``; small ones keep two digits."""
+    shown = 100 * ratio
+    return f"{shown:.3g} %" if shown >= 1 else f"{shown:.2g} %"
+
+
+def counted(count: float, thing: str, digits: str = "g") -> str:
+    """So many of a *thing*: ``1 core``, ``1.5 cores``, ``3 launches``; *digits* is the format of a float."""
+    shown = f"{count}" if isinstance(count, int) else f"{count:{digits}}"
+    return f"{shown} {thing if shown == '1' else _plural(thing)}"
+
+
+def _plural(thing: str) -> str:
+    return f"{thing}es" if thing.endswith(("s", "ch")) else f"{thing}s"
