@@ -10,15 +10,18 @@ from tuner.core.layout import Layout, parse_layout, parse_layouts
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import (
     Seen,
-    box_reasons,
     core_doublings,
     doublings_outside,
-    layout_reason,
     reasons,
 )
 
 SQUARE = parse_layouts("1x1,4x1,1x4,4x4")
 LAYOUTS = st.builds(Layout, st.integers(1, 64), st.integers(1, 64))
+
+
+def told(seen: Seen, layout: Layout) -> list[str]:
+    """Of a layout that keeps less than a core busy."""
+    return reasons(seen, seen.machine, layout, cpu_cores=0.9, n_runnable=0.9)
 
 
 def outside(measured: str, layout: str) -> float:
@@ -64,13 +67,13 @@ def test_a_measured_layout_is_inside(measured: list[Layout]) -> None:
 def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
     seen = Seen(Machine(2), tuple(SQUARE))
 
-    assert layout_reason(seen, Layout(8, 2)) == "more than 4 processes"
-    assert layout_reason(seen, Layout(1, 8)) == "more than 4 threads in a process"
-    assert layout_reason(seen, Layout(8, 8)) == "more than 4 processes and more than 4 threads in a process"
-    assert layout_reason(seen, Layout(2, 2)) == ""
-    assert layout_reason(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == "more than 1 process"
+    assert told(seen, Layout(8, 2)) == ["more than 4 processes"]
+    assert told(seen, Layout(1, 8)) == ["more than 4 threads in a process"]
+    assert told(seen, Layout(8, 8)) == ["more than 4 processes", "more than 4 threads in a process"]
+    assert told(seen, Layout(2, 2)) == []
+    assert told(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == ["more than 1 process"]
     corner = Seen(Machine(2), tuple(parse_layouts("1x1,4x1,1x4")))
-    assert layout_reason(corner, Layout(4, 4)) == "not between measured layouts"
+    assert told(corner, Layout(4, 4)) == ["not between measured layouts"]
 
 
 def test_more_cores_are_extrapolation_for_those_who_use_them() -> None:
@@ -83,7 +86,6 @@ def test_more_cores_are_extrapolation_for_those_who_use_them() -> None:
     assert busy == ["more than 2 cores busy"]
     assert core_doublings(seen, 0.9) == 0
     assert core_doublings(seen, 8.0) == pytest.approx(2.0, abs=0.05)
-    assert box_reasons(seen, box) == ["24 cores, measured on 2"]
 
 
 def test_full_cores_of_the_measured_box_are_no_extrapolation() -> None:
@@ -96,8 +98,6 @@ def test_second_threads_of_cores_count_as_seen_once_layouts_filled_them() -> Non
     smt = Machine(4, physical_cores=2)
     alone, full = Seen(smt, (Layout(1, 1),)), Seen(smt, (Layout(1, 1), Layout(4, 4)), busy_cores=2.6)
 
-    assert "SMT was not seen at work" in box_reasons(alone, smt)
-    assert box_reasons(full, smt) == []
     assert "two threads on a physical core (SMT)" in reasons(
         alone, smt, Layout(4, 1), cpu_cores=2.4, n_runnable=3.0
     )
@@ -110,7 +110,6 @@ def test_another_interpreter_is_extrapolation() -> None:
     seen = Seen(Machine(2), tuple(SQUARE))
     free = Machine(2, has_gil=False)
 
-    assert box_reasons(seen, free) == ["no interpreter without GIL was measured"]
     assert reasons(seen, free, Layout(1, 1), cpu_cores=0.9, n_runnable=0.9) == ["no GIL"]
 
 

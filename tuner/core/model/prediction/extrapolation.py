@@ -48,26 +48,6 @@ def smt_gains_about(gain: float) -> tuple[float, ...]:
     return tuple(max(0.0, gain + one - middle) for one in ASSUMED_SMT_GAINS)
 
 
-def box_reasons(seen: Seen, machine: Machine) -> list[str]:
-    """What *machine* has that was not seen, whether or not a layout makes use of it."""
-    found = []
-    if machine.cores > seen.machine.cores * (1 + _NEAR):
-        found.append(f"{machine.cores:g} cores, measured on {seen.machine.cores:g}")
-    if machine.physical_cores is not None and not seen.has_filled_smt:
-        found.append("SMT was not seen at work")
-    if machine.has_gil != seen.machine.has_gil:
-        found.append("a GIL was not seen" if machine.has_gil else "no interpreter without GIL was measured")
-    return found
-
-
-def layout_reason(seen: Seen, layout: Layout) -> str:
-    """Why *layout* lies outside the measured ones; empty when it does not.
-
-    Inside means: in the convex hull of the measured layouts, on logarithmic scales.
-    """
-    return " and ".join(_layout_reasons(seen, layout))
-
-
 def reasons(
     seen: Seen, machine: Machine, layout: Layout, *, cpu_cores: float, n_runnable: float
 ) -> list[str]:
@@ -96,6 +76,7 @@ def core_doublings(seen: Seen, cpu_cores: float) -> float:
 
 
 def _layout_reasons(seen: Seen, layout: Layout) -> list[str]:
+    """Why *layout* lies outside the convex hull of the measured ones, on logarithmic scales."""
     if doublings_outside(seen.layouts, layout) <= _NEAR:
         return []
     most_processes = max(one.processes for one in seen.layouts)
