@@ -48,6 +48,21 @@ def stored(layouts: str, provenance: dict[str, str] = KNOWN, cores: int = 4) -> 
     return store
 
 
+def with_more_used(quiet: MemoryStore, *, box_cores: float = 4.0, **cores: float) -> MemoryStore:
+    """The same study, with so many cores more under each of these names of usage, in every window."""
+    store = MemoryStore(replace(quiet.study(), box_cores=box_cores))
+    for launch_id, launch in quiet.launches():
+        store.add_launch(launch)
+        for kept in quiet.windows():
+            if kept.launch_id == launch_id:
+                window = quiet.window(launch_id, kept.index, kept.attempt)
+                *before, last = window.usage
+                used = {name: getattr(last, name) + more * window.length_s for name, more in cores.items()}
+                usage = (*before, replace(last, **used))
+                store.add_window(launch_id, replace(window, usage=usage))
+    return store
+
+
 def through_a_file(calibrated: Calibrated, folder: Path) -> Calibrated:
     """What `tuner predict` knows of it by the profile that `tuner calibrate --into` writes."""
     file = folder / "shop.yaml"
@@ -147,17 +162,7 @@ def test_strangers_on_cores_that_the_service_may_not_use_are_none(tmp_path: Path
     """Half a core of strangers: the box has four cores more than the study, or none."""
     found = {}
     for box_cores in (4.0, 8.0):
-        quiet = stored("1x1")
-        store = MemoryStore(replace(quiet.study(), box_cores=box_cores))
-        for launch_id, launch in quiet.launches():
-            store.add_launch(launch)
-            for kept in quiet.windows():
-                if kept.launch_id == launch_id:
-                    window = quiet.window(launch_id, kept.index, kept.attempt)
-                    *before, last = window.usage
-                    used = last.box_cpu_s_total + 0.5 * window.length_s
-                    usage = (*before, replace(last, box_cpu_s_total=used))
-                    store.add_window(launch_id, replace(window, usage=usage))
+        store = with_more_used(stored("1x1"), box_cores=box_cores, box_cpu_s_total=0.5)
         calibrated = read_calibration(store, "s.db")
         found[box_cores] = calibrated.foreign_cores
         of_file = through_a_file(calibrated, tmp_path)
@@ -166,6 +171,19 @@ def test_strangers_on_cores_that_the_service_may_not_use_are_none(tmp_path: Path
 
     assert found[4.0] == pytest.approx(0.5, abs=0.05)  # and what tuner used
     assert found[8.0] == 0.0
+
+
+def test_backends_keep_cores_busy_as_the_service_itself_does() -> None:
+    quiet = stored("1x1,2x1")
+    store = with_more_used(quiet, box_cpu_s_total=0.5, backend_cpu_s_total=0.5)
+
+    without, calibrated = (read_calibration(one, "s.db") for one in (quiet, store))
+
+    assert calibrated.seen.busy_cores == pytest.approx(without.seen.busy_cores + 0.5, abs=0.01)
+    assert calibrated.calibration.profile.busy_cores == calibrated.seen.busy_cores
+    assert [one.cpu_cores for one in calibrated.measured] == pytest.approx(
+        [0.5 + (one.cpu_cores or 0.0) for one in without.measured], abs=0.01
+    )
 
 
 def test_no_calibration_knows_what_starting_a_child_takes() -> None:

@@ -69,7 +69,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
     memory = fit_memory([_memory_seen(one) for one in clocks if one.pss_bytes is not None])
-    busy_cores = max(one.service_cpu_s / one.length_s for one in clocks)
+    busy_cores = max(one.busy_cores for one in clocks)
     foreign_cores = sum(one.foreign_cores * one.length_s for one in clocks) / sum(
         one.length_s for one in clocks
     )
@@ -190,7 +190,7 @@ def _measured(clocks: Sequence[Clocks]) -> Measured:
         layout=clocks[0].layout,
         throughput_per_s=sum(one.n_done for one in clocks) / length_s,
         load=fmean(loads) if loads else None,
-        cpu_cores=sum(one.service_cpu_s for one in clocks) / length_s,
+        cpu_cores=sum(one.busy_cores * one.length_s for one in clocks) / length_s,
         pss_bytes=fmean(sizes) if sizes else None,
         n_windows=len(clocks),
     )
@@ -200,9 +200,9 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
     """Children as they were seen; else as many as are active, by their share of the CPU."""
     if clocks.child_running_s is not None:
         n_children = (clocks.child_running_s + (clocks.child_blocked_s or 0.0)) / clocks.length_s
-    elif clocks.child_cpu_s is not None and clocks.service_cpu_s > 0:
-        cores = clocks.service_cpu_s / clocks.length_s
-        n_children = max(cores, clocks.n_active or 0.0) * clocks.child_cpu_s / clocks.service_cpu_s
+    elif clocks.child_cpu_s is not None and clocks.busy_cores > 0:
+        share = clocks.child_cpu_s / clocks.length_s / clocks.busy_cores
+        n_children = max(clocks.busy_cores, clocks.n_active or 0.0) * share
     else:
         n_children = 0.0
     return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0)

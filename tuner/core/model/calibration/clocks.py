@@ -60,6 +60,11 @@ class Clocks:
         """Items finished well, per second."""
         return self.n_done / self.length_s
 
+    @property
+    def busy_cores(self) -> float:
+        """Cores that all who work on items kept busy: workers, children, backends."""
+        return (self.service_cpu_s + self.backend_cpu_s) / self.length_s
+
 
 def spare_cores_of(study: StudyRecord) -> float:
     """Cores of the box that *study* keeps its service off, and that all others may use."""
