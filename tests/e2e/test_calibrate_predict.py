@@ -211,6 +211,8 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ),
         ("calibrate none.tuner.db --simulate shop.yaml", "and --simulate has no place"),
         ("calibrate --resume x.db --windows 2", "--windows is for a new one"),
+        ("calibrate --simulate shop.yaml --variant fast", "--variant fast takes one variant of a study"),
+        ("predict shop.yaml --variant fast", "--variant fast: shop.yaml is a profile, which knows one"),
         ("calibrate --launches 0", "--launches: should be greater than or equal to 1"),
         ("calibrate --window 5", "--window: '5' has no unit"),
         ("calibrate --simulate shop.yaml --into shop.yaml", "shop.yaml exists already"),
@@ -252,6 +254,16 @@ def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Ty
 
     assert said in err.splitlines()[0]
     assert (code, out) == (2, "")
+
+
+def test_a_variant_that_a_study_has_not_is_told_with_those_it_has(typed: Type, study: str) -> None:
+    for command in ("calibrate", "predict"):
+        code, out, err = typed(f"{command} {study} --variant fast")
+
+        assert (code, out) == (2, "")
+        assert err.splitlines()[0] == (
+            "Error: --variant fast: s.tuner.db has no window of it that counts, only of the service as it is"
+        )
 
 
 def test_a_service_without_a_gil_is_known_as_one(typed: Type) -> None:

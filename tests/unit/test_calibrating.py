@@ -129,8 +129,8 @@ def test_windows_of_another_variant_are_left_aside_and_said_to_be() -> None:
 
     assert calibrated.seen.layouts == tuple(parse_layouts("1x1,2x2"))
     assert (
-        "Left aside, as items of another variant of the service differ: 1x4@gevent, 4x1@gevent."
-        in render_calibration(calibrated)
+        "Left aside, as items of another variant of the service differ: 1x4@gevent, 4x1@gevent"
+        " (--variant gevent takes them)." in render_calibration(calibrated)
     )
     assert "Left aside" not in render_calibration(read_calibration(stored("1x1,2x2"), "s.db"))
 
@@ -141,13 +141,30 @@ def test_one_variant_alone_is_calibrated_as_it_is() -> None:
     assert calibrated.seen.layouts == tuple(parse_layouts("1x1@gevent,2x2@gevent"))
 
 
-def test_of_two_variants_and_nothing_else_one_is_to_be_measured_alone() -> None:
+def test_of_two_variants_and_nothing_else_one_is_to_be_named() -> None:
+    store = stored("1x1@fast,1x1@gevent,2x2@fast")
     with pytest.raises(ConfigError, match="windows of 2 variants of the service") as caught:
-        read_calibration(stored("1x1@fast,1x1@gevent,2x2@fast"), "s.db")
+        read_calibration(store, "s.db")
 
-    assert caught.value.hint == (
-        "Measure one variant in a study of its own:"
-        " tuner grid CONFIG --layouts 1x1@fast,2x2@fast --study fast.tuner.db"
+    assert caught.value.hint == "Say which to take: --variant fast."
+    assert read_calibration(store, "s.db", variant="fast").seen.layouts == tuple(
+        parse_layouts("1x1@fast,2x2@fast")
+    )
+
+
+def test_the_variant_that_is_named_is_calibrated_and_the_service_as_it_is_left_aside() -> None:
+    calibrated = read_calibration(stored("1x1,2x2,1x1@gevent,4x1@gevent"), "s.db", variant="gevent")
+
+    assert calibrated.seen.layouts == tuple(parse_layouts("1x1@gevent,4x1@gevent"))
+    assert "differ: 1x1, 2x2 (without --variant they are taken)." in render_calibration(calibrated)
+
+
+def test_a_variant_that_was_not_measured_is_told_with_those_that_were() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_calibration(stored("1x1,1x1@gevent"), "s.db", variant="fast")
+
+    assert caught.value.problem == (
+        "--variant fast: s.db has no window of it that counts, only of the service as it is, gevent"
     )
 
 

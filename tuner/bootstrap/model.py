@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.stores import open_store
+from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 
 if TYPE_CHECKING:
@@ -17,13 +18,20 @@ if TYPE_CHECKING:
     from tuner.core.model.simulation.layouts import SimulatedLayouts
 
 
-def calibrated(file: Path) -> Calibrated:
-    """The service in *file*: a study, of which every window is used, or a profile in YAML.
+def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
+    """The service in *file*: a study, of which every window of one variant is used, or a profile in YAML.
+
+    *variant* is which of them; None: the service as it is, or the only one that the study has.
 
     Raises:
         ConfigError: it is neither, or has nothing to calibrate on.
     """
     if file.suffix.lower() in (".yaml", ".yml"):
+        if variant is not None:
+            raise ConfigError(
+                f"--variant {variant}: {file} is a profile, which knows one variant of the service alone",
+                hint="Give the study that it was made from, or leave --variant out.",
+            )
         from tuner.config.profile import read_profile
         from tuner.core.model.calibration.calibrated import of_profile
 
@@ -31,7 +39,7 @@ def calibrated(file: Path) -> Calibrated:
     from tuner.study.calibrating import read_calibration
 
     with open_store(file, read_only=True) as store:
-        return read_calibration(store, str(file))
+        return read_calibration(store, str(file), variant=variant)
 
 
 def write_profile(file: Path, calibrated: Calibrated) -> None:

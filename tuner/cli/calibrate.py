@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED
-from tuner.cli.options import FILE, TIME, AsJson, ForeignLimit, Resume, ShortWindow, Simulate, Spool, Warmup
+from tuner.cli.options import (
+    FILE,
+    TIME,
+    AsJson,
+    ForeignLimit,
+    Resume,
+    ShortWindow,
+    Simulate,
+    Spool,
+    Warmup,
+    variant_option,
+)
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +60,7 @@ def calibrate(
     ] = None,
     resume: Resume = None,
     spool: Spool = None,
+    variant: Annotated[str | None, variant_option(FILE)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Tell what an item asks for: CPU with the GIL and without, of children, and waiting.
@@ -73,7 +85,12 @@ def calibrate(
     of_new = {"launches": launches, "windows": windows, "study": study}
     if config is not None and is_study(config):
         check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
-        return _shown(config, into, as_json=as_json)
+        return _shown(config, into, variant, as_json=as_json)
+    if variant is not None:
+        raise ConfigError(
+            f"--variant {variant} takes one variant of a study that was measured; this measures 1x1 as it is",
+            hint="Name a study's file, or leave --variant out.",
+        )
     if resume is not None:
         check_as_it_is(resume, of_new)
     session = _session(config, options, launches, windows, study, resume, simulate)
@@ -136,7 +153,7 @@ def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_
         return code
     if code == EXIT_INTERRUPTED and not _has_windows(session.file):
         return code
-    _shown(session.file, into, as_json=as_json)
+    _shown(session.file, into, None, as_json=as_json)
     return code
 
 
@@ -147,7 +164,7 @@ def _has_windows(file: Path) -> bool:
         return any(not window.void for window in store.windows())
 
 
-def _shown(file: Path, into: Path | None, *, as_json: bool) -> int:
+def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool) -> int:
     """Print what *file* says of an item, and write the profile that was asked for."""
     import json
 
@@ -155,7 +172,7 @@ def _shown(file: Path, into: Path | None, *, as_json: bool) -> int:
     from tuner.cli.session import say
     from tuner.reports.calibration import calibration_facts, render_calibration
 
-    calibrated = bootstrap.calibrated(file)
+    calibrated = bootstrap.calibrated(file, variant=variant)
     if as_json:
         typer.echo(json.dumps(calibration_facts(calibrated)))
     else:

@@ -30,6 +30,18 @@ Simulate = Annotated[
         help="On a simulated box that plays this profile: a day takes seconds, nothing is measured.",
     ),
 ]
+
+
+def variant_option(panel: str) -> typer.models.OptionInfo:
+    """Which variant of a study to calibrate on; *panel* is of the command's help."""
+    option: typer.models.OptionInfo = typer.Option(
+        metavar="NAME",
+        rich_help_panel=panel,
+        help="Of a study with variants (4x6@NAME); default: the service as it is.",
+    )
+    return option
+
+
 Resume = Annotated[
     Path | None,
     typer.Option(metavar="FILE", rich_help_panel=FILE, help="Go on with one that was cut off."),

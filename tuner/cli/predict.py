@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.options import MOST_CORES
+from tuner.cli.options import MOST_CORES, variant_option
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 
@@ -65,6 +65,7 @@ def predict(
             help="small, divisors or full; default: the study's layouts, divisors for other cores.",
         ),
     ] = None,
+    variant: Annotated[str | None, variant_option(_WHAT)] = None,
     by: Annotated[
         str,
         typer.Option(
@@ -120,7 +121,7 @@ def predict(
         no_gil=no_gil,
     )
     asked = _asked_layouts(layouts, grid_name)
-    calibrated = bootstrap.calibrated(file)
+    calibrated = bootstrap.calibrated(file, variant=variant)
     what_if.check(calibrated.calibration.profile.demands)
     machine = _machine(calibrated, cores, physical_cores)
     chosen = asked or _layouts(calibrated, cores, grid_name)
@@ -205,10 +206,11 @@ def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
     known = calibrated.seen.layouts[0].variant
     for layout in layouts:
         if layout.variant != known:
+            other = f", or try --variant {layout.variant}" if calibrated.measured and layout.variant else ""
             raise ConfigError(
-                f"--layouts: {layout} is another variant of the service than was measured"
+                f"--layouts: {layout} is another variant of the service than is predicted"
                 f" ({known or 'as it is'}): its items differ",
-                hint=f"Write {layout.processes}x{layout.threads}{'@' + known if known else ''}.",
+                hint=f"Write {layout.processes}x{layout.threads}{'@' + known if known else ''}{other}.",
             )
 
 

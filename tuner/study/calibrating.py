@@ -47,12 +47,13 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
     )
 
 
-def read_calibration(store: Store, name: str) -> Calibrated:
+def read_calibration(store: Store, name: str, *, variant: str | None = None) -> Calibrated:
     """What the windows in *store* say of an item, of the memory, and how well the model does on them.
 
     Args:
         store: of any study; *name* is its file's, for errors.
         name: see there.
+        variant: of the service, the one to calibrate; None: the service as it is, or the only one there is.
 
     Raises:
         ConfigError: there is no window to calibrate on.
@@ -61,7 +62,7 @@ def read_calibration(store: Store, name: str) -> Calibrated:
     all_clocks = clocks_of_counted(
         store.windows(), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
     )
-    clocks = _used(all_clocks, name)
+    clocks = _used(all_clocks, name, variant)
     machine = machine_of(study)
     layouts = sorted({one.layout for one in clocks})
     try:
@@ -114,39 +115,45 @@ def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample
     return samples
 
 
-def _used(clocks: Sequence[Clocks], name: str) -> list[Clocks]:
-    """Of the service as it is, where the study has variants of it; else of the one variant that there is.
+def _used(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Clocks]:
+    """Those of *variant*; of None, of the service as it is, else of the one variant that there is.
 
     Raises:
-        ConfigError: there is no window that counts, or there are several variants and none is as it is.
+        ConfigError: there is no window that counts, none of *variant*, or there are several variants, none is
+            as it is, and nobody says which to take.
     """
-    plain = [one for one in clocks if not one.layout.variant]
-    clocks = plain or clocks
     if not clocks:
         raise ConfigError(
             f"{name} has no window that counts: there is nothing to calibrate on",
             hint="tuner rank says why; tuner calibrate CONFIG measures 1x1.",
         )
     variants = sorted({one.layout.variant for one in clocks})
-    if len(variants) > 1:
-        own = [one for one in sorted({one.layout for one in clocks}) if one.variant == variants[0]]
+    if variant is None and len(variants) > 1 and "" not in variants:
         raise ConfigError(
             f"{name} has windows of {len(variants)} variants of the service ({', '.join(variants)}), and none"
             " of it as it is: items of each differ",
-            hint="Measure one variant in a study of its own:"
-            f" tuner grid CONFIG --layouts {','.join(map(str, own))} --study {variants[0]}.tuner.db",
+            hint=f"Say which to take: --variant {variants[0]}.",
         )
-    return list(clocks)
+    wanted = variants[0] if variant is None else variant
+    if wanted not in variants:
+        told = ", ".join(one or "the service as it is" for one in variants)
+        raise ConfigError(
+            f"--variant {variant}: {name} has no window of it that counts, only of {told}",
+            hint="A variant is what stands behind the @ of a layout, as gevent in 4x6@gevent.",
+        )
+    return [one for one in clocks if one.layout.variant == wanted]
 
 
 def _left_aside(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
-    """The layouts whose windows are not *used*, in a sentence."""
+    """The layouts whose windows are not *used*, in a sentence, and how to take them."""
     aside = sorted({one.layout for one in clocks} - {one.layout for one in used})
     if not aside:
         return []
     named, more = ", ".join(map(str, aside[:_NAMED])), len(aside) - _NAMED
     rest = f" and {more} more" if more > 0 else ""
-    return [f"Left aside, as items of another variant of the service differ: {named}{rest}."]
+    others = sorted({one.variant for one in aside} - {""})
+    how = f"--variant {' or '.join(others)} takes them" if others else "without --variant they are taken"
+    return [f"Left aside, as items of another variant of the service differ: {named}{rest} ({how})."]
 
 
 def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
