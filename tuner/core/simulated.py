@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from tuner.core.figures import counted
 from tuner.core.records import StudyRecord
 
@@ -32,3 +35,20 @@ def simulated_sentence(profile: str, cores: float) -> str:
     """The same of a box with so many *cores*."""
     on = counted(cores, "core")
     return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."
+
+
+def memory_assumed(study: StudyRecord) -> list[str]:
+    """What memory the profile of a simulated study did not know, in a sentence; none: it knew all of it."""
+    if not is_simulated(study):
+        return []
+    profile = json.loads(study.config).get("simulate")
+    if profile is None:  # made elsewhere: nobody says what it knew
+        return []
+    memory: Mapping[str, str | None] = profile.get("memory") or {}
+    further = memory.get("thread") is None and any(layout.threads > 1 for layout in study.layouts)
+    if memory.get("process") is None:
+        beside = ", and none for further threads" if further else ""
+        return [f"Memory rests on nothing: the profile knows of none. A usual process is taken{beside}."]
+    if further:
+        return ["The profile does not know what memory a further thread takes: what is shown is without."]
+    return []

@@ -1,0 +1,62 @@
+"""What is said of the figures of a study that was simulated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.config.profile import profile_texts
+from tuner.core.layout import parse_layouts
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.profile import Profile, ProfileMemory
+from tuner.core.ranking import rank
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import memory_assumed
+from tuner.reports.ranking_words import notes
+
+THREADS = "The profile does not know what memory a further thread takes: what is shown is without."
+
+
+def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:
+    profile = Profile("shop", Demands(0.02), Machine(4.0), memory=memory)
+    study = virtual_study(VirtualService(dict.fromkeys(parse_layouts(layouts), 1.0)), n_blocks=1)
+    config = json.dumps({"study": {}, "simulate": profile_texts(profile)})
+    return replace(study, config=config, provenance={"simulated": "shop"})
+
+
+@pytest.mark.parametrize(
+    ("layouts", "memory", "told"),
+    [
+        ("1x1,1x4", ProfileMemory(50e6, 0.0), []),
+        ("1x1,4x1", ProfileMemory(50e6), []),
+        ("1x1,1x4", ProfileMemory(50e6), [THREADS]),
+        (
+            "1x1,4x1",
+            ProfileMemory(),
+            ["Memory rests on nothing: the profile knows of none. A usual process is taken."],
+        ),
+        (
+            "1x1,1x4",
+            ProfileMemory(),
+            [
+                "Memory rests on nothing: the profile knows of none. A usual process is taken, and none for"
+                " further threads."
+            ],
+        ),
+    ],
+)
+def test_memory_that_the_profile_did_not_know_is_told(
+    layouts: str, memory: ProfileMemory, told: list[str]
+) -> None:
+    study = simulated(layouts, memory)
+
+    assert memory_assumed(study) == told
+    assert set(told) <= set(notes(study, rank(study, [])))
+
+
+def test_of_what_was_measured_all_memory_was_seen() -> None:
+    assert memory_assumed(replace(simulated("1x4", ProfileMemory()), provenance={})) == []
