@@ -33,6 +33,10 @@ _LEGEND = (
     "GIL, cores: share of the time they are busy. The rest: what the layout's threads do with their time;"
     " ~: by the model, all else measured."
 )
+_SAME_ITEM = (
+    "The rules take an item to ask for the same in every layout; tuner calibrate STUDY.tuner.db tells what"
+    " processes and threads cost each other."
+)
 
 
 def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
@@ -48,7 +52,7 @@ def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequ
     ]
     if rules:
         parts.append(_rules_text(rules))
-    return "\n".join([*parts, *([_paragraphs(left)] if (left := _notes(study, found)) else [])])
+    return "\n".join([*parts, *([_paragraphs(left)] if (left := _notes(study, found, rules)) else [])])
 
 
 def render_explanation_json(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
@@ -64,14 +68,14 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
         "layouts": [] if known is None else [_layout_facts(one, known) for one in known.diagnoses],
         "references": [] if known is None else _reference_facts(known),
         "rules": [dataclasses.asdict(rule) for rule in rules],
-        "notes": [] if known is None else _notes(study, known),
+        "notes": [] if known is None else _notes(study, known, rules),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _notes(study: StudyRecord, found: Explanation) -> list[str]:
+def _notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """What limits all of it, a sentence each."""
-    notes = []
+    notes = [_SAME_ITEM] if rules else []
     if study.cores > study.box_cores:
         notes.append(
             f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}: there, other things"
