@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
@@ -17,7 +16,6 @@ from tuner.adapters.virtual_box import (
     Noise,
     Trouble,
     VirtualBox,
-    VirtualClock,
     VirtualService,
     virtual_study,
 )
@@ -27,6 +25,8 @@ from tuner.core.records import WindowRecord
 from tuner.core.strategies.of_study import strategy_of
 from tuner.core.strategy import Answer, Observed, Proposal, Strategy
 from tuner.study import StudyOutcome, recalled, run_study
+
+from .cut_off import cut_clock, kept
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 LAYOUTS = (A, B, C)
@@ -81,18 +81,6 @@ class Greedy:
         return {layout: Estimate(fmean(values)) for layout, values in self._values.items()}
 
 
-class CutClock(VirtualClock):
-    """Power goes off at the *n*-th sleep."""
-
-    n_left = -1
-
-    def sleep_until(self, at_s: float) -> None:
-        self.n_left -= 1
-        if self.n_left == 0:
-            raise KeyboardInterrupt
-        super().sleep_until(at_s)
-
-
 def session(
     store: MemoryStore,
     strategy: Strategy,
@@ -103,9 +91,7 @@ def session(
     seed: int = 3,
 ) -> tuple[StudyOutcome | None, MemoryProgress]:
     """Go on with a study until it ends or is cut off at the *n_cut*-th sleep: then there is no outcome."""
-    clock = CutClock.resumed(store)
-    assert isinstance(clock, CutClock)
-    clock.n_left = n_cut
+    clock = cut_clock(store, n_cut)
     box = VirtualBox(
         SERVICE, Noise(0.02, 0.01), seed=seed, cores=4, clock=clock, troubles=troubles, risks=risks
     ).box()
@@ -118,21 +104,6 @@ def session(
 
 def new_study(**asked: Any) -> MemoryStore:
     return MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
-
-
-def kept(store: MemoryStore, *, moments: bool = True) -> list[dict[str, Any]]:
-    """All windows but for the launch's id; without *moments* also without what depends on what ran before."""
-    windows = []
-    for window in store.windows():
-        fields = asdict(window)
-        del fields["launch_id"]
-        if not moments:
-            for name in ("started_wall_s", "load1_mean", "load1_max", "n_active_mean"):
-                del fields[name]
-            for name in [name for name in fields if name.endswith("_s") and fields[name] is not None]:
-                fields[name] = round(fields[name], 6)
-        windows.append(fields)
-    return windows
 
 
 @pytest.mark.parametrize("troubles", [(), FAULTS], ids=["quiet", "troubled"])

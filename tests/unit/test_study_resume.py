@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -19,6 +18,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Window
 from tuner.ports import Clock, Store
 from tuner.study import StudyOutcome, run_study
+
+from .cut_off import cut_clock, kept
 
 A, B = Layout(1, 4), Layout(2, 2)
 SERVICE = VirtualService({A: 10.0, B: 20.0}, settle_s=1.0)
@@ -38,18 +39,6 @@ RISKS: Mapping[Kind, float] = {
     "dry": 0.1,
     "clock-jump": 0.1,
 }
-
-
-class CutClock(VirtualClock):
-    """Power goes off at the *n*-th sleep."""
-
-    n_left = -1
-
-    def sleep_until(self, at_s: float) -> None:
-        self.n_left -= 1
-        if self.n_left == 0:
-            raise KeyboardInterrupt
-        super().sleep_until(at_s)
 
 
 class CutStore(MemoryStore):
@@ -88,27 +77,10 @@ def uncut(troubles: tuple[Trouble, ...] = (), **asked: Any) -> MemoryStore:
     return store
 
 
-def exported(store: MemoryStore, *, moments: bool = True) -> list[dict[str, Any]]:
-    """All windows but for the launch's id; without *moments* also without what depends on what ran before."""
-    kept = []
-    for window in store.windows():
-        fields = asdict(window)
-        del fields["launch_id"]
-        if not moments:
-            for name in ("started_wall_s", "load1_mean", "load1_max", "n_active_mean"):
-                del fields[name]
-            for name in [name for name in fields if name.endswith("_s") and fields[name] is not None]:
-                fields[name] = round(fields[name], 6)
-        kept.append(fields)
-    return kept
-
-
 def cut_at_sleep(n: int, troubles: tuple[Trouble, ...], **asked: Any) -> tuple[MemoryStore, bool]:
     """Cut off at the *n*-th sleep and resume; the store, and whether it was cut at all."""
     store = MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
-    clock = CutClock.resumed(store)
-    assert isinstance(clock, CutClock)
-    clock.n_left = n
+    clock = cut_clock(store, n)
     try:
         run_on(store, clock, troubles)
     except KeyboardInterrupt:
@@ -119,7 +91,7 @@ def cut_at_sleep(n: int, troubles: tuple[Trouble, ...], **asked: Any) -> tuple[M
 
 @pytest.mark.parametrize("troubles", [(), FAULTS], ids=["quiet", "troubled"])
 def test_a_cut_at_any_second_changes_no_window(troubles: tuple[Trouble, ...]) -> None:
-    wanted = exported(uncut(troubles))
+    wanted = kept(uncut(troubles))
     n_cuts = 0
     while True:
         store, was_cut = cut_at_sleep(n_cuts + 1, troubles)
@@ -127,14 +99,14 @@ def test_a_cut_at_any_second_changes_no_window(troubles: tuple[Trouble, ...]) ->
             break
         n_cuts += 1
 
-        assert exported(store) == wanted, f"cut at sleep {n_cuts}"
+        assert kept(store) == wanted, f"cut at sleep {n_cuts}"
 
     assert n_cuts >= 4 * (2 + 4 + 2)
 
 
 def test_a_cut_between_the_windows_of_a_launch_keeps_the_finished_ones_and_takes_the_others() -> None:
     disturbed = (Trouble("foreign-cpu", A, block=0, window=1, window_attempt=1),)
-    wanted = exported(uncut(disturbed, windows_per_launch=3), moments=False)
+    wanted = kept(uncut(disturbed, windows_per_launch=3), moments=False)
     n_cuts = 0
     while True:
         store, was_cut = cut_at_sleep(n_cuts + 1, disturbed, windows_per_launch=3)
@@ -142,7 +114,7 @@ def test_a_cut_between_the_windows_of_a_launch_keeps_the_finished_ones_and_takes
             break
         n_cuts += 1
 
-        assert exported(store, moments=False) == wanted, f"cut at sleep {n_cuts}"
+        assert kept(store, moments=False) == wanted, f"cut at sleep {n_cuts}"
 
     assert n_cuts >= 4 * (2 + 3 * 4 + 2)
 
@@ -152,7 +124,7 @@ def test_a_cut_between_the_windows_of_a_launch_keeps_the_finished_ones_and_takes
 def test_a_cut_at_any_change_of_the_file_changes_no_window(
     troubles: tuple[Trouble, ...], after: bool
 ) -> None:
-    wanted = exported(uncut(troubles), moments=False)
+    wanted = kept(uncut(troubles), moments=False)
     n_cuts = 0
     while True:
         store = CutStore(virtual_study(SERVICE, **SHORT))
@@ -164,26 +136,23 @@ def test_a_cut_at_any_change_of_the_file_changes_no_window(
             n_cuts += 1
         run_on(store, VirtualClock.resumed(store), troubles)
 
-        assert exported(store, moments=False) == wanted, f"cut {n_cuts}"
+        assert kept(store, moments=False) == wanted, f"cut {n_cuts}"
 
     assert n_cuts >= 2 + 3 * 4
 
 
 def test_many_cuts_in_a_row_still_end_in_the_same_study() -> None:
-    wanted = exported(uncut())
+    wanted = kept(uncut())
     store = MemoryStore(virtual_study(SERVICE, **SHORT))
     n_cuts = 0
     while True:
-        clock = CutClock.resumed(store)
-        assert isinstance(clock, CutClock)
-        clock.n_left = 9  # one launch takes 8 sleeps: each session gets one launch done and cuts the next
-        try:
-            run_on(store, clock)
+        try:  # one launch takes 8 sleeps: each session gets one launch done and cuts the next
+            run_on(store, cut_clock(store, 9))
             break
         except KeyboardInterrupt:
             n_cuts += 1
 
-    assert exported(store) == wanted
+    assert kept(store) == wanted
     assert n_cuts == 4
 
 
@@ -210,7 +179,7 @@ def test_a_stop_and_a_resume_add_up_to_the_whole_study() -> None:
     assert stopped.interrupted
     assert not resumed.interrupted
     assert store.windows()[:3] == first
-    assert exported(store) == exported(uncut())
+    assert kept(store) == kept(uncut())
 
 
 def test_a_layout_left_out_before_the_cut_stays_left_out() -> None:
@@ -319,9 +288,7 @@ def test_whatever_goes_wrong_and_whenever_it_is_cut_the_rules_hold(
     asked = {**SHORT, "windows_per_launch": windows_per_launch, "max_attempts": max_attempts, "n_blocks": 3}
 
     def run(store: MemoryStore, n_cut: int = -1) -> bool:
-        clock = CutClock.resumed(store)
-        assert isinstance(clock, CutClock)
-        clock.n_left = n_cut
+        clock = cut_clock(store, n_cut)
         box = VirtualBox(SERVICE, seed=seed, cores=4, clock=clock, risks=RISKS).box()
         progress = MemoryProgress()
         try:
@@ -336,7 +303,7 @@ def test_whatever_goes_wrong_and_whenever_it_is_cut_the_rules_hold(
     n_cut = sum(run(store, cut) for cut in cuts)
     run(store)
 
-    assert exported(store, moments=False) == exported(whole, moments=False)
+    assert kept(store, moments=False) == kept(whole, moments=False)
     tries: dict[tuple[int, Layout, int], list[WindowRecord]] = {}
     for window in store.windows():
         tries.setdefault((window.block, window.layout, window.index), []).append(window)
