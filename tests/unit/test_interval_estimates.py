@@ -5,26 +5,9 @@ from math import exp, log, sqrt
 import pytest
 from scipy import stats
 
-from tuner.core.additive import AdditiveFit, Observation, fit
 from tuner.core.interval import LaunchMean, estimate_throughputs
 
-# items per second: layout -> what its launches gave in blocks 0, 1, 2
-TABLE = {0: (10.0, 12.0, 11.0), 1: (13.0, 16.0, 13.0)}
-
-
-def launches(
-    table: dict[int, tuple[float, ...]], n_windows: int = 1, window_ss: float = 0.0
-) -> list[LaunchMean]:
-    return [
-        LaunchMean(layout, block, value, n_windows, window_ss)
-        for layout, values in table.items()
-        for block, value in enumerate(values)
-    ]
-
-
-def fitted(seen: list[LaunchMean]) -> AdditiveFit:
-    n_layouts = 1 + max(one.layout for one in seen)
-    return fit([Observation(one.layout, one.block, log(one.throughput_per_s)) for one in seen], n_layouts)
+from .launch_table import TABLE, fitted, launches
 
 
 def test_one_layout_has_the_usual_t_interval_of_its_launches() -> None:
