@@ -97,6 +97,7 @@ def clocks(at_s: float) -> dict[str, float | None]:
         "blocked_s_total": 0.375 * at_s,
         "child_running_s_total": 1.5 * at_s,
         "child_blocked_s_total": 0.125 * at_s,
+        "spawning_s_total": 0.25 * at_s,
     }
 
 
@@ -210,6 +211,7 @@ def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> No
     assert (record.worker_cpu_s, record.child_cpu_s, record.run_delay_s) == (3.0, 5.0, None)
     assert (record.running_s, record.blocked_s) == (2.0, 1.5)
     assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
+    assert record.spawning_s == 1.0
     assert (record.probe_python_cpu_s, record.probe_child_cpu_s) == (None, 2.0)
 
 
@@ -222,7 +224,7 @@ def test_clocks_taken_a_moment_before_and_after_a_window_are_scaled_to_it(store:
     (record,) = store.windows()
     assert (record.worker_cpu_s, record.child_cpu_s) == (3.0, 5.0)
     assert (record.running_s, record.blocked_s) == (2.0, 1.5)
-    assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
+    assert (record.child_running_s, record.child_blocked_s, record.spawning_s) == (6.0, 0.5, 1.0)
 
 
 def test_a_window_whose_kernel_tells_no_clocks_has_none(store: Store) -> None:
@@ -230,7 +232,8 @@ def test_a_window_whose_kernel_tells_no_clocks_has_none(store: Store) -> None:
     store.add_window(launch_id, replace(window(), usage=(usage(50.0), usage(54.0))))
 
     (record,) = store.windows()
-    assert (record.worker_cpu_s, record.child_cpu_s, record.blocked_s) == (None, None, None)
+    assert (record.worker_cpu_s, record.child_cpu_s) == (None, None)
+    assert (record.blocked_s, record.spawning_s) == (None, None)
 
 
 def test_void_windows_are_listed_among_the_others_in_the_order_taken(store: Store) -> None:

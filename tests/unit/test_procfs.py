@@ -17,6 +17,10 @@ from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, VoidReason
 
+VFORK, CLONE, CLONE3, READ, FAULT = (
+    f"{call} 0x7f00 0x7ffd\n" if call == -1 else f"{call} 0x1 0x2 0x3 0x0 0x0 0x0 0x7ffd 0x7f00\n"
+    for call in (58, 56, 435, 0, -1)
+)
 RECORDED = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
 TUNER, FEEDER, REDIS_NAME = 30, 80, "redis-server"
 INIT, SUPERVISORD, GUARDIAN = 1, 40, 41
@@ -59,12 +63,17 @@ class RecordedBox:
     def kill(self, pid: int) -> None:
         shutil.rmtree(self.proc / str(pid))
 
-    def sampler(self, *backends: str) -> ProcSampler:
+    def waits_in(self, pid: int, thread: int, call: str) -> None:
+        """The thread waits in a system call, as the kernel tells it."""
+        (self.proc / str(pid) / "task" / str(thread) / "syscall").write_text(call)
+
+    def sampler(self, *backends: str, machine: str = "x86_64") -> ProcSampler:
         return ProcSampler(
             self.clock,
             proc=self.proc,
             backends=backends,
             own_pid=TUNER,
+            machine=machine,
             warn=lambda slug, text: self.warnings.append((slug, text)),
         )
 
@@ -342,6 +351,95 @@ def test_time_in_a_state_is_what_each_look_saw_until_the_next(box: RecordedBox, 
     assert (end.child_blocked_s_total, end.child_running_s_total) == pytest.approx((12 * 1, 12 * 2))
 
 
+def spawning_s(box: RecordedBox, machine: str = "x86_64") -> tuple[float | None, float | None]:
+    """Seconds in which threads were starting a child, of those in D; 10 s after one look."""
+    with box.sampler(machine=machine).watching(box.launch, frozenset()) as watch:
+        watch.sample(reading())
+        box.clock.sleep_until(box.clock.monotonic_s() + 10)
+        usage = watch.usage()
+    return usage.spawning_s_total, usage.blocked_s_total
+
+
+@pytest.mark.parametrize("call", [VFORK, CLONE, CLONE3])
+def test_a_thread_in_d_that_waits_in_a_call_that_starts_a_child_is_starting_one(
+    box: RecordedBox, call: str
+) -> None:
+    """One of the two threads in D; it stays a part of the time in D."""
+    box.waits_in(50, 502, call)
+    box.waits_in(51, 511, READ)
+
+    assert spawning_s(box) == pytest.approx((10, 20))
+
+
+def test_threads_in_d_that_wait_for_something_else_start_no_child(box: RecordedBox) -> None:
+    """A read from a disk, and a page that has to be fetched: that is outside any call."""
+    box.waits_in(50, 502, READ)
+    box.waits_in(51, 511, FAULT)
+
+    assert spawning_s(box) == (0, 20)
+
+
+@pytest.mark.parametrize(("machine", "told"), [("aarch64", 10), ("x86_64", 0), ("m68k", None)])
+def test_calls_have_the_numbers_of_the_machine_and_of_one_that_is_not_known_none(
+    box: RecordedBox, machine: str, told: float | None
+) -> None:
+    box.waits_in(50, 502, VFORK.replace("58 ", "220 ", 1))
+    box.waits_in(51, 511, READ)
+
+    assert spawning_s(box, machine) == (told, 20)
+
+
+@pytest.mark.parametrize("content", [None, "folder", "running\n", "", "what is this?"])
+def test_what_nobody_may_see_of_a_thread_in_d_is_not_known_and_not_nothing(
+    box: RecordedBox, content: str | None
+) -> None:
+    box.waits_in(50, 502, READ)
+    file = box.proc / "51" / "task" / "511" / "syscall"
+    if content == "folder":
+        file.mkdir()
+    elif content is not None:
+        file.write_text(content)
+
+    assert spawning_s(box) == (None, 20)
+
+
+def test_only_threads_in_d_are_asked_for_their_call(box: RecordedBox) -> None:
+    """Nobody may see any call; and as nobody was in D, nobody was starting a child."""
+    for pid, thread in ((50, 502), (51, 511)):
+        (box.proc / str(pid) / "task" / str(thread) / "stat").write_text(f"{thread} (python) S 40 {thread}")
+
+    assert spawning_s(box) == (0, 0)
+
+
+def test_a_few_looks_at_which_the_call_was_not_to_be_seen_do_not_matter(box: RecordedBox) -> None:
+    """A twentieth of the time in D; from a tenth on nothing is told."""
+    box.waits_in(50, 502, VFORK)
+    box.waits_in(51, 511, READ)
+    told = []
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        watch.sample(reading())
+        for seconds, content in ((9, "running\n"), (1, "running\n"), (2, READ)):
+            box.clock.sleep_until(box.clock.monotonic_s() + seconds)
+            box.waits_in(51, 511, content)
+            watch.sample(reading())
+            told.append(watch.usage().spawning_s_total)
+        box.clock.sleep_until(box.clock.monotonic_s() + 10)
+        told.append(watch.usage().spawning_s_total)
+
+    assert told == pytest.approx([9, 10, None, 22])
+
+
+def test_of_very_many_threads_in_d_not_all_are_asked_and_what_they_do_is_not_known(box: RecordedBox) -> None:
+    tasks = box.proc / "50" / "task"
+    for thread in range(600, 680):
+        shutil.copytree(tasks / "502", tasks / str(thread))
+        box.waits_in(50, thread, READ)
+    box.waits_in(50, 502, READ)
+    box.waits_in(51, 511, READ)
+
+    assert spawning_s(box) == (None, 820)
+
+
 def test_clocks_of_workers_nobody_can_see_are_none(box: RecordedBox) -> None:
     box.launch.workers = frozenset()
     box.launch.overhead = frozenset()
@@ -349,7 +447,7 @@ def test_clocks_of_workers_nobody_can_see_are_none(box: RecordedBox) -> None:
         usage = watch.usage()
 
     assert (usage.worker_cpu_s_total, usage.child_cpu_s_total, usage.run_delay_s_total) == (None, None, None)
-    assert (usage.running_s_total, usage.blocked_s_total) == (None, None)
+    assert (usage.running_s_total, usage.blocked_s_total, usage.spawning_s_total) == (None, None, None)
     assert (usage.child_running_s_total, usage.child_blocked_s_total) == (None, None)
 
 

@@ -30,6 +30,7 @@ NOBODY = 65534
 GOLDEN = Path(__file__).parents[1] / "golden"
 VERSION_1 = GOLDEN / "study_version_1.db"  #: kept: cut off after 3 windows of 4
 VERSION_2 = GOLDEN / "study_version_2.db"  #: likewise, while the launch of the fourth window warmed up
+VERSION_3 = GOLDEN / "study_version_3.db"  #: likewise
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> No
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 7")
 
-    assert refused(file) == f"{file} has schema version 7, this tuner knows 3"
+    assert refused(file) == f"{file} has schema version 7, this tuner knows 4"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -188,8 +189,40 @@ def test_a_file_of_version_2_is_read_without_being_touched(tmp_path: Path) -> No
     assert path.read_bytes() == VERSION_2.read_bytes()
 
 
+def test_a_file_of_version_3_is_read_without_being_touched(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_3, path)
+    with SqliteStore.open(path, read_only=True) as store:
+        asked, windows, seen = store.study(), store.windows(), store.window(2, 0, 1)
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=3)
+    assert [window.n_done for window in windows] == [95, 45, 100]
+    assert [window.worker_cpu_s for window in windows] == [10.0, 5.0, 10.0]
+    assert [window.probe_python_cpu_s for window in windows] == [10.0, 5.0, 10.0]
+    assert [window.blocked_s for window in windows] == [0.0, 0.0, 0.0]
+    assert {moment.blocked_s_total for moment in seen.usage} == {0.0}
+    assert path.read_bytes() == VERSION_3.read_bytes()
+
+
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
+def test_nobody_knows_of_windows_of_an_older_version_what_was_the_start_of_a_child(
+    tmp_path: Path, old: Path
+) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(old, path)
+    told = []
+    with SqliteStore.open(path, read_only=True) as store:
+        told += [store.windows()[0].spawning_s, store.window(2, 0, 1).usage[0].spawning_s_total]
+    with SqliteStore.open(path) as store:
+        told += [store.windows()[0].spawning_s, store.window(2, 0, 1).usage[0].spawning_s_total]
+
+    assert told == [None] * 4
+
+
 @pytest.mark.parametrize("version", [VERSION_1, VERSION_2])
-def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_of_any_version(version: Path) -> None:
+def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_older_than_the_kernels_clocks(
+    version: Path,
+) -> None:
     """The virtual box tells its probe all the CPU it uses: 0.1 s an item."""
     with SqliteStore.open(version, read_only=True) as store:
         windows = store.windows()
@@ -200,7 +233,7 @@ def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_of_any_version(
     assert [window.probe_child_cpu_s for window in windows] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
 def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_unchanged(
     tmp_path: Path, old: Path
 ) -> None:
@@ -219,7 +252,7 @@ def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_un
     assert len(windows) == 4
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
 def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path, old: Path) -> None:
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
@@ -425,7 +458,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 3,
+        "user_version": 4,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

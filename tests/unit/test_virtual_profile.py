@@ -26,7 +26,7 @@ PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
 QUIET = ProfileNoise(window_sd=0.0, launch_sd=0.0, drift_sd=0.0, second_sd=0.0)
 MIXED = Profile(
     "mixed",
-    Demands(0.05, python_s=0.02, child_s=0.1, asleep_s=0.05, blocked_s=0.08, cv_ratio=0.5),
+    Demands(0.05, python_s=0.02, child_s=0.1, asleep_s=0.05, blocked_s=0.06, spawn_s=0.02, cv_ratio=0.5),
     Machine(4.0),
     noise=QUIET,
     memory=ProfileMemory(process_bytes=50e6, thread_bytes=1e6, child_bytes=20e6),
@@ -82,6 +82,7 @@ def test_the_clocks_of_workers_and_children_add_up() -> None:
         waiting = delay_s + children_s - child_s
         assert waiting / 600 == pytest.approx(float(told.n_core_waiting[0]), rel=0.005, abs=1e-6)
         assert window.blocked_s == pytest.approx(600 * float(told.n_blocked[0]))
+        assert window.spawning_s == pytest.approx(window.blocked_s / 4)
         assert window.probe_python_cpu_s == pytest.approx(worker_s)
 
 

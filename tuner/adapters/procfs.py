@@ -13,7 +13,7 @@ from tuner.adapters.box_times import BoxTimes, read_box_times, read_pressure_s
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.pss import read_pss_bytes
 from tuner.adapters.run_delays import RunDelays
-from tuner.adapters.task_states import ActiveTasks, StateTimes
+from tuner.adapters.task_states import ActiveTasks, StatesSeen, StateTimes
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, Sample, Usage
 from tuner.ports import Clock, Launch
@@ -29,7 +29,11 @@ def _warn_on_stderr(slug: str, text: str) -> None:
 
 
 class ProcSampler:
-    """The sampler of a Linux box. *backends* are names of programs (``redis-server``) or pids."""
+    """The sampler of a Linux box.
+
+    *backends* are names of programs (``redis-server``) or pids; *machine* is as platform.machine() has it,
+    and that is the default.
+    """
 
     def __init__(
         self,
@@ -38,10 +42,12 @@ class ProcSampler:
         proc: Path = Path("/proc"),
         backends: Sequence[str] = (),
         own_pid: int | None = None,
+        machine: str | None = None,
         warn: Warn = _warn_on_stderr,
     ) -> None:
         self._clock = clock
         self._proc = proc
+        self._machine = machine
         self._backends = tuple(backends)
         self._own_pid = os.getpid() if own_pid is None else own_pid
         self._warn = warn
@@ -53,6 +59,7 @@ class ProcSampler:
         watch = ProcWatch(
             self._clock,
             self._proc,
+            self._machine,
             launch,
             ServiceAccount(self._proc, launch),
             TunerAccount(self._proc, launch, self._own_pid, extra_pids),
@@ -77,6 +84,7 @@ class ProcWatch:
         self,
         clock: Clock,
         proc: Path,
+        machine: str | None,
         launch: Launch,
         service: ServiceAccount,
         tuner: TunerAccount,
@@ -92,7 +100,7 @@ class ProcWatch:
         self._warn = warn
         try:
             self._load = os.open(proc / "loadavg", os.O_RDONLY | os.O_CLOEXEC)
-            self._tasks = ActiveTasks(proc)
+            self._tasks = ActiveTasks(proc, machine)
         except OSError as error:
             hint = "tuner measures on Linux, with /proc mounted."
             raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
@@ -115,9 +123,7 @@ class ProcWatch:
             self._tasks.follow(self._launch.worker_pids())
         load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
         n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
-        self._worker_states.look(
-            self._clock.monotonic_s(), self._tasks.n_followed_running, self._tasks.n_followed_blocked
-        )
+        self._worker_states.look(self._clock.monotonic_s(), self._tasks.followed)
         return Sample(
             at_s=reading.at_s,
             n_done_total=reading.n_done_total,
@@ -136,7 +142,7 @@ class ProcWatch:
         is_seen = service.worker_cpu_s_total > 0 or bool(service.workers)
         workers, children = self._worker_states, self._child_states
         workers.advance(at_s)
-        children.look(at_s, service.n_children_in("R"), service.n_children_in("D"))
+        children.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
         # None: no worker was ever seen, because there is none, or it is hidden from us
         return Usage(
             at_s=at_s,
@@ -159,6 +165,7 @@ class ProcWatch:
             blocked_s_total=workers.blocked_s if is_seen else None,
             child_running_s_total=children.running_s if is_seen else None,
             child_blocked_s_total=children.blocked_s if is_seen else None,
+            spawning_s_total=workers.spawning_s if is_seen else None,
             pss_bytes=self._pss_bytes(service) if closing or at_s >= self._next_pss_s else None,
         )
 

@@ -8,6 +8,7 @@
 --      what trend is left in it
 --   3  the kernel's clocks of workers and children (CPU apart, waiting for a core, states R and D), and what the items
 --      counted of their CPU beside them in each window: the model is calibrated from these
+--   4  of the time that workers spent in state D, the part in which they were starting a child
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
@@ -108,6 +109,7 @@ CREATE TABLE window (
   run_delay_s    REAL,              -- thread-seconds that workers waited for a core
   running_s      REAL,              -- thread-seconds of workers in state R (running, or waiting for a core)
   blocked_s      REAL,              -- thread-seconds of workers in state D (uninterruptible)
+  spawning_s     REAL,              -- of these, thread-seconds in which they were starting a child
   child_running_s    REAL,          -- seconds x children in state R
   child_blocked_s    REAL,          -- seconds x children in state D
   probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
@@ -218,5 +220,6 @@ CREATE TABLE usage (
   blocked_s_total          REAL,              -- seconds x workers' threads in state D, from looks a second apart
   child_running_s_total    REAL,              -- seconds x children and below in state R, from these rows
   child_blocked_s_total    REAL,              -- seconds x children and below in state D, from these rows
+  spawning_s_total         REAL,              -- the part of blocked_s_total in which they were starting a child
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any
@@ -32,7 +32,9 @@ _WINDOW = (
 _CLOCKS = (
     *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
     *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
+    "spawning_s",  #: since version 4
 )  #: of a window since version 3, as WindowRecord has them
+_COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
 
 
@@ -89,7 +91,7 @@ def select_launches(
     return [(row[-1], _launch_of(row)) for row in rows]
 
 
-def columns_of(connection: sqlite3.Connection, table: str) -> Collection[str]:
+def columns_of(connection: sqlite3.Connection, table: str) -> Set[str]:
     """The columns that *table* has in this file; none when the file's version has no such table."""
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
@@ -112,12 +114,11 @@ def windows_query(connection: sqlite3.Connection) -> str:
     What the items counted of their CPU stands in the readings of every version.
     """
     tables = "window JOIN launch ON launch.id = launch_id"
-    if "worker_cpu_s" in columns_of(connection, "window"):
-        clocks = list(_CLOCKS)
-    else:
-        counted = ("python_cpu_ns_total", "child_cpu_ns_total")
-        clocks = ["NULL"] * (len(_CLOCKS) - len(counted))
-        clocks += [f"(after.{column} - before.{column}) * 1e-9" for column in counted]
+    known = columns_of(connection, "window")
+    clocks = [clock if clock in known else "NULL" for clock in _CLOCKS]
+    if not known >= _COUNTED.keys():
+        for clock, column in _COUNTED.items():
+            clocks[_CLOCKS.index(clock)] = f"(after.{column} - before.{column}) * 1e-9"
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
     return f"SELECT {', '.join((*_WINDOW, *clocks))} FROM {tables} ORDER BY window.id"

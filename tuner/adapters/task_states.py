@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.adapters.child_starts import WaitingCalls
 from tuner.adapters.process_tree import ProcessTable
 
 MOST_KEPT_OPEN = 256  #: files; threads beyond are opened each time, at twice the cost
+MOST_ASKED = 64  #: threads in D that a look asks for their call: 2 us each, some 10 us with cold caches
+MOST_UNKNOWN_RATIO = 0.1  #: of the time in D: where more of it is not known, nothing is told of child starts
+_TRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StatesSeen:
+    """Tasks at one look."""
+
+    running: int = 0  #: in R
+    blocked: int = 0  #: in D
+    spawning: int = 0  #: of these, that are starting a child
+    unknown: int = 0  #: of these in D, of which nobody can tell whether they are
 
 
 @dataclass(slots=True)
@@ -22,23 +36,31 @@ class StateTimes:
     """
 
     running_s: float = 0.0
-    blocked_s: float = 0.0
-    _n_running: int = 0
-    _n_blocked: int = 0
+    blocked_s: float = 0.0  #: all in D, those that start a child included
+    _known_spawning_s: float = 0.0
+    _unknown_s: float = 0.0
+    _seen: StatesSeen = StatesSeen()
     _at_s: float | None = None  #: of the last look; None: nobody looked yet
 
-    def look(self, at_s: float, n_running: int, n_blocked: int) -> None:
-        """At *at_s* so many tasks are in R and in D."""
+    @property
+    def spawning_s(self) -> float | None:
+        """The part of `blocked_s` that was the start of a child; None: for too much of it nobody can tell."""
+        return self._known_spawning_s if self._unknown_s <= MOST_UNKNOWN_RATIO * self.blocked_s else None
+
+    def look(self, at_s: float, seen: StatesSeen) -> None:
+        """At *at_s* tasks are as *seen*."""
         self.advance(at_s)
-        self._n_running, self._n_blocked, self._at_s = n_running, n_blocked, at_s
+        self._seen, self._at_s = seen, at_s
 
     def advance(self, at_s: float) -> None:
         """Bring the totals up to *at_s*, with what was seen last."""
         if self._at_s is None or at_s <= self._at_s:
             return
         elapsed_s = at_s - self._at_s
-        self.running_s += self._n_running * elapsed_s
-        self.blocked_s += self._n_blocked * elapsed_s
+        self.running_s += self._seen.running * elapsed_s
+        self.blocked_s += self._seen.blocked * elapsed_s
+        self._known_spawning_s += self._seen.spawning * elapsed_s
+        self._unknown_s += self._seen.unknown * elapsed_s
         self._at_s = at_s
 
 
@@ -57,13 +79,18 @@ class ActiveTasks:
     Too few are counted when followed tasks are in D without I/O while strangers wait for I/O (the smaller
     of the two numbers is lost); threads that started after `follow` and strangers in D without I/O are not
     seen. In a container the running tasks and procs_blocked are still the host's, as its load average is.
+
+    A followed thread in D is asked at once whether it is starting a child. One whose wait is over by then,
+    10 us later at most, counts as not starting one: so much of each start is missed. Of more than 64 threads
+    in D the rest is not asked, and of these it is not known.
     """
 
-    def __init__(self, proc: Path) -> None:
-        self.n_followed_running = 0  #: threads of the followed processes in R, at the last look
-        self.n_followed_blocked = 0  #: ... in D
+    def __init__(self, proc: Path, machine: str | None = None) -> None:
+        """*machine* as platform.machine() has it, and that is the default."""
+        self.followed = StatesSeen()  #: threads of the followed processes, at the last look
         self._proc = str(proc)
         self._table = ProcessTable(proc)
+        self._calls = WaitingCalls(proc, platform.machine() if machine is None else machine)
         self._files: dict[
             tuple[int, int], int | None
         ] = {}  # (pid, thread) -> its stat file; None: not kept open
@@ -88,9 +115,8 @@ class ActiveTasks:
     def n_active(self, n_running: int) -> int:
         """Active tasks now, *n_running* of them (this one included) runnable."""
         n_waiting = self._n_waiting_for_io()
-        states = Counter(self._state(task) for task in list(self._files))
-        self.n_followed_running, self.n_followed_blocked = states[b"R"], states[b"D"]
-        n_uninterruptible = self.n_followed_blocked
+        self.followed = self._look()
+        n_uninterruptible = self.followed.blocked
         if n_waiting and n_uninterruptible:
             n_uninterruptible += self._n_children_in_d()
         return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
@@ -101,6 +127,29 @@ class ActiveTasks:
             self._buffer = bytearray(2 * len(self._buffer))
         at = self._buffer.find(b"procs_blocked ", 0, length)
         return int(self._buffer[at + 14 : self._buffer.find(b"\n", at)]) if at >= 0 else 0
+
+    def _look(self) -> StatesSeen:
+        n_running = n_blocked = n_spawning = n_unknown = 0
+        for task in list(self._files):
+            state = self._state(task)
+            if state == b"R":
+                n_running += 1
+            elif state == b"D":
+                n_blocked += 1
+                is_spawning = self._is_spawning(task) if n_blocked <= MOST_ASKED else None
+                n_spawning += is_spawning is True
+                n_unknown += is_spawning is None
+        return StatesSeen(n_running, n_blocked, n_spawning, n_unknown)
+
+    def _is_spawning(self, task: tuple[int, int]) -> bool | None:
+        """Of a task that was in D a moment ago; False also when it is no longer."""
+        for _ in range(_TRIES):
+            is_starting = self._calls.is_starting_child(*task)
+            if is_starting is not None:
+                return is_starting
+            if self._state(task) != b"D":
+                return False
+        return None
 
     def _n_children_in_d(self) -> int:
         found = 0

@@ -55,6 +55,7 @@ class ProfileService:
             child_cores=n_running * children_ratio,
             n_delayed=n_delayed * (1 - children_ratio),
             n_blocked=n_blocked,
+            n_spawning=items_per_s * float(of.spawn_s[0]),
             n_children_delayed=n_delayed * children_ratio,
             n_in_items=n_threads - n_runnable * (1 - children_ratio),
             pss_bytes=profile.memory.of(layout, n_children),

@@ -22,6 +22,7 @@ class Truth:
     child_cores: float = 0.0  #: CPU of their children
     n_delayed: float = 0.0  #: workers' threads that wait for a core
     n_blocked: float = 0.0  #: workers' threads in uninterruptible waits
+    n_spawning: float = 0.0  #: of these, that are starting a child
     n_children_delayed: float = 0.0  #: children that wait for a core
     n_in_items: float = 0.0  #: workers' threads that wait within an item, child and all
     pss_bytes: float = 60e6

@@ -83,4 +83,5 @@ class VirtualWatch:
             blocked_s_total=busy_s * truth.n_blocked,
             child_running_s_total=busy_s * (truth.child_cores + truth.n_children_delayed),
             child_blocked_s_total=0.0,
+            spawning_s_total=busy_s * truth.n_spawning,
         )

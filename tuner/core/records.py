@@ -42,7 +42,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 3
+    schema_version: int = 4
 
     @property
     def shortest_window_s(self) -> float:
@@ -111,3 +111,5 @@ class WindowRecord:
     # What the items counted themselves, where the service tells its probe.
     probe_python_cpu_s: float | None = None  #: CPU of the threads that work on items
     probe_child_cpu_s: float | None = None  #: CPU of the children that items started
+    #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
+    spawning_s: float | None = None

@@ -90,6 +90,7 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         child_blocked_s=_grown(first.child_blocked_s_total, last.child_blocked_s_total, scale),
         probe_python_cpu_s=_grown(begin.python_cpu_ns_total, end.python_cpu_ns_total, 1e-9),
         probe_child_cpu_s=_grown(begin.child_cpu_ns_total, end.child_cpu_ns_total, 1e-9),
+        spawning_s=_grown(first.spawning_s_total, last.spawning_s_total, scale),
     )
 
 

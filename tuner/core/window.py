@@ -66,6 +66,8 @@ class Usage:
     blocked_s_total: float | None = None  #: workers' threads in D: uninterruptible
     child_running_s_total: float | None = None  #: children and below in R
     child_blocked_s_total: float | None = None  #: children and below in D
+    #: the part of blocked_s_total in which workers' threads were starting a child; None also: not to be seen
+    spawning_s_total: float | None = None
 
     @property
     def foreign_cpu_s_total(self) -> float:
