@@ -71,7 +71,10 @@ def study_of(
                     n_done * as_counted[n] * cpu_s * exp(of_launch[1 + k] + noise.cpu * random.normal())
                     for k, cpu_s in enumerate(((of.gil_s + of.python_s)[n], of.child_s[n]))
                 )
-                blocked_s = n_done * of.blocked_s[n]
+                other_s, spawning_s = n_done * of.blocked_s[n], n_done * of.spawn_s[n]
+                if noise.window:  # looks find a thread in D, or do not
+                    other_s = float(random.poisson(other_s))
+                    spawning_s = float(random.poisson(spawning_s)) if spawning_s else 0.0
                 found.append(
                     Clocks(
                         layout=layout,
@@ -83,7 +86,8 @@ def study_of(
                         worker_cpu_s=own_s,
                         child_cpu_s=child_s,
                         run_delay_s=0.0,
-                        blocked_s=float(random.poisson(blocked_s)) if noise.window else blocked_s,
+                        blocked_s=other_s + spawning_s,
+                        spawning_s=spawning_s,
                         child_blocked_s=0.0,
                         foreign_cores=foreign_cores,
                         n_active=float(told.load[n]) + foreign_cores,

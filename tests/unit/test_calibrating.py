@@ -36,14 +36,16 @@ SHOP = Profile(
 KNOWN = {"worker_gil": "on"}
 
 
-def stored(layouts: str, provenance: dict[str, str] = KNOWN, cores: int = 4) -> MemoryStore:
-    """A study of *layouts* that was run on a box as `SHOP` has it."""
+def stored(
+    layouts: str, provenance: dict[str, str] = KNOWN, cores: int = 4, shop: Profile = SHOP
+) -> MemoryStore:
+    """A study of *layouts* that was run on a box as *shop* has it."""
     named = parse_layouts(layouts)
     plan = {"n_blocks": 3, "warmup_s": 30.0, "warms_cache": False, "window_s": 60.0, "cores": cores}
     study = virtual_study(VirtualService(dict.fromkeys(named, 1.0)), **plan)
     store = MemoryStore(replace(study, provenance=provenance, box_cores=float(cores)))
-    clock = VirtualClock.resumed(store, SHOP.stop_s)
-    box = profile_box(SHOP, cores=cores, n_layouts=len(named), seed="1", name="box", clock=clock)
+    clock = VirtualClock.resumed(store, shop.stop_s)
+    box = profile_box(shop, cores=cores, n_layouts=len(named), seed="1", name="box", clock=clock)
     run_study(box.box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
     return store
 
@@ -89,6 +91,25 @@ def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path
     assert kept.simulated == calibrated.simulated == tuple(simulated_told(store.study()))
     assert kept.simulated[0].startswith("Simulated: no service ran, a model of shop on 4 cores gave")
     assert through_a_file(read_calibration(stored("1x1"), "s.db"), tmp_path).simulated == ()
+
+
+@pytest.mark.parametrize("layouts", ["1x1", "1x1,1x4,4x1"])
+def test_what_starting_children_takes_is_told_and_kept_apart_from_waiting_for_disks(
+    layouts: str, tmp_path: Path
+) -> None:
+    """A simulated box shows what its sampler would: of ten looks at 1x1 one finds a child that starts."""
+    starting = replace(SHOP, demands=replace(SHOP.demands, blocked_s=0.03, spawn_s=0.015))
+
+    calibrated = read_calibration(stored(layouts, shop=starting), "s.db")
+
+    told = calibration_facts(calibrated)["demands"]["spawn_s"]
+    assert told["low"] < told["mean"] < told["high"]
+    assert told["mean"] == pytest.approx(0.015, rel=0.05)
+    assert calibrated.calibration.profile.demands.blocked_s == pytest.approx(0.03, rel=0.05)
+    assert "starting children" in render_calibration(calibrated)
+    assert "What starting a child takes is part of" not in render_calibration(calibrated)
+    kept = through_a_file(calibrated, tmp_path)
+    assert kept.calibration.profile.demands.spawn_s == pytest.approx(told["mean"], rel=0.01)
 
 
 def test_memory_that_could_not_be_told_is_not_nothing_in_a_profile(tmp_path: Path) -> None:

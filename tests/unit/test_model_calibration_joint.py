@@ -22,7 +22,7 @@ from tuner.core.model.calibration.calibrate import (
 )
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.sampling import Sampling
-from tuner.core.model.demand import NO_TERMS, Demands, Terms
+from tuner.core.model.demand import NO_TERMS, SECONDS, Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
@@ -33,11 +33,12 @@ PYTHON = Demands(0.034, child_s=0.009, asleep_s=0.017)
 NATIVE = Demands(0.012, 0.03, asleep_s=0.025)
 BLOCKED = Demands(0.015, child_s=0.012, asleep_s=0.02, blocked_s=0.05)
 CHILD = Demands(0.005, child_s=0.062, asleep_s=0.021)
+STARTING = Demands(0.015, child_s=0.012, asleep_s=0.02, blocked_s=0.01, spawn_s=0.02)
 NOISY = Noise(misfit=0.02)
 
 
 def fields(demands: Demands) -> list[float]:
-    return [demands.gil_s, demands.python_s, demands.child_s, demands.asleep_s, demands.blocked_s]
+    return [getattr(demands, name) for name in SECONDS]
 
 
 def times_held(item: Demands, n_studies: int, measured: Sequence[Layout]) -> dict[str, float]:
@@ -54,7 +55,7 @@ def times_held(item: Demands, n_studies: int, measured: Sequence[Layout]) -> dic
     return {name: float(np.mean(of_name)) for name, of_name in held.items() if getattr(item, name)}
 
 
-@pytest.mark.parametrize("item", [PYTHON, NATIVE, BLOCKED, CHILD])
+@pytest.mark.parametrize("item", [PYTHON, NATIVE, BLOCKED, CHILD, STARTING])
 def test_demands_are_found_again_where_nothing_is_noisy(item: Demands) -> None:
     found = calibrate_jointly(study_of(item), BOX).profile
 
@@ -84,14 +85,14 @@ def test_processes_of_one_thread_leave_open_what_lets_go_of_the_gil_and_that_is_
     assert not any("lets go of the GIL" in note for note in seeing.notes)
 
 
-@pytest.mark.parametrize("item", [NATIVE, BLOCKED])
+@pytest.mark.parametrize("item", [NATIVE, BLOCKED, STARTING])
 def test_intervals_hold_the_truth_as_often_as_they_say(item: Demands) -> None:
     """Of 24 intervals of a true 90 %, 17 or fewer hold it in one of a hundred."""
     assert min(times_held(item, 24, SMALL).values()) > 17 / 24
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("item", [PYTHON, NATIVE, BLOCKED, CHILD])
+@pytest.mark.parametrize("item", [PYTHON, NATIVE, BLOCKED, CHILD, STARTING])
 @pytest.mark.parametrize("measured", [SMALL, GRID])
 def test_intervals_hold_the_truth_as_often_as_they_say_in_many_studies(
     item: Demands, measured: list[Layout]
@@ -167,6 +168,36 @@ def test_windows_of_older_files_take_part_with_the_cpu_of_the_whole_service() ->
         fields(PYTHON), rel=0.03, abs=0.02 * PYTHON.total_s
     )
     assert any("not kept apart" in note for note in calibration.notes)
+
+
+def test_the_start_of_children_is_part_of_other_waiting_where_no_window_told_of_it() -> None:
+    windows = [replace(window, spawning_s=None) for window in study_of(STARTING, SMALL)]
+    found = calibrate_jointly(windows, BOX).profile
+
+    assert found.demands.spawn_s == 0.0
+    assert found.demands.blocked_s == pytest.approx(0.03, rel=0.02)
+    assert "spawn_s" not in found.intervals
+
+
+def test_windows_that_tell_of_the_start_of_children_speak_for_older_ones_of_the_study() -> None:
+    windows = [
+        replace(window, spawning_s=None) if window.layout.total_threads == 1 else window
+        for window in study_of(STARTING, SMALL)
+    ]
+    found = calibrate_jointly(windows, BOX).profile.demands
+
+    assert fields(found) == pytest.approx(fields(STARTING), rel=0.02, abs=0.01 * STARTING.total_s)
+
+
+def test_waiting_that_grows_with_processes_does_not_make_the_start_of_children_longer() -> None:
+    """The term is of waits on disks: the fit has it so, and what it found predicts what was measured."""
+    terms = Terms(blocked_per_process_ratio=0.3)
+    item = replace(STARTING, blocked_s=0.04, spawn_s=0.01)
+    measured = study_of(item, terms=terms, noise=Noise())
+    found = calibrate_jointly(measured, BOX).profile
+
+    assert found.terms.blocked_per_process_ratio == pytest.approx(0.3, rel=0.25)
+    assert (found.demands.spawn_s, found.demands.blocked_s) == pytest.approx((0.01, 0.04), rel=0.1)
 
 
 @settings(max_examples=5, deadline=None)

@@ -56,13 +56,14 @@ WINDOW = WindowRecord(
     child_blocked_s=2.0,
     probe_python_cpu_s=0.0,
     probe_child_cpu_s=0.0,
+    spawning_s=6.0,
 )
 OLD = replace(
     WINDOW,
     **dict.fromkeys(
         [
             *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
-            *("child_running_s", "child_blocked_s"),
+            *("child_running_s", "child_blocked_s", "spawning_s"),
         ]
     ),
 )
@@ -91,6 +92,7 @@ def test_the_kernels_clocks_go_first() -> None:
     assert clocks.source == "kernel"
     assert (clocks.worker_cpu_s, clocks.child_cpu_s, clocks.run_delay_s) == (50.0, 70.0, 3.0)
     assert (clocks.blocked_s, clocks.child_blocked_s, clocks.running_s) == (8.0, 2.0, 55.0)
+    assert clocks.spawning_s == 6.0
     assert (clocks.layout, clocks.launch_id, clocks.block) == (Layout(2, 3), 7, 2)
     assert clocks.throughput_per_s == 5.0
 
@@ -164,7 +166,8 @@ def test_workers_that_only_start_those_that_work_are_not_taken_for_them() -> Non
     )
 
     assert clocks.source == "probe"
-    assert (clocks.worker_cpu_s, clocks.child_cpu_s, clocks.blocked_s) == (50.0, 70.0, None)
+    assert (clocks.worker_cpu_s, clocks.child_cpu_s) == (50.0, 70.0)
+    assert (clocks.blocked_s, clocks.spawning_s) == (None, None)
 
 
 def test_items_that_tell_less_than_the_kernel_sees_do_not_matter() -> None:

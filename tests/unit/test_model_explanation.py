@@ -74,6 +74,20 @@ def test_what_items_counted_themselves_stands_in_for_clocks_of_the_kernel() -> N
     assert (one.own_cpu_s, one.child_cpu_s, one.run_delay_s) == (50.0, 40.0, None)
 
 
+def test_the_start_of_children_stands_apart_in_what_an_item_asks_for() -> None:
+    """90 items; 6 s of state D, 4 of them while a child started."""
+    untold, told = (
+        explain(evidence_of(study_of(L1X1), [window(L1X1, spawning_s=spawning_s)], {}), Machine(2))
+        for spawning_s in (None, 4.0)
+    )
+
+    whole, parts = untold.references[""].demands, told.references[""].demands
+    assert whole.spawn_s == 0.0
+    assert parts.spawn_s == pytest.approx(whole.blocked_s * 2 / 3)
+    assert parts.blocked_s == pytest.approx(whole.blocked_s / 3)
+    assert told.diagnoses == untold.diagnoses
+
+
 def test_a_file_without_clocks_shows_nothing_and_says_why_and_so_does_one_without_windows() -> None:
     old = [window(L1X1, worker_cpu_s=None, child_cpu_s=None)]
 

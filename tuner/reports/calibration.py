@@ -112,7 +112,7 @@ def _table(calibrated: Calibrated) -> Table:
 def _rows(calibrated: Calibrated) -> dict[str, Estimate]:
     """What an item asks for, by what it is called; Python is one thing where there is no GIL.
 
-    Starting children is there where it is known: no calibration tells it from other waiting.
+    Starting children is there where it is known: else it is part of other waiting.
     """
     found = {called: _estimate(calibrated, name) for name, called in DEMANDS.items()}
     if not _knows_spawn(calibrated):

@@ -28,7 +28,9 @@ class Demands:
     child_s: float = 0.0  #: CPU of the children that items start
     asleep_s: float = 0.0  #: waiting, interruptible: sockets, locks, sleeps; and a child that waits itself
     blocked_s: float = 0.0  #: waiting, uninterruptible (state D, in the load average): disks, NFS
-    spawn_s: float = 0.0  #: from fork until the child runs its program, CPU apart; the parent is in state D
+    #: from fork until the child runs its program, CPU apart; the parent is in state D. What is measured has
+    #: the child's waiting for a core in it: hardly any on an idle box
+    spawn_s: float = 0.0
     n_gil_visits: int = 2  #: how often an item takes the GIL anew, at least 1
     cv_ratio: float = 0.5  #: standard deviation of each of these over its mean, 0 to 1
 

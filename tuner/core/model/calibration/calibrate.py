@@ -27,6 +27,7 @@ from tuner.core.model.calibration.left_out import (
 )
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, Found, Sampling
+from tuner.core.model.calibration.spawning import told_spawning
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
@@ -62,7 +63,6 @@ def calibrate_alone(
     machine: Machine,
     *,
     name: str = "service",
-    spawn_s: float = 0.0,
     sampling: Sampling = AS_USUAL,
 ) -> Calibration:
     """Calibrate on the windows of 1x1 among *clocks*, and on no other.
@@ -74,8 +74,6 @@ def calibrate_alone(
         clocks: of windows that count.
         machine: the box without strangers; those of each window are in its clocks.
         name: of the service.
-        spawn_s: what is known of the start of an item's children, seconds per item; taken out of what was
-            seen in state D, and no more than that.
         sampling: of intervals and draws.
 
     Raises:
@@ -83,7 +81,9 @@ def calibrate_alone(
     """
     told = told_by_1x1(clocks, machine)
     mean = np.insert(told.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
-    found = Found(mean, np.insert(told.root, 1, 0.0, axis=0), told.df, spawn_s, told.cv_ratio)
+    root = np.insert(told.root, 1, 0.0, axis=0)
+    spawning = told_spawning(one for one in clocks if one.layout.total_threads == 1)
+    found = Found(mean, root, told.df, told.cv_ratio, spawning)
     draws, terms, intervals = found.sampled(sampling)
     n_windows = sum(one.layout.total_threads == 1 for one in clocks)
     profile = Profile(
@@ -101,7 +101,6 @@ def calibrate_jointly(
     machine: Machine,
     *,
     name: str = "service",
-    spawn_s: float = 0.0,
     with_terms: bool = True,
     with_errors: bool = True,
     sampling: Sampling = AS_USUAL,
@@ -112,7 +111,7 @@ def calibrate_jointly(
     model, and rest on its being nearly right.
 
     Args:
-        clocks, machine, name, spawn_s, sampling: as of `calibrate_alone`.
+        clocks, machine, name, sampling: as of `calibrate_alone`.
         with_terms: let the service have `Terms` where layouts left out come out better with them.
         with_errors: leave layouts out in turn, to know how far they lie from the model; else it is assumed.
 
@@ -127,14 +126,14 @@ def calibrate_jointly(
                 f"{layouts[0]} alone cannot tell what an item asks for from how items meet each other",
                 hint="Measure 1x1 too, or a few layouts (--layouts 1x1,1x4,4x1).",
             )
-        return calibrate_alone(clocks, machine, name=name, spawn_s=spawn_s, sampling=sampling)
+        return calibrate_alone(clocks, machine, name=name, sampling=sampling)
     base = problem.fit(layouts)
     terms = chosen_terms(problem, base) if with_terms else ()
     fit = problem.fit(layouts, terms, base) if terms else base
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
     drawn = [*range(N_DEMANDS), *range(len(NAMES), len(fit.values))]
-    found = Found(fit.values[drawn], fit.root[drawn], fit.df, spawn_s, cv_ratio, terms)
+    found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.spawning, terms)
     draws, term_draws, intervals = found.sampled(sampling)
     gains = _smt_gains(problem, fit)
     profile = Profile(

@@ -42,6 +42,7 @@ class Clocks:
     child_cpu_s: float | None = None  #: all else of the service
     run_delay_s: float | None = None  #: thread-seconds that workers waited for a core
     blocked_s: float | None = None  #: thread-seconds of workers in state D
+    spawning_s: float | None = None  #: of these, in which they were starting a child
     child_blocked_s: float | None = None  #: the same of children
     running_s: float | None = None  #: thread-seconds of workers in state R
     child_running_s: float | None = None
@@ -106,6 +107,7 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
         child_cpu_s=child_s,
         run_delay_s=window.run_delay_s if source == "kernel" else None,
         blocked_s=window.blocked_s if source == "kernel" else None,
+        spawning_s=window.spawning_s if source == "kernel" else None,
         child_blocked_s=window.child_blocked_s if source == "kernel" else None,
         running_s=window.running_s if source == "kernel" else None,
         child_running_s=window.child_running_s if source == "kernel" else None,

@@ -1,10 +1,11 @@
 """The demands that make the network agree with every window of a study, by least squares.
 
 What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
-and of children; uninterruptible waiting per item; the mean of active tasks. What 1x1 says by itself (`alone`)
-pulls the demands with the weight of its standard errors, and is then no layout of the fit: it would count
-twice. What a second thread on a physical core adds is fitted with them: where no layout has second threads
-at work, it stays what the machine is taken to have.
+and of children; uninterruptible waiting per item, of which a known part (`spawning`) is the start of
+children; the mean of active tasks. What 1x1 says by itself (`alone`) pulls the demands with the weight of
+its standard errors, and is then no layout of the fit: it would count twice. What a second thread on a
+physical core adds is fitted with them: where no layout has second threads at work, it stays what the
+machine is taken to have.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tuner.core.model.calibration.alone import Told, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
 from tuner.core.model.calibration.sampling import N_DEMANDS
+from tuner.core.model.calibration.spawning import told_spawning
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
@@ -76,6 +78,8 @@ class Problem:
             for layout, windows in groups.items()
             if layout.total_threads == 1
         }
+        self.spawning = told_spawning(one for windows in groups.values() for one in windows)
+        self.spawning_ratio = 0.0 if self.spawning is None else self.spawning.ratio
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
@@ -123,7 +127,7 @@ class Problem:
     def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
         """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
         items = [self.items[layout] for layout in layouts]
-        return solved(fit.values[None, :], fit.terms, items, self.machine)[1]
+        return solved(fit.values[None, :], fit.terms, items, self.machine, self.spawning_ratio)[1]
 
     def _begin(self, layouts: Sequence[Layout], anchor: Told | None) -> Array:
         """Demands to start from: those of 1x1, or of the layout with the fewest threads."""
@@ -141,8 +145,11 @@ def _scale(item_s: float, term: str) -> float:
     return item_s if term == "threaded_asleep_s" else 0.1
 
 
-def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
-    """The demands and terms that *values* stand for; what lies outside their bounds is set to them."""
+def parts_of(values: Array, terms: Sequence[str], spawning_ratio: float = 0.0) -> tuple[Demands, Terms]:
+    """The demands and terms that *values* stand for; what lies outside their bounds is set to them.
+
+    *spawning_ratio* of the uninterruptible waiting is the start of children.
+    """
     own_s, share, child_s, blocked_s, asleep_s = (max(0.0, float(value)) for value in values[:N_DEMANDS])
     share = min(1.0, share)
     demands = Demands(
@@ -150,13 +157,16 @@ def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
         python_s=own_s * (1 - share),
         child_s=child_s,
         asleep_s=asleep_s,
-        blocked_s=blocked_s,
+        blocked_s=blocked_s * (1 - spawning_ratio),
+        spawn_s=blocked_s * spawning_ratio,
     )
     more = {name: max(0.0, float(value)) for name, value in zip(terms, values[len(NAMES) :], strict=True)}
     return demands, Terms(**more)
 
 
-def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem]) -> LayoutDemands:
+def stacked(
+    values: Array, terms: Sequence[str], items: Sequence[PerItem], spawning_ratio: float
+) -> LayoutDemands:
     """Demands of all *items*' layouts for each row of *values*: rows one after the other, layouts within.
 
     Strangers of each layout's windows stand among the cores that processes use beside their items: they take
@@ -165,7 +175,7 @@ def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem]) -> La
     processes = [item.layout.processes for item in items]
     threads = [item.layout.threads for item in items]
     foreign = np.array([item.foreign_cores for item in items])
-    rows = [layout_demands(*parts_of(row, terms), processes, threads) for row in values]
+    rows = [layout_demands(*parts_of(row, terms, spawning_ratio), processes, threads) for row in values]
     columns = {
         one.name: np.concatenate([getattr(row, one.name) for row in rows]) for one in fields(LayoutDemands)
     }
@@ -174,10 +184,10 @@ def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem]) -> La
 
 
 def solved(
-    values: Array, terms: Sequence[str], items: Sequence[PerItem], machine: Machine
+    values: Array, terms: Sequence[str], items: Sequence[PerItem], machine: Machine, spawning_ratio: float
 ) -> tuple[LayoutDemands, Prediction]:
     """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
-    of = stacked(values, terms, items)
+    of = stacked(values, terms, items, spawning_ratio)
     if machine.physical_cores is None:
         return of, solve(of, machine)
     gains = np.repeat(np.clip(values[:, _GAIN], 0.0, 1.0), len(items))
@@ -203,6 +213,7 @@ class _Compared:
         scale: Array,
     ) -> None:
         self._machine, self._terms, self._scale, self._anchor = problem.machine, terms, scale, anchor
+        self._spawning_ratio = problem.spawning_ratio
         self._items = [problem.items[layout] for layout in layouts]
         self._logs = np.array([problem.logs[layout] for layout in layouts])
         self._log_sd = np.array([hypot(THROUGHPUT_SD, problem.noise_sd[layout]) for layout in layouts])
@@ -250,7 +261,7 @@ class _Compared:
         return np.concatenate(told, axis=1)
 
     def _of_layouts(self, values: Array) -> list[Array]:
-        of, seen = solved(values, self._terms, self._items, self._machine)
+        of, seen = solved(values, self._terms, self._items, self._machine, self._spawning_ratio)
         shape = (len(values), len(self._items))
         told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
         # The kernel counts a core whole however slow its second thread makes it: more CPU than work.
@@ -266,7 +277,7 @@ class _Compared:
             sd = CPU_SD * np.maximum(of_window, 0.1 * self._service_s)
             told.append((of_model - of_window) / np.maximum(sd, _LEAST_S))
         for model, window, sd in (
-            (of.blocked_s, *self._blocked()),
+            (of.blocked_s + of.spawn_s, *self._blocked()),
             (seen.load, *self._active()),
         ):
             told.append((model.reshape(shape) - window) / sd)

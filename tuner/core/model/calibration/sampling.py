@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.core.interval import Estimate
+from tuner.core.model.calibration.spawning import Spawning
 from tuner.core.model.demand import SECONDS, Array, Demands, Terms
 
 CONFIDENCE = 0.9
@@ -34,34 +35,43 @@ AS_USUAL = Sampling()
 class Found:
     """Demands as a calibration found them, multivariate Student's t.
 
-    The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting,
-    waiting asleep, and then the *terms*. What lies outside their bounds is set to them.
+    The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting
+    with the start of children, waiting asleep, and then the *terms*. What lies outside their bounds is set
+    to them.
     """
 
     values: Array  #: (5 + terms,)
     root: Array  #: (5 + terms, k): root @ root.T is their covariance
     df: float
-    spawn_s: float  #: taken out of the uninterruptible waiting, as far as that goes
     cv_ratio: float
+    spawning: Spawning | None  #: the part of uninterruptible waiting that starts children; None: not known
     terms: tuple[str, ...] = ()  #: names of fields of `Terms`
 
     @property
     def demands(self) -> Demands:
         """The most likely ones."""
-        return self._demands(self._fields(self.values[None, :]))[0]
+        part = np.zeros(1) if self.spawning is None else np.array([self.spawning.ratio])
+        return self._demands(self._fields(self.values[None, :], part))[0]
 
     def sampled(
         self, sampling: Sampling
     ) -> tuple[tuple[Demands, ...], tuple[Terms, ...], dict[str, Estimate]]:
-        """Draws of the demands, the terms drawn with each, and an interval of each demand that is any."""
+        """Draws of the demands, the terms drawn with each, and an interval of each demand that is any.
+
+        The start of children has one, too, where they were seen to take CPU and it is known to be nothing.
+        """
         values = self._drawn(sampling.seed)
-        drawn = self._fields(values)
+        n_drawn = len(values)
+        part = np.zeros(n_drawn) if self.spawning is None else self.spawning.drawn(n_drawn, sampling.seed)
+        drawn = self._fields(values, part)
         mean, tail = self.demands, (1 - sampling.confidence) / 2
         lows, highs = np.quantile(drawn, [tail, 1 - tail], axis=0)
+        nothing_s = _NOTHING_RATIO * mean.total_s
+        is_told = self.spawning is not None and mean.child_s > nothing_s
         intervals = {
             name: Estimate(getattr(mean, name), float(low), float(high))
             for name, low, high in zip(SECONDS, lows, highs, strict=True)
-            if high > _NOTHING_RATIO * mean.total_s
+            if high > nothing_s or (name == "spawn_s" and is_told)
         }
         n = sampling.n_draws
         return tuple(self._demands(drawn[:n])), tuple(map(self._terms, values[:n, N_DEMANDS:])), intervals
@@ -73,12 +83,12 @@ class Found:
         drawn: Array = self.values + wider[:, None] * (normal @ self.root.T)
         return drawn
 
-    def _fields(self, values: Array) -> Array:
+    def _fields(self, values: Array, spawning_ratio: Array) -> Array:
         """`SECONDS` of each row."""
         own_s, share, child_s, blocked_s, asleep_s = np.maximum(values[:, :N_DEMANDS], 0.0).T
         share = np.minimum(share, 1.0)
-        spawning_s = np.minimum(self.spawn_s, blocked_s)
-        parts = (own_s * share, own_s * (1 - share), child_s, asleep_s, blocked_s - spawning_s, spawning_s)
+        spawn_s = spawning_ratio * blocked_s
+        parts = (own_s * share, own_s * (1 - share), child_s, asleep_s, blocked_s - spawn_s, spawn_s)
         fields = np.stack(parts, axis=1)
         # Few launches leave tails in which an item would ask for nothing: this much at least.
         least = _LEAST_RATIO * self.values[[0, 2, 3, 4]].sum()

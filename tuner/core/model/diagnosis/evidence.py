@@ -22,7 +22,7 @@ NO_CLOCKS = (
 _SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
 _SUMS = (
     *("length_s", "service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
-    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s"),
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
     *("probe_python_cpu_s", "probe_child_cpu_s"),
 )
 
