@@ -1,9 +1,11 @@
 """Processes with a known load, for the tests and benches of the sampler. They end when their parent does.
 
-python load.py MODE [NUMBER ...], where MODE is:
+python load.py MODE [WORD ...], where MODE is:
 
 busy                one task that always runs
 vfork               one task in state D: it waits in vfork for a child that sleeps
+starting FIFO       one task in state D: its child cannot run its program before somebody opens FIFO to write;
+                    once it has ended, this process waits asleep
 children N CPU_MS   N children, one after the other, that each use CPU_MS; then prints what this process
                     and they used, in seconds, and waits
 spawning THREADS LOW_MS HIGH_MS SLEEP_MS
@@ -56,6 +58,14 @@ def vfork() -> None:
             time.sleep(60)
 
 
+def starting(fifo: str) -> None:
+    """The child of posix_spawn opens its standard input before it runs its program."""
+    standard_input = (os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)
+    child = os.posix_spawn(sys.executable, [sys.executable, "-c", ""], {}, file_actions=[standard_input])
+    os.waitpid(child, 0)
+    signal.pause()
+
+
 def burn(cpu_ms: float) -> None:
     while time.process_time() * 1000 < cpu_ms:
         pass
@@ -96,7 +106,10 @@ def prefork(mib: int) -> None:
 
 
 if __name__ == "__main__":
-    mode, *numbers = sys.argv[1:]
+    mode, *words = sys.argv[1:]
     if mode != "burn":
         end_with_parent(os.getppid())
-    globals()[mode](*(int(number) if number.isdigit() else float(number) for number in numbers))
+    if mode == "starting":
+        starting(*words)
+    else:
+        globals()[mode](*(int(word) if word.isdigit() else float(word) for word in words))

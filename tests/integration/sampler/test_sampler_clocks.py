@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tuner.adapters.child_starts import STARTING_CALLS
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.procfs import ProcSampler
 from tuner.core.window import Reading
@@ -61,6 +63,73 @@ def test_a_worker_that_waits_in_vfork_is_blocked_all_the_time(start: Start, wait
     assert after.blocked_s_total - before.blocked_s_total == pytest.approx(after.at_s - before.at_s)
     assert after.running_s_total == before.running_s_total
     assert after.child_running_s_total == before.child_running_s_total
+
+
+def is_starting(pid: int) -> bool:
+    """It waits uninterruptibly, and has a child."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    return bool(children.read_text()) and ") D " in Path(f"/proc/{pid}/stat").read_text()
+
+
+def spawning_and_elapsed_s(watch: Any) -> tuple[float | None, float]:
+    """What four looks add to the time in which workers were starting children, and the time they took."""
+    watch.sample(reading())
+    before = watch.usage()
+    for _ in range(4):
+        time.sleep(0.05)
+        watch.sample(reading())
+    after = watch.usage()
+    elapsed_s = after.at_s - before.at_s
+    if before.spawning_s_total is None or after.spawning_s_total is None:
+        return None, elapsed_s
+    return after.spawning_s_total - before.spawning_s_total, elapsed_s
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """A FIFO; whoever waits for it at the end is let go, and whoever comes later finds none."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    yield fifo
+    opened = os.open(fifo, os.O_RDWR)
+    fifo.unlink()
+    os.close(opened)
+
+
+knows_the_calls = pytest.mark.skipif(
+    platform.machine() not in STARTING_CALLS, reason="the calls that start a child are not known here"
+)
+
+
+@knows_the_calls
+def test_a_worker_that_waits_in_vfork_is_starting_a_child_all_the_time(
+    start: Start, wait_until: WaitUntil
+) -> None:
+    workers = start("vfork")
+    (pid,) = workers.worker_pids()
+    wait_until(lambda: is_starting(pid), "a worker in vfork")
+    with ProcSampler(SystemClock()).watching(workers, frozenset()) as watch:
+        told_s, elapsed_s = spawning_and_elapsed_s(watch)
+
+    assert told_s == pytest.approx(elapsed_s)
+
+
+@knows_the_calls
+def test_a_worker_starts_its_child_until_that_runs_its_program_and_no_longer(
+    start: Start, wait_until: WaitUntil, gate: Path
+) -> None:
+    """Started by posix_spawn; asleep then, until the child ends and ever after."""
+    workers = start(f"starting {gate}")
+    (pid,) = workers.worker_pids()
+    wait_until(lambda: is_starting(pid), "a worker that starts a child")
+    with ProcSampler(SystemClock()).watching(workers, frozenset()) as watch:
+        told_s, elapsed_s = spawning_and_elapsed_s(watch)
+        os.close(os.open(gate, os.O_WRONLY))
+        wait_until(lambda: ") S " in Path(f"/proc/{pid}/stat").read_text(), "a worker asleep")
+        told_later_s, _ = spawning_and_elapsed_s(watch)
+
+    assert told_s == pytest.approx(elapsed_s)
+    assert told_later_s == 0
 
 
 def test_more_busy_workers_than_cores_wait_for_a_core(start: Start) -> None:
