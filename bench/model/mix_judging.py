@@ -25,7 +25,8 @@ CONVOY_GIL = 0.8  #: a convoy: several threads, and the GIL held for more than t
 MOST_FITTED = 6  #: layouts that a joint fit may see
 N_SUBSETS = 12  #: choices of them, seeded
 MODEL = "network"  #: the peer that the bars are for
-PEERS = (MODEL, "simulation", "bounds", "USL(N)", "USL(P,T)")
+OWN_SPEED = "own speed"  #: the network, told what CPU an item took in the layout's own windows
+PEERS = (MODEL, OWN_SPEED, "simulation", "bounds", "USL(N)", "USL(P,T)")
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ def _said(
     points = [point for point in run.points if point.layout in half]
     makers: Sequence[tuple[str, Collection[Layout], Callable[[], dict[Layout, Predicted]]]] = [
         (MODEL, {ALONE}, lambda: by_network(demands, machine, measured)),
+        (OWN_SPEED, {ALONE}, lambda: _at_own_speed(run, demands, machine, measured)),
         ("simulation", {ALONE}, lambda: by_simulation(demands, machine, measured)),
         ("bounds", {ALONE}, lambda: by_bounds(demands, machine, measured)),
         ("USL(N)", half, lambda: by_usl(points, layouts)),
@@ -143,6 +145,25 @@ def _said(
                 raise
             found.append(Peer(name, frozenset(fitted_to), {}, silent=str(error)))
     return tuple(found)
+
+
+def _at_own_speed(
+    run: MixRun, demands: Demands, machine: Machine, measured: Mapping[Layout, Measured]
+) -> dict[Layout, Predicted]:
+    """The network with the CPU per item of the layout's own windows, its waits from 1x1.
+
+    A box whose cores change their speed from window to window (neighbours on their second threads, whom no
+    clock of the guest shows) is no fault of the network: this tells the one from the other.
+    """
+    found = {}
+    for layout, one in measured.items():
+        clocks = run.clocks_of({layout})
+        n_done = sum(each.n_done for each in clocks)
+        own_s = sum(each.worker_cpu_s or 0.0 for each in clocks) / n_done
+        total_s = sum(each.service_cpu_s for each in clocks) / n_done
+        at_its_speed = replace(demands, gil_s=own_s, child_s=total_s - own_s)
+        found |= by_network(at_its_speed, machine, {layout: one})
+    return found
 
 
 def _intervals(

@@ -28,7 +28,7 @@ def draw(judged: Judged, folder: Path) -> Path:
     layouts = list(judged.measured)
     network = judged.peer(MODEL)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
-    for peer, mark in zip(judged.peers, "osv^x", strict=True):
+    for peer, mark in zip(judged.peers, "o*sv^x", strict=True):
         if peer.silent:
             continue
         pairs = [
@@ -44,7 +44,7 @@ def draw(judged: Judged, folder: Path) -> Path:
         )
         y = network.predicted[one].throughput_per_s
         left.annotate(str(one), (x, y), xytext=(6, -10), textcoords="offset points", fontsize=8)
-    for peer, mark in zip(judged.peers, "osv^x", strict=True):
+    for peer, mark in zip(judged.peers, "o*sv^x", strict=True):
         loads = [(judged.measured[one].load, load, one) for one, load in peer.loads().items()]
         known = [(x, y) for x, y, _ in loads if x is not None]
         if known:

@@ -236,6 +236,34 @@ def test_a_layout_that_is_off_shows_by_as_much(bench: Any) -> None:
     assert figures.pairs[0] < figures.pairs[1]
 
 
+def test_a_box_that_ran_faster_is_no_error_at_its_own_speed(bench: Any) -> None:
+    faster, full = DEMANDS.scaled(gil_s=0.8, child_s=0.8), parse_layout("8x1")
+    by = float(predict(faster, Machine(cores=2.0), [full]).throughput_per_s[0]) / float(
+        predict(DEMANDS, Machine(cores=2.0), [full]).throughput_per_s[0]
+    )
+    run = run_of(bench, {str(full): by})
+    points = tuple(
+        replace(point, clocks=_with_cpu(point.clocks, faster)) if point.layout == full else point
+        for point in run.points
+    )
+
+    judged = judged_of(bench, replace(run, points=points))
+
+    measured = judged.measured[full].throughput_per_s
+    at_own_speed = judged.peer("own speed").predicted[full].throughput_per_s
+    assert judged.peer("network").predicted[full].throughput_per_s / measured == pytest.approx(0.8, rel=0.01)
+    assert at_own_speed / measured == pytest.approx(1.0, rel=0.005)
+
+
+def _with_cpu(clocks: Clocks, demands: Demands) -> Clocks:
+    return replace(
+        clocks,
+        service_cpu_s=demands.cpu_s * clocks.n_done,
+        worker_cpu_s=demands.gil_s * clocks.n_done,
+        child_cpu_s=demands.child_s * clocks.n_done,
+    )
+
+
 def test_what_is_measured_in_a_convoy_is_told_apart(bench: Any) -> None:
     judged = judged_of(bench, run_of(bench, {}))
 
