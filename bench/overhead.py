@@ -27,6 +27,7 @@ from typing import Any
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.none import NoFeeder
+from tuner.adapters.gil_waits import LOOKS_PER_S
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.procfs import ProcSampler
 from tuner.adapters.supervisord import SupervisordLauncher
@@ -113,7 +114,8 @@ def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str,
         keep_logs=None,
         warn=lambda slug, text: print(f"warning [{slug}]: {text}", file=sys.stderr),
     )
-    probe, sampler = CounterProbe(clock, Path(tempfile.gettempdir())), ProcSampler(clock)
+    probe = CounterProbe(clock, Path(tempfile.gettempdir()))
+    sampler = ProcSampler(clock, gil_looks_per_s=LOOKS_PER_S)
     with (
         launcher,
         probe.counting(layout) as counting,

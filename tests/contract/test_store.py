@@ -98,6 +98,8 @@ def clocks(at_s: float) -> dict[str, float | None]:
         "child_running_s_total": 1.5 * at_s,
         "child_blocked_s_total": 0.125 * at_s,
         "spawning_s_total": 0.25 * at_s,
+        "gil_waiting_s_total": 2.5 * at_s,
+        "gil_waking_s_total": 0.5 * at_s,
     }
 
 
@@ -211,7 +213,7 @@ def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> No
     assert (record.worker_cpu_s, record.child_cpu_s, record.run_delay_s) == (3.0, 5.0, None)
     assert (record.running_s, record.blocked_s) == (2.0, 1.5)
     assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
-    assert record.spawning_s == 1.0
+    assert (record.spawning_s, record.gil_waiting_s, record.gil_waking_s) == (1.0, 10.0, 2.0)
     assert (record.probe_python_cpu_s, record.probe_child_cpu_s) == (None, 2.0)
 
 
@@ -233,7 +235,7 @@ def test_a_window_whose_kernel_tells_no_clocks_has_none(store: Store) -> None:
 
     (record,) = store.windows()
     assert (record.worker_cpu_s, record.child_cpu_s) == (None, None)
-    assert (record.blocked_s, record.spawning_s) == (None, None)
+    assert (record.blocked_s, record.spawning_s, record.gil_waiting_s) == (None, None, None)
 
 
 def test_void_windows_are_listed_among_the_others_in_the_order_taken(store: Store) -> None:

@@ -140,6 +140,41 @@ def test_by_hand_one_process_of_four_threads() -> None:
     assert sentence(found) == "1x4: the GIL is busy 90 %, ~1.4 of 4 threads wait for it"
 
 
+def test_who_waits_for_the_gil_is_measured_where_somebody_looked() -> None:
+    """The same, with 120 thread-seconds in line; in 8 of them they waited for a core, to ask for it."""
+    seen = own_cpu("1x4", 0.9, run_delay_s=20.0, blocked_s=10.0, gil_waiting_s=120.0, gil_waking_s=8.0)
+    expected = Expected(n_core_waiting=9.0, n_gil_waiting=1.4, n_asleep=1.4, n_blocked=9.0, gain_ratio=1.0)
+
+    found = diagnose_one(seen, Machine(2), expected)
+
+    assert {name: (round(one.value, 12), one.source) for name, one in found.shares.items()} == {
+        "python": (0.225, "measured"),
+        "child": (0.0, "measured"),
+        "core_line": (0.03, "measured"),
+        "blocked": (0.025, "measured"),
+        "gil_line": (0.3, "measured"),
+        "asleep": (0.35, "modelled"),
+        "contended": (0.07, "modelled"),
+    }
+    assert sentence(found) == "1x4: the GIL is busy 90 %, 1.2 of 4 threads wait for it"
+
+
+@pytest.mark.parametrize(("waiting_s", "gil"), [(300.0, 1.0), (246.0, 0.82), (30.0, 0.1), (400.0, 1.0)])
+def test_a_gil_that_somebody_holds_asleep_is_seen_by_the_line_before_it(waiting_s: float, gil: float) -> None:
+    """It uses a tenth of a core. Three of four wait all the time, or four fifths of it."""
+    found = diagnose_one(own_cpu("1x4", 0.1, gil_waiting_s=waiting_s, gil_waking_s=0.0), Machine(2), None)
+
+    assert found.utilization["gil"].value == pytest.approx(gil)
+    assert ("gil" in found.what) == (gil >= BUSY)
+
+
+def test_processes_without_a_second_thread_have_no_line_for_the_gil() -> None:
+    found = diagnose_one(own_cpu("4x1", 0.4, gil_waiting_s=0.0, gil_waking_s=0.0), Machine(2), None)
+
+    assert "gil_line" not in found.shares
+    assert found.utilization["gil"].value == pytest.approx(0.1)
+
+
 def test_where_items_start_children_the_workers_clock_is_not_all_of_the_waiting_for_a_core() -> None:
     seen = Evidence(Layout(1, 2), 100.0, 100, 100, own_cpu_s=20.0, child_cpu_s=100.0, run_delay_s=4.0)
     expected = Expected(0.3, 0.0, 0.5, 0.0, 1.2)

@@ -31,6 +31,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 VERSION_1 = GOLDEN / "study_version_1.db"  #: kept: cut off after 3 windows of 4
 VERSION_2 = GOLDEN / "study_version_2.db"  #: likewise, while the launch of the fourth window warmed up
 VERSION_3 = GOLDEN / "study_version_3.db"  #: likewise
+VERSION_4 = GOLDEN / "study_version_4.db"  #: likewise
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> No
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 7")
 
-    assert refused(file) == f"{file} has schema version 7, this tuner knows 4"
+    assert refused(file) == f"{file} has schema version 7, this tuner knows 5"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -202,6 +203,32 @@ def test_a_file_of_version_3_is_read_without_being_touched(tmp_path: Path) -> No
     assert [window.blocked_s for window in windows] == [0.0, 0.0, 0.0]
     assert {moment.blocked_s_total for moment in seen.usage} == {0.0}
     assert path.read_bytes() == VERSION_3.read_bytes()
+
+
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4])
+def test_nobody_knows_of_windows_of_an_older_version_who_waited_for_the_gil(
+    tmp_path: Path, old: Path
+) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(old, path)
+    told = []
+    with SqliteStore.open(path, read_only=True) as store:
+        told += [store.windows()[0].gil_waiting_s, store.window(2, 0, 1).usage[0].gil_waiting_s_total]
+    with SqliteStore.open(path) as store:
+        told += [store.windows()[0].gil_waiting_s, store.window(2, 0, 1).usage[0].gil_waiting_s_total]
+
+    assert told == [None] * 4
+
+
+def test_a_file_of_version_4_is_read_without_being_touched(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_4, path)
+    with SqliteStore.open(path, read_only=True) as store:
+        asked, windows = store.study(), store.windows()
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=4)
+    assert [(window.n_done, window.spawning_s) for window in windows] == [(95, 0.0), (45, 0.0), (100, 0.0)]
+    assert path.read_bytes() == VERSION_4.read_bytes()
 
 
 @pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
@@ -458,7 +485,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 4,
+        "user_version": 5,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tuner.adapters.box_times import BoxTimes, read_box_times, read_pressure_s
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
+from tuner.adapters.gil_waits import GilWaits, GilWatch
 from tuner.adapters.pss import read_pss_bytes
 from tuner.adapters.run_delays import RunDelays
 from tuner.adapters.task_states import ActiveTasks, StatesSeen, StateTimes
@@ -32,7 +33,8 @@ class ProcSampler:
     """The sampler of a Linux box.
 
     *backends* are names of programs (``redis-server``) or pids; *machine* is as platform.machine() has it,
-    and that is the default.
+    and that is the default. How often threads that wait for the GIL are looked for is *gil_looks_per_s*;
+    None: they are not.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class ProcSampler:
         own_pid: int | None = None,
         machine: str | None = None,
         warn: Warn = _warn_on_stderr,
+        gil_looks_per_s: float | None = None,
     ) -> None:
         self._clock = clock
+        self._gil_looks_per_s = gil_looks_per_s
         self._proc = proc
         self._machine = machine
         self._backends = tuple(backends)
@@ -66,6 +70,8 @@ class ProcSampler:
             BackendAccount(self._proc, self._backends, self._clock),
             self._warn_once,
         )
+        if self._gil_looks_per_s is not None:
+            watch.watch_gil(self._gil_looks_per_s)
         try:
             yield watch
         finally:
@@ -92,7 +98,7 @@ class ProcWatch:
         warn: Warn,
     ) -> None:
         self._clock = clock
-        self._proc = proc
+        self._proc, self._machine = proc, machine
         self._launch = launch
         self._service = service
         self._tuner = tuner
@@ -106,21 +112,32 @@ class ProcWatch:
             raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
         self._delays = RunDelays(proc)
         self._worker_states, self._child_states = StateTimes(), StateTimes()
+        self._gil: GilWatch | None = None
         self._followed_s = float("-inf")
         self._before: tuple[float, BoxTimes] | None = None
         self._box_cpu_s = 0.0
         self._next_pss_s = float("-inf")
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close what is kept open, look no more."""
         os.close(self._load)
         self._tasks.close()
+        if self._gil is not None:
+            self._gil.close()
+
+    def watch_gil(self, looks_per_s: float) -> None:
+        """From now on look for threads that wait for the GIL."""
+        self._gil = GilWatch(GilWaits(self._proc, self._machine), self._clock.monotonic_s, looks_per_s)
+        self._gil.start()
 
     def sample(self, reading: Reading) -> Sample:
         """Load and active count now, beside what the probe just read; `ActiveTasks` says what is counted."""
         if reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
             self._followed_s = reading.at_s
-            self._tasks.follow(self._launch.worker_pids())
+            pids = self._launch.worker_pids()
+            self._tasks.follow(pids)
+            if self._gil is not None:
+                self._gil.follow(pids)
         load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
         n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
         self._worker_states.look(self._clock.monotonic_s(), self._tasks.followed)
@@ -142,6 +159,7 @@ class ProcWatch:
         is_seen = service.worker_cpu_s_total > 0 or bool(service.workers)
         workers, children = self._worker_states, self._child_states
         workers.advance(at_s)
+        gil = None if self._gil is None else self._gil.waited_s()
         children.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
         # None: no worker was ever seen, because there is none, or it is hidden from us
         return Usage(
@@ -166,6 +184,8 @@ class ProcWatch:
             child_running_s_total=children.running_s if is_seen else None,
             child_blocked_s_total=children.blocked_s if is_seen else None,
             spawning_s_total=workers.spawning_s if is_seen else None,
+            gil_waiting_s_total=None if gil is None else gil[0],
+            gil_waking_s_total=None if gil is None else gil[1],
             pss_bytes=self._pss_bytes(service) if closing or at_s >= self._next_pss_s else None,
         )
 

@@ -9,6 +9,7 @@
 --   3  the kernel's clocks of workers and children (CPU apart, waiting for a core, states R and D), and what the items
 --      counted of their CPU beside them in each window: the model is calibrated from these
 --   4  of the time that workers spent in state D, the part in which they were starting a child
+--   5  the time that workers' threads waited for the GIL
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
@@ -114,6 +115,8 @@ CREATE TABLE window (
   child_blocked_s    REAL,          -- seconds x children in state D
   probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
   probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
+  gil_waiting_s      REAL,          -- thread-seconds that workers waited for the GIL
+  gil_waking_s       REAL,          -- of these, awake to ask for it: waiting for a core
   UNIQUE (launch_id, window_index, attempt)
 ) STRICT;
 
@@ -221,5 +224,7 @@ CREATE TABLE usage (
   child_running_s_total    REAL,              -- seconds x children and below in state R, from these rows
   child_blocked_s_total    REAL,              -- seconds x children and below in state D, from these rows
   spawning_s_total         REAL,              -- the part of blocked_s_total in which they were starting a child
+  gil_waiting_s_total      REAL,              -- seconds x workers' threads that waited for the GIL, from some looks a second
+  gil_waking_s_total       REAL,              -- the part of gil_waiting_s_total in which they waited for a core to ask for it
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;

@@ -33,6 +33,7 @@ _CLOCKS = (
     *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
     *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
     "spawning_s",  #: since version 4
+    *("gil_waiting_s", "gil_waking_s"),  #: since version 5
 )  #: of a window since version 3, as WindowRecord has them
 _COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"

@@ -56,6 +56,7 @@ class ProfileService:
             n_delayed=n_delayed * (1 - children_ratio),
             n_blocked=n_blocked,
             n_spawning=items_per_s * float(of.spawn_s[0]),
+            n_gil_waiting=float(prediction.n_gil_waiting[0]) if machine.has_gil else None,
             n_children_delayed=n_delayed * children_ratio,
             n_in_items=n_threads - n_runnable * (1 - children_ratio),
             pss_bytes=profile.memory.of(layout, n_children),

@@ -23,6 +23,7 @@ class Truth:
     n_delayed: float = 0.0  #: workers' threads that wait for a core
     n_blocked: float = 0.0  #: workers' threads in uninterruptible waits
     n_spawning: float = 0.0  #: of these, that are starting a child
+    n_gil_waiting: float | None = None  #: workers' threads in line for the GIL; None: nobody looks
     n_children_delayed: float = 0.0  #: children that wait for a core
     n_in_items: float = 0.0  #: workers' threads that wait within an item, child and all
     pss_bytes: float = 60e6

@@ -84,4 +84,6 @@ class VirtualWatch:
             child_running_s_total=busy_s * (truth.child_cores + truth.n_children_delayed),
             child_blocked_s_total=0.0,
             spawning_s_total=busy_s * truth.n_spawning,
+            gil_waiting_s_total=None if truth.n_gil_waiting is None else busy_s * truth.n_gil_waiting,
+            gil_waking_s_total=None if truth.n_gil_waiting is None else 0.0,
         )

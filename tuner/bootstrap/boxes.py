@@ -32,6 +32,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
     from tuner.adapters.box_lock import box_held
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.cores import first_cores
+    from tuner.adapters.gil_waits import LOOKS_PER_S
     from tuner.adapters.guardian import children_marked
     from tuner.adapters.hooks import CommandHooks
     from tuner.adapters.probes.mmap_counter import CounterProbe
@@ -71,7 +72,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             launcher=launcher,
             probe=CounterProbe(clock, counters, owner(settings)),
             feeder=feeder,
-            sampler=ProcSampler(clock, backends=settings.backends, warn=warn),
+            sampler=ProcSampler(clock, backends=settings.backends, warn=warn, gil_looks_per_s=LOOKS_PER_S),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
         )
 

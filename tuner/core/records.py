@@ -42,7 +42,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 4
+    schema_version: int = 5
 
     @property
     def shortest_window_s(self) -> float:
@@ -113,3 +113,5 @@ class WindowRecord:
     probe_child_cpu_s: float | None = None  #: CPU of the children that items started
     #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
     spawning_s: float | None = None
+    gil_waiting_s: float | None = None  #: thread-seconds of workers in line for the GIL; None also: no Python
+    gil_waking_s: float | None = None  #: of these, awake to ask for it: waiting for a core

@@ -91,6 +91,8 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         probe_python_cpu_s=_grown(begin.python_cpu_ns_total, end.python_cpu_ns_total, 1e-9),
         probe_child_cpu_s=_grown(begin.child_cpu_ns_total, end.child_cpu_ns_total, 1e-9),
         spawning_s=_grown(first.spawning_s_total, last.spawning_s_total, scale),
+        gil_waiting_s=_grown(first.gil_waiting_s_total, last.gil_waiting_s_total, scale),
+        gil_waking_s=_grown(first.gil_waking_s_total, last.gil_waking_s_total, scale),
     )
 
 

@@ -68,6 +68,10 @@ class Usage:
     child_blocked_s_total: float | None = None  #: children and below in D
     #: the part of blocked_s_total in which workers' threads were starting a child; None also: not to be seen
     spawning_s_total: float | None = None
+    gil_waiting_s_total: float | None = (
+        None  #: workers' threads in line for the GIL, from some looks a second
+    )
+    gil_waking_s_total: float | None = None  #: the part of it in which they were awake, waiting for a core
 
     @property
     def foreign_cpu_s_total(self) -> float:

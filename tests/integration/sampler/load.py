@@ -11,12 +11,15 @@ children N CPU_MS   N children, one after the other, that each use CPU_MS; then 
 spawning THREADS LOW_MS HIGH_MS SLEEP_MS
                     threads that for ever start children of LOW to HIGH ms of CPU each
 burn CPU_MS         such a child
+gil KIND THREADS    threads that each for ever: compute in Python (python), hold the GIL in C while they sleep
+                    (held), compute in C without it (free), sleep (asleep); prints a line once they run
 prefork MIB         memory filled, then shared with a forked child
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import platform
 import random
@@ -96,6 +99,29 @@ def spawning(threads: int, low_ms: float, high_ms: float, sleep_ms: float) -> No
     one_thread()
 
 
+def gil(kind: str, threads: int) -> None:
+    data = bytes(1 << 22)
+    held_sleep = ctypes.PyDLL(None).usleep  # PyDLL keeps the GIL
+    one_turn = {
+        "python": lambda: sum(range(1000)),
+        "held": lambda: held_sleep(20_000),
+        "free": lambda: hashlib.sha256(data).digest(),
+        "asleep": lambda: time.sleep(0.01),
+    }[kind]
+    ready = threading.Barrier(threads + 1)
+
+    def one_thread() -> None:
+        ready.wait()
+        while True:
+            one_turn()
+
+    for _ in range(threads):
+        threading.Thread(target=one_thread, daemon=True).start()
+    ready.wait()
+    say(threads)
+    signal.pause()
+
+
 def prefork(mib: int) -> None:
     memory = random.Random(1).randbytes(mib << 20)
     parent = os.getpid()
@@ -105,6 +131,12 @@ def prefork(mib: int) -> None:
     signal.pause()
 
 
+def value(word: str) -> int | float | str:
+    if word.isdigit():
+        return int(word)
+    return word if word.isalpha() else float(word)
+
+
 if __name__ == "__main__":
     mode, *words = sys.argv[1:]
     if mode != "burn":
@@ -112,4 +144,4 @@ if __name__ == "__main__":
     if mode == "starting":
         starting(*words)
     else:
-        globals()[mode](*(int(word) if word.isdigit() else float(word) for word in words))
+        globals()[mode](*map(value, words))

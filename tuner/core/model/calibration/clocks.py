@@ -44,13 +44,19 @@ class Clocks:
     blocked_s: float | None = None  #: thread-seconds of workers in state D
     spawning_s: float | None = None  #: of these, in which they were starting a child
     child_blocked_s: float | None = None  #: the same of children
+    gil_waiting_s: float | None = None  #: thread-seconds of workers in line for the GIL
+    gil_waking_s: float | None = None  #: of these, awake to ask for it: they are in run_delay_s, too
     running_s: float | None = None  #: thread-seconds of workers in state R
     child_running_s: float | None = None
     backend_cpu_s: float = (
         0.0  #: of the backends that the config names: an item waits for it, as for a child's
     )
     foreign_cores: float = 0.0  #: cores that others used: strangers, tuner, the hypervisor
+    strangers_cores: float = (
+        0.0  #: cores that strangers used anywhere on the box: these are active tasks, too
+    )
     n_active: float | None = None  #: mean of active tasks
+    n_active_looks: float | None = None  #: how often these were counted; None: once a second
     pss_bytes: float | None = None
     source: Source = "kernel"  #: of worker_cpu_s and child_cpu_s; service: neither is known
     count_dispersion: float | None = None  #: variance over mean of counts of items, ends of bins taken off
@@ -109,10 +115,13 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
         blocked_s=window.blocked_s if source == "kernel" else None,
         spawning_s=window.spawning_s if source == "kernel" else None,
         child_blocked_s=window.child_blocked_s if source == "kernel" else None,
+        gil_waiting_s=window.gil_waiting_s if source == "kernel" else None,
+        gil_waking_s=window.gil_waking_s if source == "kernel" else None,
         running_s=window.running_s if source == "kernel" else None,
         child_running_s=window.child_running_s if source == "kernel" else None,
         backend_cpu_s=charged_ratio * backend_s,
         foreign_cores=charged_ratio * others_s / window.length_s,
+        strangers_cores=max(0.0, window.foreign_cpu_s / window.length_s),
         n_active=window.n_active_from_load1 if active is None else active,
         pss_bytes=window.pss_bytes,
         source=source,

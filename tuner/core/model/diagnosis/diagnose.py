@@ -167,8 +167,22 @@ def _utilization(seen: Evidence, machine: Machine, gil_ratio: float) -> dict[Sta
     }
     if machine.has_gil:
         per_process = seen.own_cpu_s / (seen.length_s * seen.layout.processes)
-        found["gil"] = Figure(min(1.0, gil_ratio * per_process), "measured" if gil_ratio == 1 else "modelled")
+        busy = Figure(min(1.0, gil_ratio * per_process), "measured" if gil_ratio == 1 else "modelled")
+        held = _held_at_least(seen)
+        found["gil"] = Figure(held, "measured") if held > busy.value else busy
     return found
+
+
+def _held_at_least(seen: Evidence) -> float:
+    """The share of time that the GIL of a process is held, at least: nobody waits for one that is not.
+
+    While it is held, all threads of the process but one may wait: their mean number is at most so many times
+    that share. So a GIL is seen that is held by who sleeps or computes in C: its CPU says nothing of it.
+    """
+    if seen.gil_waiting_s is None or seen.layout.threads == 1:
+        return 0.0
+    n_waiting = seen.gil_waiting_s / (seen.length_s * seen.layout.processes)
+    return min(1.0, n_waiting / (seen.layout.threads - 1))
 
 
 def _shares(
@@ -182,7 +196,9 @@ def _shares(
     measured: dict[Share, float] = {"python": seen.own_cpu_s / thread_s, "child": seen.child_cpu_s / thread_s}
     others_wait = seen.child_cpu_s > _FEW * seen.own_cpu_s or seen.backend_cpu_s > _LITTLE * seen.own_cpu_s
     if seen.run_delay_s is not None and not others_wait:
-        measured["core_line"] = seen.run_delay_s / thread_s
+        measured["core_line"] = max(0.0, seen.run_delay_s - (seen.gil_waking_s or 0.0)) / thread_s
+    if seen.gil_waiting_s is not None and machine.has_gil and seen.layout.threads > 1:
+        measured["gil_line"] = seen.gil_waiting_s / thread_s
     if seen.blocked_s is not None:
         measured["blocked"] = seen.blocked_s / thread_s
     total = sum(measured.values())
@@ -193,7 +209,7 @@ def _shares(
     if expected is None:
         return {**shares, "elsewhere": Figure(rest, "measured")}
     modelled: dict[Share, float] = {"asleep": expected.n_asleep / n}
-    if machine.has_gil and seen.layout.threads > 1:
+    if machine.has_gil and seen.layout.threads > 1 and "gil_line" not in measured:
         modelled["gil_line"] = expected.n_gil_waiting / n
     if "core_line" not in measured:
         modelled["core_line"] = expected.n_core_waiting / n

@@ -23,7 +23,7 @@ _SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.v
 _SUMS = (
     *("length_s", "service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
     *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
-    *("probe_python_cpu_s", "probe_child_cpu_s"),
+    *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
 )
 
 
@@ -42,6 +42,8 @@ class Evidence:
     backend_elsewhere_s: float = 0.0  #: CPU of these backends on cores that the service may not use
     run_delay_s: float | None = None  #: workers' threads that wanted a core and had none, thread-seconds
     blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
+    gil_waiting_s: float | None = None  #: workers' threads in line for the GIL, thread-seconds
+    gil_waking_s: float | None = None  #: of these, that wanted a core to ask for it: in run_delay_s, too
     memory: str | None = None  #: why memory binds, in words; None: it does not
     spare_cores: float = 0.0  #: cores that the service may not use
     windows: tuple[WindowRecord, ...] = field(default=(), repr=False)  #: these windows
@@ -126,6 +128,8 @@ def _added(
         backend_elsewhere_s=max(0.0, fsum(window.backend_cpu_s for window in read) - clocks.backend_cpu_s),
         run_delay_s=clocks.run_delay_s,
         blocked_s=clocks.blocked_s,
+        gil_waiting_s=clocks.gil_waiting_s,
+        gil_waking_s=clocks.gil_waking_s,
         memory=memory,
         spare_cores=spare_cores,
         windows=tuple(read),
