@@ -125,8 +125,11 @@ def read_looks(file: Path) -> list[Looks]:
     return found
 
 
-def mean_active(looks: Sequence[Looks], begin_s: float, end_s: float) -> float | None:
-    """Mean active count over the seconds that lie within *begin_s* to *end_s*; None: nothing was seen."""
+def mean_active(looks: Sequence[Looks], begin_s: float, end_s: float) -> tuple[float, int] | None:
+    """Mean active count over the seconds that lie within *begin_s* to *end_s*, and how many looks that is.
+
+    None: nothing was seen.
+    """
     within = [one for one in looks if begin_s <= one.begin_s and one.end_s <= end_s]
     n = sum(one.n for one in within)
-    return sum(one.active for one in within) / n if n else None
+    return (sum(one.active for one in within) / n, n) if n else None

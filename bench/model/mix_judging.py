@@ -154,12 +154,18 @@ def _at_own_speed(
 
     A box whose cores change their speed from window to window (neighbours on their second threads, whom no
     clock of the guest shows) is no fault of the network: this tells the one from the other.
+
+    Raises:
+        ValueError: of some window no clock told the workers' own CPU.
     """
     found = {}
     for layout, one in measured.items():
         clocks = run.clocks_of({layout})
         n_done = sum(each.n_done for each in clocks)
-        own_s = sum(each.worker_cpu_s or 0.0 for each in clocks) / n_done
+        of_workers = [each.worker_cpu_s for each in clocks if each.worker_cpu_s is not None]
+        if len(of_workers) < len(clocks):
+            raise ValueError(f"no clock told the workers' own CPU in {layout}")
+        own_s = sum(of_workers) / n_done
         total_s = sum(each.service_cpu_s for each in clocks) / n_done
         at_its_speed = replace(demands, gil_s=own_s, child_s=total_s - own_s)
         found |= by_network(at_its_speed, machine, {layout: one})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -112,7 +112,11 @@ def point_of(window: WindowRecord, samples: Sequence[Sample], looks: Sequence[Lo
     clocks = clocks_of(window, samples)
     foreign_cores = window.foreign_cpu_s / window.length_s
     tuner_cores = window.tuner_cpu_s / window.length_s
-    active = mean_active(looks, window.started_wall_s, window.started_wall_s + window.length_s)
+    active = None
+    if told := mean_active(looks, window.started_wall_s, window.started_wall_s + window.length_s):
+        # so many looks as tuner's own sampler takes in some minutes: a window of mixes is short
+        active, n_looks = told
+        clocks = replace(clocks, n_active=active, n_active_looks=n_looks)
     return Point(
         layout=window.layout,
         clocks=clocks,

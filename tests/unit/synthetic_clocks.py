@@ -90,6 +90,7 @@ def study_of(
                         spawning_s=spawning_s,
                         child_blocked_s=0.0,
                         foreign_cores=foreign_cores,
+                        strangers_cores=foreign_cores,
                         n_active=float(told.load[n]) + foreign_cores,
                         block=launch,
                     )

@@ -401,7 +401,7 @@ def test_looks_count_within_the_window_only(bench: Any) -> None:
         bench.mix_active.Looks(at, at + 1.0, 10, 10, 10 * active) for at, active in ((0, 9), (1, 2), (2, 4))
     ]
 
-    assert bench.mix_active.mean_active(looks, 1.0, 3.0) == 3
+    assert bench.mix_active.mean_active(looks, 1.0, 3.0) == (3, 20)
     assert bench.mix_active.mean_active(looks, 1.5, 1.9) is None
 
 

@@ -59,6 +59,15 @@ def test_what_starting_children_takes_stands_apart_from_other_uninterruptible_wa
     assert found.asleep_s == pytest.approx(0.04, rel=1e-3)
 
 
+def test_tasks_of_others_that_are_active_for_an_item_are_told_by_1x1() -> None:
+    windows = study_of(replace(ITEM, others_s=0.004), ALONE)
+    calibration = calibrate_alone(windows, BOX)
+
+    assert calibration.profile.demands.others_s == pytest.approx(0.004, rel=0.05)
+    assert {draw.others_s for draw in calibration.draws} == {calibration.profile.demands.others_s}
+    assert calibrate_alone(study_of(ITEM, ALONE), BOX).profile.demands.others_s == pytest.approx(0, abs=1e-5)
+
+
 def test_where_nobody_told_what_starting_children_takes_it_is_part_of_other_uninterruptible_waiting() -> None:
     """Clocks of older studies, or of workers that belong to another user."""
     calibration = calibrate_alone(changed(study_of(STARTING, ALONE), spawning_s=None), BOX)

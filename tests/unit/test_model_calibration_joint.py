@@ -179,6 +179,16 @@ def test_the_start_of_children_is_part_of_other_waiting_where_no_window_told_of_
     assert "spawn_s" not in found.intervals
 
 
+def test_tasks_of_others_are_told_by_1x1_and_not_taken_for_what_items_do_themselves() -> None:
+    """As many as make half of the load: without 1x1 nobody knows of them."""
+    item = replace(STARTING, others_s=0.02)
+    found = calibrate_jointly(study_of(item), BOX).profile.demands
+
+    assert found.others_s == pytest.approx(0.02, rel=0.05)
+    assert fields(found) == pytest.approx(fields(STARTING), rel=0.02, abs=0.01 * STARTING.total_s)
+    assert calibrate_jointly(study_of(item, GRID[1:]), BOX).profile.demands.others_s == 0.0
+
+
 def test_windows_that_tell_of_the_start_of_children_speak_for_older_ones_of_the_study() -> None:
     windows = [
         replace(window, spawning_s=None) if window.layout.total_threads == 1 else window

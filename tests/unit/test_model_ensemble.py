@@ -47,6 +47,7 @@ def test_losses_grow_with_processes_and_with_threads_and_smt_takes_half_the_core
         asleep_s=1.0 + 0 * p,
         blocked_s=0 * p,
         spawn_s=0 * p,
+        others_s=0 * p,
         process_cores=0 * p,
     )
     expected = np.log(solve(of, Machine(CORES, CORES / 2, smt_gain_ratio=0.0)).throughput_per_s)

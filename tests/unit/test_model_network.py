@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb, inf
 
 import numpy as np
@@ -141,6 +142,18 @@ def test_more_cores_and_more_threads_never_do_harm_in_the_base_model(
 
     assert many >= few * 0.99
     assert on_more >= few * 0.99
+
+
+def test_tasks_of_others_are_in_the_load_and_in_nothing_else() -> None:
+    alone = Demands(gil_s=0.05, child_s=0.2, asleep_s=0.1)
+    beside = replace(alone, others_s=0.01)
+    layouts = [Layout(1, 1), Layout(2, 4)]
+    got, without = predict(beside, Machine(4), layouts), predict(alone, Machine(4), layouts)
+
+    assert got.load - without.load == pytest.approx(0.01 * without.throughput_per_s)
+    for name in ("throughput_per_s", "busy_cores", "n_core_waiting", "n_blocked", "residence_s"):
+        assert getattr(got, name) == pytest.approx(getattr(without, name)), name
+    assert beside.total_s == alone.total_s
 
 
 def test_grids_are_solved_as_layouts_are_one_by_one() -> None:

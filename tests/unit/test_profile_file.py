@@ -58,7 +58,7 @@ def profiles(draw: st.DrawFn) -> Profile:
         source=draw(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=200)),
         demands=Demands(
             draw(st.floats(1e-6, 100)),
-            *(draw(seconds) for _ in range(5)),
+            *(draw(seconds) for _ in range(6)),
             n_gil_visits=draw(st.integers(1, 99)),
             cv_ratio=draw(up_to_one),
         ),

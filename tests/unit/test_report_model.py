@@ -344,6 +344,16 @@ def test_starting_children_has_a_row_where_it_is_known() -> None:
     )
 
 
+def test_tasks_of_others_are_told_where_they_show_in_the_load() -> None:
+    def told(others_s: float) -> str:
+        return render_calibration(of_profile(replace(PROFILE, demands=replace(ITEM, others_s=others_s))))
+
+    assert "In the load an item is 20 ms more: tasks of others, as the kernel's, are active for it." in told(
+        0.02
+    )
+    assert "others" not in told(0.0001)
+
+
 def test_draws_of_a_profile_are_as_wide_as_its_intervals() -> None:
     draws = of_profile(PROFILE).calibration.draws
 

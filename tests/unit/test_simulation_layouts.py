@@ -43,6 +43,14 @@ def test_the_load_in_a_convoy_is_that_of_the_network_with_those_who_wake_up_for_
     assert got.load == pytest.approx(network.load, rel=0.1)
 
 
+def test_tasks_of_others_are_in_the_load_of_a_simulation_too() -> None:
+    layouts = [Layout(1, 1), Layout(2, 4)]
+    alone = simulated(profile(HEAVY), BOX, layouts)
+    got = simulated(profile(replace(HEAVY, others_s=0.004)), BOX, layouts)
+
+    assert got.load - alone.load == pytest.approx(0.004 * alone.throughput_per_s)
+
+
 def test_nobody_wakes_up_for_a_gil_that_is_not_there() -> None:
     free = WhatIf(no_gil=True)
     (scenario,) = scenarios(profile(HEAVY), BOX, [Layout(1, 8)], free)

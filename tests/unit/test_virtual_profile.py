@@ -58,6 +58,17 @@ def test_without_noise_a_window_gives_what_the_model_predicts() -> None:
         assert window.n_active_mean == pytest.approx(float(told.load[0]), rel=0.02, abs=0.05)
 
 
+def test_tasks_of_others_are_active_on_a_virtual_box() -> None:
+    beside = replace(MIXED, demands=replace(MIXED.demands, others_s=0.1))
+    (with_them,), (alone,) = (windows(one, (Layout(4, 2),)) for one in (beside, MIXED))
+
+    assert with_them.n_active_mean is not None
+    assert alone.n_active_mean is not None
+    assert with_them.n_done == alone.n_done
+    more = with_them.n_active_mean - alone.n_active_mean
+    assert more == pytest.approx(0.1 * alone.n_done / 600, rel=0.1)
+
+
 def test_load1_follows_the_load_as_a_kernel_would() -> None:
     (window,) = windows(MIXED, (Layout(8, 1),), warmup_s=900.0)
     told = float(predict(MIXED.demands, MIXED.machine, [Layout(8, 1)]).load[0])

@@ -64,6 +64,7 @@ def _profile_of(document: Document) -> Profile:
         source=file.source,
         demands=Demands(
             **{field: getattr(demands, name) for name, field in DEMANDS.items()},
+            others_s=demands.others,
             n_gil_visits=demands.gil_visits,
             cv_ratio=demands.spread,
         ),

@@ -77,6 +77,7 @@ class DemandSection(Section):
     asleep: Duration = 0.0
     blocked: Duration = 0.0
     spawn: Duration = 0.0
+    others: Duration = 0.0
     gil_visits: Annotated[int, Field(ge=1)] = 2
     spread: UpToOne = 0.5
 

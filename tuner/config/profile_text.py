@@ -44,6 +44,7 @@ _MEANING = {
     "demands.asleep": "waiting, interruptible: sockets, locks, sleeps",
     "demands.blocked": "waiting, uninterruptible (in the load average): disks, NFS",
     "demands.spawn": "from fork until the child runs its program, CPU apart",
+    "demands.others": "tasks of others are active for it: the kernel's threads; in the load, no CPU",
     "demands.gil_visits": "how often an item takes the GIL anew",
     "demands.spread": "standard deviation of each of these over its mean, up to 100%",
     "machine.cores": "logical cores the service may use",
@@ -123,6 +124,7 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
         **({"measured": [str(one) for one in profile.measured]} if profile.measured else {}),
         "demands": {
             **{name: _duration(getattr(demands, field)) for name, field in DEMANDS.items()},
+            "others": _duration(demands.others_s),
             "gil_visits": str(demands.n_gil_visits),
             "spread": _share(demands.cv_ratio),
         },

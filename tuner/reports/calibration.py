@@ -24,6 +24,7 @@ from tuner.reports.model import (
     source_facts,
 )
 
+_SHOWS = 0.02  #: of an item's own active time: less of others' cannot be told in the load
 _LEAST_DRAWS = 20  #: from which the ends of an interval can be read
 _UNSURE = 0.05  #: of an item's time: known no better than that, it is worth measuring longer
 _LONGER = "by tuner calibrate CONFIG with more --launches or a longer --window"
@@ -52,7 +53,7 @@ def render_calibration(calibrated: Calibrated) -> str:
 def calibration_sentences(calibrated: Calibrated) -> list[str]:
     """How sure it is, and what it cannot tell, a sentence each."""
     of = calibrated
-    return [_sureness(of), *_spawn(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
+    return [_sureness(of), *_spawn(of), *_others(of), *_terms(of), *_smt(of), *_memory(of), *_untold(of)]
 
 
 def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
             for name in DEMANDS
         },
         "total_s": estimate_facts(_total(calibrated)),
+        "others_s": demands.others_s,
         "cv_ratio": demands.cv_ratio,
         "n_gil_visits": demands.n_gil_visits,
         "terms": {name: getattr(terms, name) for name in _TERMS},
@@ -187,6 +189,17 @@ def _spawn(calibrated: Calibrated) -> list[str]:
     if not calibrated.calibration.profile.demands.child_s or _knows_spawn(calibrated):
         return []
     return [f"What starting a child takes is part of {DEMANDS['blocked_s']}."]
+
+
+def _others(calibrated: Calibrated) -> list[str]:
+    """What others do for an item, where it shows in the load."""
+    demands = calibrated.calibration.profile.demands
+    if demands.others_s < _SHOWS * (demands.total_s - demands.asleep_s):
+        return []
+    return [
+        f"In the load an item is {seconds(demands.others_s)} more: tasks of others, as the kernel's, are"
+        " active for it."
+    ]
 
 
 def _terms(calibrated: Calibrated) -> list[str]:

@@ -31,6 +31,9 @@ class Demands:
     #: from fork until the child runs its program, CPU apart; the parent is in state D. What is measured has
     #: the child's waiting for a core in it: hardly any on an idle box
     spawn_s: float = 0.0
+    #: in which tasks of others are active for it, beside it: the kernel's threads that an item's child leaves
+    #: work to, behind whoever computes. In the load average; no CPU, and no part of the item's own time
+    others_s: float = 0.0
     n_gil_visits: int = 2  #: how often an item takes the GIL anew, at least 1
     cv_ratio: float = 0.5  #: standard deviation of each of these over its mean, 0 to 1
 
@@ -105,6 +108,7 @@ class LayoutDemands:
     asleep_s: Array
     blocked_s: Array
     spawn_s: Array
+    others_s: Array
     process_cores: Array  #: cores that the processes of a layout use beside their items
 
     @property
@@ -131,5 +135,6 @@ def layout_demands(demands: Demands, terms: Terms, processes: Any, threads: Any)
         asleep_s=demands.asleep_s + np.where(t > 1, terms.threaded_asleep_s, 0.0),
         blocked_s=demands.blocked_s * (1 + terms.blocked_per_process_ratio * (p - 1)),
         spawn_s=demands.spawn_s + 0 * p,
+        others_s=demands.others_s + 0 * p,
         process_cores=terms.process_cores * p,
     )

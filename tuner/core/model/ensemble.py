@@ -117,6 +117,7 @@ class Surfaces:
                 asleep_s=np.repeat(np.exp(waiting[some]), k),
                 blocked_s=nothing,
                 spawn_s=nothing,
+                others_s=nothing,
                 process_cores=nothing,
             )
             found.append(np.log(solve(of, machine).throughput_per_s))

@@ -110,7 +110,7 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     busy = per_s * of.cpu_s
     return Prediction(
         throughput_per_s=per_s,
-        load=runnable + n_waking + n_blocked + of.process_cores,
+        load=runnable + n_waking + n_blocked + per_s * of.others_s + of.process_cores,
         cpu_cores=busy + of.process_cores,
         busy_cores=(busy if machine.physical_cores is None else np.maximum(busy, on_cores))
         + of.process_cores,

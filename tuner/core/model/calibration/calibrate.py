@@ -25,9 +25,9 @@ from tuner.core.model.calibration.left_out import (
     left_out,
     predicted_by,
 )
+from tuner.core.model.calibration.looks import told_by_looks
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, Found, Sampling
-from tuner.core.model.calibration.spawning import told_spawning
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
@@ -82,8 +82,8 @@ def calibrate_alone(
     told = told_by_1x1(clocks, machine)
     mean = np.insert(told.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
     root = np.insert(told.root, 1, 0.0, axis=0)
-    spawning = told_spawning(one for one in clocks if one.layout.total_threads == 1)
-    found = Found(mean, root, told.df, told.cv_ratio, spawning)
+    looks = told_by_looks([one for one in clocks if one.layout.total_threads == 1])
+    found = Found(mean, root, told.df, told.cv_ratio, looks)
     draws, terms, intervals = found.sampled(sampling)
     n_windows = sum(one.layout.total_threads == 1 for one in clocks)
     profile = Profile(
@@ -133,7 +133,7 @@ def calibrate_jointly(
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
     drawn = [*range(N_DEMANDS), *range(len(NAMES), len(fit.values))]
-    found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.spawning, terms)
+    found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.looks, terms)
     draws, term_draws, intervals = found.sampled(sampling)
     gains = _smt_gains(problem, fit)
     profile = Profile(

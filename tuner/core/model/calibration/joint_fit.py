@@ -1,11 +1,11 @@
 """The demands that make the network agree with every window of a study, by least squares.
 
 What is compared, layout by layout, each with a weight: the logarithm of throughput; CPU per item of workers
-and of children; uninterruptible waiting per item, of which a known part (`spawning`) is the start of
-children; the mean of active tasks. What 1x1 says by itself (`alone`) pulls the demands with the weight of
-its standard errors, and is then no layout of the fit: it would count twice. What a second thread on a
-physical core adds is fitted with them: where no layout has second threads at work, it stays what the
-machine is taken to have.
+and of children; uninterruptible waiting per item, of which a known part (`looks`) is the start of children;
+the mean of active tasks, of which some are others'. What 1x1 says by itself (`alone`) pulls the demands with
+the weight of its standard errors, and is then no layout of the fit: it would count twice. What a second
+thread on a physical core adds is fitted with them: where no layout has second threads at work, it stays what
+the machine is taken to have.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import Told, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.looks import Looks, told_by_looks
 from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
 from tuner.core.model.calibration.sampling import N_DEMANDS
-from tuner.core.model.calibration.spawning import told_spawning
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
@@ -41,6 +41,7 @@ _SMT_GAIN_SD = 0.2  #: about what is taken, until layouts say otherwise
 _LEAST_SE = 0.005  #: of a demand, as 1x1 has it: no window is surer of the box than that
 _LEAST_S = 1e-12  #: CPU of an item that used none
 _STEP = 1e-4  #: of finite differences, in units of each parameter's scale
+_NO_LOOKS = Looks()
 _MOST = {
     "process_cores": 0.5,
     "cpu_per_process_ratio": 0.5,
@@ -78,8 +79,7 @@ class Problem:
             for layout, windows in groups.items()
             if layout.total_threads == 1
         }
-        self.spawning = told_spawning(one for windows in groups.values() for one in windows)
-        self.spawning_ratio = 0.0 if self.spawning is None else self.spawning.ratio
+        self.looks = told_by_looks([one for windows in groups.values() for one in windows])
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
@@ -127,7 +127,7 @@ class Problem:
     def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
         """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
         items = [self.items[layout] for layout in layouts]
-        return solved(fit.values[None, :], fit.terms, items, self.machine, self.spawning_ratio)[1]
+        return solved(fit.values[None, :], fit.terms, items, self.machine, self.looks)[1]
 
     def _begin(self, layouts: Sequence[Layout], anchor: Told | None) -> Array:
         """Demands to start from: those of 1x1, or of the layout with the fewest threads."""
@@ -145,10 +145,10 @@ def _scale(item_s: float, term: str) -> float:
     return item_s if term == "threaded_asleep_s" else 0.1
 
 
-def parts_of(values: Array, terms: Sequence[str], spawning_ratio: float = 0.0) -> tuple[Demands, Terms]:
+def parts_of(values: Array, terms: Sequence[str], looks: Looks = _NO_LOOKS) -> tuple[Demands, Terms]:
     """The demands and terms that *values* stand for; what lies outside their bounds is set to them.
 
-    *spawning_ratio* of the uninterruptible waiting is the start of children.
+    *looks* say what of the uninterruptible waiting is the start of children.
     """
     own_s, share, child_s, blocked_s, asleep_s = (max(0.0, float(value)) for value in values[:N_DEMANDS])
     share = min(1.0, share)
@@ -157,16 +157,15 @@ def parts_of(values: Array, terms: Sequence[str], spawning_ratio: float = 0.0) -
         python_s=own_s * (1 - share),
         child_s=child_s,
         asleep_s=asleep_s,
-        blocked_s=blocked_s * (1 - spawning_ratio),
-        spawn_s=blocked_s * spawning_ratio,
+        blocked_s=blocked_s * (1 - looks.spawning_ratio),
+        spawn_s=blocked_s * looks.spawning_ratio,
+        others_s=looks.others_s,
     )
     more = {name: max(0.0, float(value)) for name, value in zip(terms, values[len(NAMES) :], strict=True)}
     return demands, Terms(**more)
 
 
-def stacked(
-    values: Array, terms: Sequence[str], items: Sequence[PerItem], spawning_ratio: float
-) -> LayoutDemands:
+def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem], looks: Looks) -> LayoutDemands:
     """Demands of all *items*' layouts for each row of *values*: rows one after the other, layouts within.
 
     Strangers of each layout's windows stand among the cores that processes use beside their items: they take
@@ -175,7 +174,7 @@ def stacked(
     processes = [item.layout.processes for item in items]
     threads = [item.layout.threads for item in items]
     foreign = np.array([item.foreign_cores for item in items])
-    rows = [layout_demands(*parts_of(row, terms, spawning_ratio), processes, threads) for row in values]
+    rows = [layout_demands(*parts_of(row, terms, looks), processes, threads) for row in values]
     columns = {
         one.name: np.concatenate([getattr(row, one.name) for row in rows]) for one in fields(LayoutDemands)
     }
@@ -184,10 +183,10 @@ def stacked(
 
 
 def solved(
-    values: Array, terms: Sequence[str], items: Sequence[PerItem], machine: Machine, spawning_ratio: float
+    values: Array, terms: Sequence[str], items: Sequence[PerItem], machine: Machine, looks: Looks
 ) -> tuple[LayoutDemands, Prediction]:
     """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
-    of = stacked(values, terms, items, spawning_ratio)
+    of = stacked(values, terms, items, looks)
     if machine.physical_cores is None:
         return of, solve(of, machine)
     gains = np.repeat(np.clip(values[:, _GAIN], 0.0, 1.0), len(items))
@@ -213,7 +212,7 @@ class _Compared:
         scale: Array,
     ) -> None:
         self._machine, self._terms, self._scale, self._anchor = problem.machine, terms, scale, anchor
-        self._spawning_ratio = problem.spawning_ratio
+        self._looks = problem.looks
         self._items = [problem.items[layout] for layout in layouts]
         self._logs = np.array([problem.logs[layout] for layout in layouts])
         self._log_sd = np.array([hypot(THROUGHPUT_SD, problem.noise_sd[layout]) for layout in layouts])
@@ -261,7 +260,7 @@ class _Compared:
         return np.concatenate(told, axis=1)
 
     def _of_layouts(self, values: Array) -> list[Array]:
-        of, seen = solved(values, self._terms, self._items, self._machine, self._spawning_ratio)
+        of, seen = solved(values, self._terms, self._items, self._machine, self._looks)
         shape = (len(values), len(self._items))
         told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
         # The kernel counts a core whole however slow its second thread makes it: more CPU than work.

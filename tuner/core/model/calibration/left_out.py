@@ -133,7 +133,7 @@ def _sensible(problem: Problem, base: Fit) -> list[str]:
         "process_cores": has_processes,
         "cpu_per_process_ratio": has_processes,
         "blocked_per_process_ratio": has_processes
-        and (1 - problem.spawning_ratio) * base.values[3] > 0.02 * base.values[[0, 2, 3, 4]].sum(),
+        and (1 - problem.looks.spawning_ratio) * base.values[3] > 0.02 * base.values[[0, 2, 3, 4]].sum(),
         "threaded_asleep_s": has_threads,
         "convoy_ratio": has_threads and problem.machine.has_gil,
     }

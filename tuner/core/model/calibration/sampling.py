@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.core.interval import Estimate
-from tuner.core.model.calibration.spawning import Spawning
+from tuner.core.model.calibration.looks import Looks
 from tuner.core.model.demand import SECONDS, Array, Demands, Terms
 
 CONFIDENCE = 0.9
@@ -44,13 +44,13 @@ class Found:
     root: Array  #: (5 + terms, k): root @ root.T is their covariance
     df: float
     cv_ratio: float
-    spawning: Spawning | None  #: the part of uninterruptible waiting that starts children; None: not known
+    looks: Looks
     terms: tuple[str, ...] = ()  #: names of fields of `Terms`
 
     @property
     def demands(self) -> Demands:
         """The most likely ones."""
-        part = np.zeros(1) if self.spawning is None else np.array([self.spawning.ratio])
+        part = np.array([self.looks.spawning_ratio])
         return self._demands(self._fields(self.values[None, :], part))[0]
 
     def sampled(
@@ -61,13 +61,13 @@ class Found:
         The start of children has one, too, where they were seen to take CPU and it is known to be nothing.
         """
         values = self._drawn(sampling.seed)
-        n_drawn = len(values)
-        part = np.zeros(n_drawn) if self.spawning is None else self.spawning.drawn(n_drawn, sampling.seed)
+        n_drawn, spawning = len(values), self.looks.spawning
+        part = np.zeros(n_drawn) if spawning is None else spawning.drawn(n_drawn, sampling.seed)
         drawn = self._fields(values, part)
         mean, tail = self.demands, (1 - sampling.confidence) / 2
         lows, highs = np.quantile(drawn, [tail, 1 - tail], axis=0)
         nothing_s = _NOTHING_RATIO * mean.total_s
-        is_told = self.spawning is not None and mean.child_s > nothing_s
+        is_told = spawning is not None and mean.child_s > nothing_s
         intervals = {
             name: Estimate(getattr(mean, name), float(low), float(high))
             for name, low, high in zip(SECONDS, lows, highs, strict=True)
@@ -107,6 +107,7 @@ class Found:
                 asleep_s=float(asleep_s),
                 blocked_s=float(blocked_s),
                 spawn_s=float(spawn_s),
+                others_s=self.looks.others_s,
                 cv_ratio=self.cv_ratio,
             )
             for gil_s, python_s, child_s, asleep_s, blocked_s, spawn_s in rows

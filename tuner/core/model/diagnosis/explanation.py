@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks, clocks_of, clocks_of_counted
-from tuner.core.model.calibration.spawning import told_spawning
+from tuner.core.model.calibration.looks import told_by_looks
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose
 from tuner.core.model.diagnosis.evidence import Evidence
@@ -116,21 +116,21 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
         told = told_by_1x1(clocks_of_one, machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
-        return Reference(_children_apart(demands, clocks_of_one), machine, (one.layout,), told.notes)
+        return Reference(_with_looks(demands, clocks_of_one), machine, (one.layout,), told.notes)
     busy = (one.items_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
     if one.layout.threads > 1:
         busy = max(busy, one.own_cpu_s / (one.length_s * one.layout.processes))
     if busy >= BUSY:
         return None
-    demands = _children_apart(_demands_that_give(one, machine), clocks_of_one)
+    demands = _with_looks(_demands_that_give(one, machine), clocks_of_one)
     return Reference(demands, machine, (one.layout,))
 
 
-def _children_apart(demands: Demands, clocks: Sequence[Clocks]) -> Demands:
-    """*demands* with the start of children taken out of uninterruptible waiting, where *clocks* tell it."""
-    spawning = told_spawning(clocks)
-    spawn_s = 0.0 if spawning is None else spawning.ratio * demands.blocked_s
-    return replace(demands, blocked_s=demands.blocked_s - spawn_s, spawn_s=spawn_s)
+def _with_looks(demands: Demands, clocks: Sequence[Clocks]) -> Demands:
+    """*demands* with what looks tell: the start of children out of other waiting, and others' activity."""
+    looks = told_by_looks(clocks)
+    spawn_s = looks.spawning_ratio * demands.blocked_s
+    return replace(demands, blocked_s=demands.blocked_s - spawn_s, spawn_s=spawn_s, others_s=looks.others_s)
 
 
 def _lets_go_of_the_gil(one: Evidence) -> bool:

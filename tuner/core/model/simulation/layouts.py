@@ -9,7 +9,7 @@ import numpy as np
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
-from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms
+from tuner.core.model.demand import SECONDS, Array, Demands, LayoutDemands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, waking
 from tuner.core.model.prediction.whatif import WhatIf
@@ -19,7 +19,7 @@ from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_o
 _N_ITEMS = 8000  #: of each layout, that are measured: throughput is then known to about half a percent
 _N_ITEMS_PER_THREAD, _MOST_ITEMS = 100, 200_000  #: where there are many threads
 _N_WARM_ITEMS, _N_WARM_ITEMS_PER_THREAD = 1000, 5  #: before: all threads begin their first item at once
-_OF_AN_ITEM = ("gil_s", "python_s", "child_s", "asleep_s", "blocked_s", "spawn_s")
+_OF_AN_ITEM = (*SECONDS, "others_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def scenarios(
 def simulated_layouts(asked: Sequence[Scenario], found: Sequence[Simulated]) -> SimulatedLayouts:
     """Put together what was *found* of `scenarios`.
 
-    The load is that of the network event by event, and what threads add that wake up for the GIL: no event
-    tells these, so the term is `network.waking`, at the throughput and the line that were simulated.
+    The load is that of the network event by event, and what no event tells: threads that wake up for the GIL
+    (`network.waking`, at the throughput and the line that were simulated), and tasks of others.
     """
     columns = {
         one.name: np.asarray([getattr(result, one.name) for result in found]) for one in fields(Prediction)
@@ -62,7 +62,8 @@ def simulated_layouts(asked: Sequence[Scenario], found: Sequence[Simulated]) -> 
     cores = np.asarray([one.cores for one in asked])
     of, machine = _layout_demands(asked, used), asked[0].machine
     cores_busy = np.clip((columns["busy_cores"] - used) / cores, 0.0, 1.0)
-    columns["load"] += waking(machine, of, columns["n_gil_waiting"], columns["throughput_per_s"], cores_busy)
+    per_s = columns["throughput_per_s"]
+    columns["load"] += waking(machine, of, columns["n_gil_waiting"], per_s, cores_busy) + per_s * of.others_s
     p95 = {one.layout: result.residence_p95_s for one, result in zip(asked, found, strict=True)}
     return SimulatedLayouts(Prediction(**columns), p95)
 

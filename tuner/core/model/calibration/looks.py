@@ -1,4 +1,4 @@
-"""How much of the uninterruptible waiting of items is the start of their children.
+"""What looks at tasks tell that no clock does: the start of children, and who else is active for an item.
 
 Once a second the workers' threads are looked at; one in state D is asked whether it is starting a child:
 its parent waits so until the child runs its program. So looks split the time in D, and what windows say of
@@ -13,24 +13,32 @@ It is the time from the parent's fork to the child's program: what the child wai
 in it, and the CPU that it uses by then, which counts as CPU of children, too. From 1x1 on an idle box it is
 nearly the plain time; where all cores are busy it is longer. Hence layouts with few threads are asked
 first.
+
+In the same second the box's active tasks are counted. In 1x1 they are more than the item's own computing and
+waiting: threads of the kernel that an item wakes (its child's end leaves work to them) wait behind whoever
+computes, and count in the load average meanwhile. docs/model.md has what was measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, hypot, sqrt
 
 import numpy as np
 
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.per_item import by_layout
+from tuner.core.model.calibration.per_item import by_layout, per_item
 from tuner.core.model.demand import Array
 
 _LOOKS_PER_S = 1.0
 _LEAST_LOOKS = 5.0  #: that found a thread in D: fewer say nothing
 _PLENTY = 100.0  #: of these: the part is known within a tenth, and larger layouts are not asked
 _STREAM = 1  #: of random numbers, so that draws of everything else do not depend on what is known here
+#: What may be expected of others' time before looking: items of four mixes with a child each had 4 to 6 ms
+#: of it, so that twice as much is no surprise.
+_EXPECTED_OTHERS_S = 0.01
+_STRANGERS_WAIT = 0.5  #: what strangers may wait for a core meanwhile, of what they compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,26 @@ class Spawning:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What looks said of an item."""
+
+    spawning: Spawning | None = (
+        None  #: the part of uninterruptible waiting that starts children; None: not known
+    )
+    others_s: float = 0.0  #: see `Demands.others_s`
+
+    @property
+    def spawning_ratio(self) -> float:
+        """The part of the uninterruptible waiting that is the start of children; 0 where it is not known."""
+        return 0.0 if self.spawning is None else self.spawning.ratio
+
+
+def told_by_looks(windows: Sequence[Clocks]) -> Looks:
+    """What *windows*, of any layouts, say by the looks that were taken in them."""
+    return Looks(told_spawning(windows), told_others_s(windows))
+
+
 def told_spawning(windows: Iterable[Clocks]) -> Spawning | None:
     """What *windows*, of any layouts, say of the start of children.
 
@@ -62,7 +90,7 @@ def told_spawning(windows: Iterable[Clocks]) -> Spawning | None:
     groups = by_layout(windows)
     n_starting = n_other = 0.0
     for layout in sorted(groups, key=lambda one: (one.total_threads, one.threads)):
-        of_layout = [_looks(one) for one in groups[layout]]
+        of_layout = [_in_d(one) for one in groups[layout]]
         n_starting += fsum(starting for starting, _ in of_layout)
         n_other += fsum(other for _, other in of_layout)
         if n_starting + n_other >= _PLENTY:
@@ -70,8 +98,31 @@ def told_spawning(windows: Iterable[Clocks]) -> Spawning | None:
     return Spawning(n_starting, n_other) if n_starting + n_other >= _LEAST_LOOKS else None
 
 
-def _looks(window: Clocks) -> tuple[float, float]:
-    """That found a task in D: starting a child, and not; none where nobody told."""
+def told_others_s(windows: Iterable[Clocks]) -> float:
+    """Seconds per item in which tasks of others are active for it, by those of *windows* that are of 1x1.
+
+    What was active beside the item's own computing, its waiting for a core or uninterruptibly, and strangers.
+    Looks are few: what they say is drawn to nothing, the more the less sure it is (the mean of a normal
+    distribution after looking, where it was around 0 before). Counts scatter like Poisson's at most, and
+    strangers that wait for a core may be taken for it. 0 where nobody looked, or not at 1x1: larger layouts
+    have lines for cores and the GIL that make as many tasks active.
+    """
+    alone = [one for one in windows if one.layout.total_threads == 1 and one.n_active is not None]
+    if not alone:
+        return 0.0
+    item = per_item(alone)
+    n_active = item.n_active or 0.0
+    own_s = item.own_s + (item.delay_s or 0.0) + item.children_s + (item.blocked_s or 0.0)
+    strangers = fsum(one.strangers_cores * one.length_s for one in alone) / item.length_s
+    others = n_active - strangers - own_s * item.throughput_per_s
+    n_looks = fsum(one.n_active_looks or _LOOKS_PER_S * one.length_s for one in alone)
+    sd = hypot(sqrt(n_active / n_looks), _STRANGERS_WAIT * strangers)
+    expected = _EXPECTED_OTHERS_S * item.throughput_per_s
+    return max(0.0, others / item.throughput_per_s * expected**2 / (expected**2 + sd**2))
+
+
+def _in_d(window: Clocks) -> tuple[float, float]:
+    """Looks that found a task in D: starting a child, and not; none where nobody told."""
     if window.spawning_s is None or window.blocked_s is None:
         return 0.0, 0.0
     starting_s = min(window.spawning_s, window.blocked_s)
