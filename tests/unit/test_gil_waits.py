@@ -211,6 +211,30 @@ def test_of_workers_that_are_no_python_nothing_is_known(tmp_path: Path) -> None:
     watch.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_watch_that_failed_tells_nothing(box: Box) -> None:
+    """And says why on stderr: here it finds no clock."""
+    asked = threading.current_thread()
+
+    def clock() -> float:
+        assert threading.current_thread() is asked
+        return 0.0
+
+    box.threads(futex(box.gil), RUNNING)
+    watch = GilWatch(box.waits(), clock, looks_per_s=1000)
+    watch.follow([PID])
+    before = watch.waited_s()
+    watch.start()
+    for _ in range(1000):  # 10 s at most
+        if watch.waited_s() is None:
+            break
+        time.sleep(0.01)
+    watch.close()
+
+    assert before == (0.0, 0.0)
+    assert watch.waited_s() is None
+
+
 def test_looking_in_a_thread_of_its_own_ends_with_it(box: Box) -> None:
     box.threads(futex(box.gil), RUNNING)
     watch = GilWatch(box.waits(), itertools.count(0.0).__next__, looks_per_s=1000)

@@ -186,7 +186,7 @@ class GilWatch:
         self._asleep_s = self._waking_s = 0.0  #: seconds x threads
         self._seen: InLine | None = None  #: at the last look
         self._at_s = 0.0  #: of that look
-        self._is_known = False
+        self._is_known = self._has_failed = False
         self._thread = threading.Thread(target=self._run, name="gil-watch", daemon=True)
 
     def start(self) -> None:
@@ -213,7 +213,9 @@ class GilWatch:
         """
         with self._lock:
             self._advance(self._now_s())
-            return (self._asleep_s + self._waking_s, self._waking_s) if self._is_known else None
+            if self._has_failed or not self._is_known:
+                return None
+            return self._asleep_s + self._waking_s, self._waking_s
 
     def look(self) -> None:
         """Look now; what is seen stands until the next look."""
@@ -223,8 +225,13 @@ class GilWatch:
             self._seen, self._at_s = self._waits.look(), now_s
 
     def _run(self) -> None:
-        while not self._over.wait(self._every_s * self._random.uniform(0.5, 1.5)):
-            self.look()
+        try:
+            while not self._over.wait(self._every_s * self._random.uniform(0.5, 1.5)):
+                self.look()
+        except BaseException:  # its traceback is printed; what was seen is no longer the whole
+            with self._lock:
+                self._has_failed = True
+            raise
 
     def _advance(self, now_s: float) -> None:
         if self._seen is not None and now_s > self._at_s:
