@@ -98,7 +98,7 @@ def test_the_json_says_the_same_with_every_figure_measured_or_modelled(tuner: Tu
     (busy,) = [row for row in content["layouts"] if row["layout"] == "1x24"]
     assert busy["utilization"]["gil"]["source"] == "measured"
     assert busy["utilization"]["gil"]["value"] == pytest.approx(1.0, abs=0.05)
-    assert busy["n_gil_waiting"]["source"] == "modelled"
+    assert busy["n_gil_waiting"]["source"] == "measured"
     assert sum(share["value"] for share in busy["shares"].values()) == pytest.approx(1.0)
     assert [rule["kind"] for rule in content["rules"]] == [
         "threads", "processes", "single-threads", "utilization",
