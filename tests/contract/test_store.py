@@ -19,7 +19,7 @@ from tuner.ports import Store
 STUDY = StudyRecord(
     service="crash-processor",
     strategy="all",
-    layouts=(Layout(2, 1), Layout(1, 2, "threads")),
+    layouts=(Layout(2, 1), Layout(1, 2, "threads"), Layout(3, 1, "prefork", has_threads=False)),
     cores=24,
     box_cores=1.5,
     window_s=600.0,
@@ -159,6 +159,16 @@ def test_a_launch_comes_back_unfinished_then_as_it_ended(store: Store) -> None:
 
     assert begun == [(launch_id, LAUNCH)]
     assert list(store.launches()) == [(launch_id, ended)]
+
+
+def test_a_launch_of_a_layout_without_threads_comes_back_as_one(store: Store) -> None:
+    alone = Layout(4, 1, has_threads=False)
+    launch_id = store.add_launch(replace(LAUNCH, layout=alone))
+    store.add_window(launch_id, replace(window(), layout=alone))
+
+    assert [launch.layout for _, launch in store.launches()] == [alone]
+    assert [window.layout for window in store.windows()] == [alone]
+    assert store.window(launch_id, 0, 1).layout == alone
 
 
 def test_launches_come_in_the_order_they_were_started(store: Store) -> None:

@@ -194,3 +194,19 @@ def test_what_cannot_be_explained_is_told_in_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(said)
     assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_service_without_threads_is_explained_and_predicted_in_processes(tuner: Tuner) -> None:
+    file = simulated(tuner.folder / "pool.tuner.db", SERVICE, "1x-,2x-,4x-,12x-,24x-")
+
+    explained, predicted = tuner("explain", file).stdout, tuner("predict", file, "--cores", "48", "--json")
+
+    assert "24x-: the 24 cores are busy " in explained
+    assert " processes that fill the box: " in explained
+    assert " threads that fill " not in explained
+    layouts = {row["layout"]: row["threads"] for row in json.loads(predicted.stdout)["layouts"]}
+    assert {"1x-", "24x-", "96x-"} <= layouts.keys()
+    assert set(layouts.values()) == {None}
+    refused = tuner("predict", file, "--layouts", "8x-,2x2")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--layouts: 2x2 has threads, and this service has none to choose" in refused.stderr

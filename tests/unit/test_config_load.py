@@ -48,7 +48,7 @@ study:
         "s.yaml:5:3: service.enviroment: unknown key, did you mean environment?",
         "s.yaml:7:13: study.layouts.0: layout 0x4 has nothing to run. Use counts of 1 or more.",
         "s.yaml:7:18: study.layouts.1: '4x' is not a layout."
-        " Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT.",
+        " Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT; 8x- where a service has no threads to choose.",
         "s.yaml:8:11: study.window: '1:30' is a time of day, not a duration. Write 1h30m or 1m30s.",
         "s.yaml:9:12: study.repeats: should be a whole number (got 'four')",
         "s.yaml:10:9: study.seed: YAML reads 010 as an octal number; write 10",

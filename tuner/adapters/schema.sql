@@ -9,7 +9,7 @@
 --   3  the kernel's clocks of workers and children (CPU apart, waiting for a core, states R and D), and what the items
 --      counted of their CPU beside them in each window: the model is calibrated from these
 --   4  of the time that workers spent in state D, the part in which they were starting a child
---   5  the time that workers' threads waited for the GIL
+--   5  the time that workers' threads waited for the GIL; layouts of services that have no threads to choose
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
@@ -48,7 +48,7 @@ CREATE TABLE study (
 CREATE TABLE study_layout (
   position  INTEGER PRIMARY KEY,  -- 0, 1, ... as they were asked for
   processes INTEGER NOT NULL,     -- count
-  threads   INTEGER NOT NULL,     -- count, in each process
+  threads   INTEGER NOT NULL,     -- count, in each process; 0: the service has none to choose
   variant   TEXT NOT NULL,        -- of the service; '' as it is
   UNIQUE (processes, threads, variant)
 ) STRICT;
@@ -66,7 +66,7 @@ CREATE TABLE launch (
   position        INTEGER NOT NULL,     -- place in the block, 0, 1, ...
   attempt         INTEGER NOT NULL,     -- 1, 2, ...: made again when it failed or was spoilt
   processes       INTEGER NOT NULL,     -- count
-  threads         INTEGER NOT NULL,     -- count, in each process
+  threads         INTEGER NOT NULL,     -- count, in each process; 0: the service has none to choose
   variant         TEXT NOT NULL,        -- of the service; '' as it is
   box             TEXT NOT NULL,        -- host
   started_wall_s  REAL NOT NULL,        -- seconds since 1970

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from tuner.adapters import sqlite_rows as rows
 from tuner.adapters import sqlite_schema, study_file
-from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
@@ -90,7 +89,7 @@ class SqliteStore:
             return rows.select_launches(self._connection)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
-        layout, record = cache(Layout), cast(Callable[..., WindowRecord], WindowRecord)
+        layout, record = cache(rows.layout_of), cast(Callable[..., WindowRecord], WindowRecord)
         with study_file.translated(self.path):
             self._connection.execute("BEGIN")  # both queries read one state of the file, though it may grow
             try:

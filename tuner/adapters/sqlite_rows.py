@@ -46,6 +46,17 @@ def study_columns(study: StudyRecord) -> Mapping[str, Any]:
     return {**values, "limits": json.dumps(dict(study.limits), sort_keys=True)}
 
 
+def layout_columns(layout: Layout) -> dict[str, int | str]:
+    """Column and value of a layout, in the order of the columns."""
+    threads = layout.threads if layout.has_threads else 0
+    return {"processes": layout.processes, "threads": threads, "variant": layout.variant}
+
+
+def layout_of(processes: int, threads: int, variant: str) -> Layout:
+    """The layout of such columns."""
+    return Layout(processes, threads or 1, variant, has_threads=threads > 0)
+
+
 def read_study(connection: sqlite3.Connection) -> StudyRecord:
     """What was asked for; what a file of an older version does not say is as it was then."""
     layouts = connection.execute("SELECT processes, threads, variant FROM study_layout ORDER BY position")
@@ -58,7 +69,7 @@ def read_study(connection: sqlite3.Connection) -> StudyRecord:
             "warms_cache": bool(kept["warms_cache"]),
             "limits": json.loads(kept.get("limits", "{}")),
         },
-        layouts=tuple(Layout(*layout) for layout in layouts),
+        layouts=tuple(layout_of(*layout) for layout in layouts),
         provenance=dict(connection.execute("SELECT key, value FROM provenance ORDER BY key")),
         schema_version=connection.execute("PRAGMA user_version").fetchone()[0],
     )
@@ -98,13 +109,13 @@ def columns_of(connection: sqlite3.Connection, table: str) -> Set[str]:
 
 
 def _launch_values(launch: LaunchRecord, columns: Sequence[str]) -> tuple[Any, ...]:
-    layout = ("processes", "threads", "variant")
-    return tuple(getattr(launch.layout if column in layout else launch, column) for column in columns)
+    layout = layout_columns(launch.layout)
+    return tuple(layout[column] if column in layout else getattr(launch, column) for column in columns)
 
 
 def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
     kept = dict(zip(_LAUNCH, row, strict=False))
-    layout = Layout(kept.pop("processes"), kept.pop("threads"), kept.pop("variant"))
+    layout = layout_of(kept.pop("processes"), kept.pop("threads"), kept.pop("variant"))
     settled = kept.pop("settled")
     return LaunchRecord(**kept, layout=layout, settled=None if settled is None else bool(settled))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from dataclasses import astuple
 from importlib.resources import files
 
 from tuner.adapters import study_file
-from tuner.adapters.sqlite_rows import study_columns
+from tuner.adapters.sqlite_rows import layout_columns, study_columns
 from tuner.core.records import StudyRecord
 
 
@@ -22,7 +21,9 @@ def new_database(study: StudyRecord) -> bytes:
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO study (id, {names}) VALUES (1, {marks})", [*values.values()])
         for position, layout in enumerate(study.layouts):
-            connection.execute("INSERT INTO study_layout VALUES (?, ?, ?, ?)", (position, *astuple(layout)))
+            connection.execute(
+                "INSERT INTO study_layout VALUES (?, ?, ?, ?)", (position, *layout_columns(layout).values())
+            )
         connection.executemany("INSERT INTO provenance VALUES (?, ?)", study.provenance.items())
         return connection.serialize()
 

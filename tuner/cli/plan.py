@@ -205,7 +205,9 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     from tuner.core.surfaces import drawn_surfaces
 
     is_pilot = record.provenance.get("made_by") == "tuner plan"
-    layouts = tuple(asked.layouts_for(record.cores)) if is_pilot else record.layouts
+    layouts = record.layouts
+    if is_pilot:
+        layouts = asked.layouts_for(record.cores, has_threads=layouts[0].has_threads)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=layouts,

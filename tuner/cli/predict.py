@@ -193,24 +193,34 @@ def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] |
 def _layouts(calibrated: Calibrated, cores: int | None, grid_name: str | None) -> list[Layout]:
     from dataclasses import replace
 
-    from tuner.core.layout import GRIDS
+    from tuner.core.layout import grid_of
 
     if grid_name is None and cores is None and len(calibrated.measured) > 1:
         return [one.layout for one in calibrated.measured]
-    found = GRIDS[grid_name or "divisors"](cores or max(1, int(calibrated.seen.machine.cores)))
-    return [replace(one, variant=calibrated.seen.layouts[0].variant) for one in found]
+    like = calibrated.seen.layouts[0]
+    n_cores = cores or max(1, int(calibrated.seen.machine.cores))
+    found = grid_of(grid_name or "divisors", n_cores, has_threads=like.has_threads)
+    return [replace(one, variant=like.variant) for one in found]
 
 
 def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
     """The model knows the one variant of the service that it was calibrated on."""
-    known = calibrated.seen.layouts[0].variant
+    from dataclasses import replace
+
+    known, has_threads = calibrated.seen.layouts[0].variant, calibrated.seen.layouts[0].has_threads
     for layout in layouts:
+        if layout.has_threads != has_threads:
+            what = "no threads, and this service has" if has_threads else "threads, and this service has none"
+            raise ConfigError(
+                f"--layouts: {layout} has {what} to choose",
+                hint="Write 8x4." if has_threads else "Write 8x-.",
+            )
         if layout.variant != known:
             other = f", or try --variant {layout.variant}" if calibrated.measured and layout.variant else ""
             raise ConfigError(
                 f"--layouts: {layout} is another variant of the service than is predicted"
                 f" ({known or 'as it is'}): its items differ",
-                hint=f"Write {layout.processes}x{layout.threads}{'@' + known if known else ''}{other}.",
+                hint=f"Write {replace(layout, variant=known)}{other}.",
             )
 
 

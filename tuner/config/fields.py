@@ -51,6 +51,15 @@ def said(problem: ConfigError) -> ValueError:
     return ValueError(f"{problem.problem}. {problem.hint}" if problem.hint else problem.problem)
 
 
+class Misplaced(ValueError):
+    """What is wrong with a part of a section, found when the whole was looked at."""
+
+    def __init__(self, problem: str, below: tuple[str | int, ...]) -> None:
+        """*below* is the way to the part, from the section."""
+        super().__init__(problem)
+        self.below = below
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
     """``; did you mean X?``, or nothing when nothing is near."""
     near = get_close_matches(word, known, n=1)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from tuner.config.document import Document, Place
+from tuner.config.fields import Misplaced
 
 _LONGEST_SHOWN = 60
 
@@ -40,7 +41,9 @@ def problems(
     """
     found: dict[str, tuple[int, int]] = {}  # the message -> where it stands, to tell them in the file's order
     for entry in error.errors(include_url=False):
-        loc = _loc_in(values, entry["loc"])
+        raised = entry.get("ctx", {}).get("error")
+        below = raised.below if isinstance(raised, Misplaced) else ()
+        loc = _loc_in(values, (*entry["loc"], *below))
         place = tuple(step for step in loc if step != "[key]")
         unknown = entry["type"] == "extra_forbidden"
         what = message(entry) + (_near_key(model, place) if unknown else "") + _got(entry)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from typing import Annotated, Any, Literal, Self
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -22,6 +23,7 @@ from tuner.config.fields import (
     MaxLoad,
     MaxMemory,
     MaxP95,
+    Misplaced,
     Name,
     ObjectiveName,
     Ratio,
@@ -32,7 +34,7 @@ from tuner.config.fields import (
 )
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
-from tuner.core.layout import GRIDS, Layout
+from tuner.core.layout import GRIDS, Layout, grid_of
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
@@ -136,9 +138,11 @@ class StudySettings(Section):
             return self.window
         return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
 
-    def layouts_for(self, cores: int) -> tuple[Layout, ...]:
-        """The layouts to measure, given the cores they are for."""
-        return self.layouts or tuple(GRIDS[self.grid or "divisors"](cores))
+    def layouts_for(self, cores: int, *, has_threads: bool = True) -> tuple[Layout, ...]:
+        """The layouts to measure, given the cores they are for, and whether the service has threads."""
+        if self.layouts is not None:
+            return tuple(replace(layout, has_threads=has_threads) for layout in self.layouts)
+        return tuple(grid_of(self.grid or "divisors", cores, has_threads=has_threads))
 
 
 def _duration_only(value: Any) -> float:
@@ -190,6 +194,7 @@ class RunSettings(Section):
 class CrashProcessorSettings(RunSettings):
     """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
 
+    threads: ClassVar[bool] = True
     kind: Literal["crash-processor"] = "crash-processor"
     name: Name = "crash-processor"
     spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
@@ -233,10 +238,22 @@ class ScriptSettings(RunSettings):
     kind: Literal["script"]
     name: Name
     command: LayoutCommand
+    threads: bool = True  #: False: it has none to choose, only processes
     probe: MmapCounterSettings = MmapCounterSettings()
     feeder: Annotated[CommandFeederSettings | NoFeederSettings, Field(discriminator="kind")] = (
         NoFeederSettings()
     )
+
+    @model_validator(mode="after")
+    def _has_the_threads_it_asks_for(self) -> Self:
+        words: list[tuple[tuple[str | int, ...], str]] = [
+            *((("command", n), word) for n, word in enumerate(self.command)),
+            *((("environment", name), word) for name, word in self.environment.items()),
+        ]
+        for place, word in words:
+            if not self.threads and "{threads}" in word:
+                raise Misplaced("asks for {threads}, and threads is no", place)
+        return self
 
 
 ServiceSettings = Annotated[CrashProcessorSettings | ScriptSettings, Field(discriminator="kind")]
@@ -260,6 +277,22 @@ class Settings(Section):
 
     service: ServiceSettings = CrashProcessorSettings()
     study: StudySettings = StudySettings()
+
+    @field_validator("study")
+    @classmethod
+    def _layouts_have_the_threads_of_the_service(
+        cls, study: StudySettings, info: ValidationInfo
+    ) -> StudySettings:
+        service = info.data.get("service")
+        if service is None:
+            return study
+        for n, layout in enumerate(study.layouts or ()):
+            if layout.threads > 1 and not service.threads:
+                raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
+            if service.threads and not layout.has_threads:
+                raise Misplaced(f"{layout} has no threads, and this service has", ("layouts", n))
+        return study
+
     hooks: HookSettings = HookSettings()
     backends: tuple[
         Name, ...

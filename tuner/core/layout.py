@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tuner.core.errors import ConfigError
 
-_LAYOUT = re.compile(r"(?P<processes>\d+)x(?P<threads>\d+)(?:@(?P<variant>[A-Za-z0-9][A-Za-z0-9._+-]*))?")
-_EXAMPLE = "Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT."
+_LAYOUT = re.compile(r"(?P<processes>\d+)x(?P<threads>\d+|-)(?:@(?P<variant>[A-Za-z0-9][A-Za-z0-9._+-]*))?")
+_EXAMPLE = "Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT; 8x- where a service has no threads to choose."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,10 +19,14 @@ class Layout:
     processes: int  #: worker processes, at least 1
     threads: int  #: threads in each process, at least 1
     variant: str = ""  #: a further axis by name (pool, interpreter); empty for the service as it is
+    #: False: the service has no threads to choose (Celery prefork, uvicorn); threads is 1 then, written "-"
+    has_threads: bool = True
 
     def __post_init__(self) -> None:
         if min(self.processes, self.threads) < 1:
             raise ConfigError(f"layout {self} has nothing to run", hint="Use counts of 1 or more.")
+        if not self.has_threads and self.threads > 1:
+            raise ValueError(f"{self.threads} threads, and none to choose")
 
     @property
     def total_threads(self) -> int:
@@ -30,12 +34,12 @@ class Layout:
         return self.processes * self.threads
 
     def __str__(self) -> str:
-        plain = f"{self.processes}x{self.threads}"
+        plain = f"{self.processes}x{self.threads if self.has_threads else '-'}"
         return f"{plain}@{self.variant}" if self.variant else plain
 
 
 def parse_layout(text: str) -> Layout:
-    """Read a layout as people write it: ``4x6`` or ``4x6@threads``.
+    """Read a layout as people write it: ``4x6``, ``4x6@threads``, ``8x-``.
 
     Raises:
         ConfigError: *text* is not a layout, or one of its counts is 0.
@@ -43,7 +47,9 @@ def parse_layout(text: str) -> Layout:
     match = _LAYOUT.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"{text!r} is not a layout", hint=_EXAMPLE)
-    return Layout(int(match["processes"]), int(match["threads"]), match["variant"] or "")
+    has_threads = match["threads"] != "-"
+    threads = int(match["threads"]) if has_threads else 1
+    return Layout(int(match["processes"]), threads, match["variant"] or "", has_threads)
 
 
 def parse_layouts(text: str) -> list[Layout]:
@@ -86,6 +92,20 @@ def full_grid(cores: int) -> list[Layout]:
 
 #: grid name -> (cores -> layouts)
 GRIDS = {"small": small_grid, "divisors": divisors_grid, "full": full_grid}
+
+
+def grid_of(name: str, cores: int, *, has_threads: bool = True) -> list[Layout]:
+    """The layouts of the grid called *name* (of `GRIDS`) for *cores*.
+
+    Without threads only processes are left to choose. Their numbers are those that the grid has, of
+    processes and of threads in all, each once: of 24 cores 12, 24, 48 (small), the divisors of 24 and 48
+    (divisors), 1 to 48 (full).
+    """
+    if has_threads:
+        return GRIDS[name](cores)
+    totals = {total for total in (cores // 2, cores, 2 * cores) if total >= 1}
+    counts = {"small": totals, "divisors": {*_divisors(cores), *totals}, "full": range(1, 2 * cores + 1)}
+    return [Layout(count, 1, has_threads=False) for count in sorted(counts[name])]
 
 
 def _divisors(n: int) -> list[int]:

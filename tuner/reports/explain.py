@@ -145,7 +145,7 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
     return {
         "layout": str(one.layout),
         "processes": one.layout.processes,
-        "threads": one.layout.threads,
+        "threads": one.layout.threads if one.layout.has_threads else None,
         "variant": one.layout.variant,
         "throughput_per_10min": 600 * seen.done_per_s,
         "bound_by": list(one.what),

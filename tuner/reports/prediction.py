@@ -169,7 +169,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
             {
                 "layout": str(row.layout),
                 "processes": row.layout.processes,
-                "threads": row.layout.threads,
+                "threads": row.layout.threads if row.layout.has_threads else None,
                 "throughput_per_10min": estimate_facts(row.throughput_per_s, PER_10_MIN),
                 "today_per_10min": None
                 if row.layout not in today

@@ -49,7 +49,8 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         (
             study.service, str(study.cores), f"{study.box_cores:g}",
             *(_data(value) for value in (
-                row.rank, str(row.layout), row.layout.processes, row.layout.threads, row.layout.variant,
+                row.rank, str(row.layout), row.layout.processes,
+                row.layout.threads if row.layout.has_threads else "-", row.layout.variant,
                 row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
                 row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
                 row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
@@ -111,7 +112,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
     return {
         "layout": str(row.layout),
         "processes": row.layout.processes,
-        "threads": row.layout.threads,
+        "threads": row.layout.threads if row.layout.has_threads else None,
         "variant": row.layout.variant,
         "rank": row.rank,
         "throughput_per_10min": dataclasses.asdict(row.throughput_per_10min),

@@ -38,7 +38,7 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
         study,
         strategy="all",
         kind="none",
-        layouts=(ANCHOR,),
+        layouts=(replace(ANCHOR, has_threads=study.layouts[0].has_threads),),
         n_blocks=n_launches,
         windows_per_launch=n_windows,
         window_s=window_s,
@@ -173,7 +173,7 @@ def _left_out(
     calibration: Calibration, clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine
 ) -> LeftOutErrors | None:
     """None: two layouts without 1x1, or one alone, leave nothing to predict from."""
-    if len(layouts) < 3 and Layout(1, 1, layouts[0].variant) not in layouts:
+    if len(layouts) < 3 and all(layout.total_threads > 1 for layout in layouts):
         return None
     rows = tuple(
         LeftOut(

@@ -50,6 +50,8 @@ def resized(machine: Machine, cores: float) -> Machine:
 def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
     """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
 
+    Of a service that has no threads to choose only the processes are told.
+
     Args:
         demands: of an item.
         machine: the box to size for.
@@ -66,44 +68,41 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
         runnable = float(one.cpu_cores[0] + one.n_core_waiting[0])
         return tuple(reasons(seen, machine, layout, cpu_cores=float(one.cpu_cores[0]), n_runnable=runnable))
 
-    threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
-    reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
-    rules = [
-        Rule(
-            "threads",
-            f"{'thread' if threads == 1 else 'threads'} that fill one process",
-            threads,
-            reason,
-            beyond(Layout(1, threads or MOST)),
-            machine.cores,
-        ),
-    ]
+    has_threads = any(layout.has_threads for layout in seen.layouts)
+    rules = []
     kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
-    if threads is not None and threads > 1:
-        kinds.insert(0, ("processes", threads))
+    if has_threads:
+        threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
+        what = f"{'thread' if threads == 1 else 'threads'} that fill one process"
+        reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
+        rules.append(
+            Rule("threads", what, threads, reason, beyond(Layout(1, threads or MOST)), machine.cores)
+        )
+        if threads is not None and threads > 1:
+            kinds.insert(0, ("processes", threads))
     for kind, each in kinds:
         most = min(MOST, _MOST_IN_ALL // each)
         processes = _fewest(
             lambda n, each=each: gives(Layout(n, each)) >= ENOUGH * box_per_s,  # type: ignore[misc]
             most,
         )
-        of = counted(each, "thread")
-        outside = beyond(Layout(processes or most, each))
-        what = f"{'process' if processes == 1 else 'processes'} of {of} that fill the box"
+        of = f" of {counted(each, 'thread')}" if has_threads else ""
+        outside = beyond(Layout(processes or most, each, has_threads=has_threads))
+        what = f"{'process' if processes == 1 else 'processes'}{of} that fill the box"
         reason = _cores_reason(demands, machine)
         rules.append(Rule(kind, what, processes, reason, outside, machine.cores, most))
     if demands.cpu_s:
-        rules.append(_by_utilization(demands, machine, seen))
+        rules.append(_by_utilization(demands, machine, seen, "threads" if has_threads else "processes"))
     return rules
 
 
-def _by_utilization(demands: Demands, machine: Machine, seen: Seen) -> Rule:
+def _by_utilization(demands: Demands, machine: Machine, seen: Seen, of: str) -> Rule:
     more = core_doublings(seen, machine.free_cores) > 0
     outside = (f"more than {counted(seen.known_cores, 'core', '.3g')} busy",) if more else ()
     busy_ratio = demands.cpu_s / demands.total_s
     return Rule(
         "utilization",
-        "threads in all: cores / utilization",
+        f"{of} in all: cores / utilization",
         ceil(machine.free_cores / busy_ratio - 1e-9),
         f"alone, a thread computes {100 * busy_ratio:.3g} % of the time ({_time(demands.cpu_s)} of"
         f" {_time(demands.total_s)}): {machine.free_cores:.3g} / {busy_ratio:.3g}",

@@ -103,7 +103,8 @@ def _waiting(of: Diagnosis) -> str:
     if of.utilization["cores"].value >= _ALL:
         strangers = of.others_cores - of.backend_cores
         full = f"others keep {strangers:.2g} of {counted(of.cores, 'core')} busy, and make way"
-    gain = "" if of.gain_ratio is None else f"; twice the threads would give {_gain(of.gain_ratio)}"
+    more = "threads" if of.layout.has_threads else "processes"
+    gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
     return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
 
 
