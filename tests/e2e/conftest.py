@@ -22,6 +22,7 @@ _PACKAGES = (
     "tuner", "tuner_workers", "typer", "rich", "pydantic", "pydantic_core", "annotated_types",
     "typing_inspection", "typing_extensions.py", "yaml", "psutil", "supervisor", "tabulate", "tabulate.py",
     "annotated_doc", "shellingham", "click", "markdown_it", "mdurl", "pygments", "numpy", "numpy.libs",
+    "elftools",
 )  # fmt: skip
 _NOT_NEEDED = shutil.ignore_patterns(
     "test",

@@ -27,6 +27,34 @@ for thread in threads:
 """
 
 
+#: starts so many workers as it is told, ends them when it is ended, and works on nothing itself
+_MASTER = """\
+import os, signal, sys
+
+workers = []
+for _ in range(int(sys.argv[1])):
+    worker = os.fork()
+    if not worker:
+        break
+    workers.append(worker)
+else:
+    signal.sigwait({signal.SIGTERM})
+    for worker in workers:
+        os.kill(worker, signal.SIGTERM)
+    for worker in workers:
+        os.waitpid(worker, 0)
+    sys.exit()
+"""
+
+
 def sleeping_worker(item_s: str = "0.02") -> str:
     """The worker's source; *item_s* is Python for an item's seconds: of `n_threads` and `began_s`, say."""
     return _WORKER.replace("ITEM_S", item_s)
+
+
+def sleeping_master() -> str:
+    """The source of a program that starts such workers itself, as many as its first argument says."""
+    return _MASTER.replace(
+        "import os, signal, sys\n",
+        "import os, signal, sys\n\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n",
+    ) + ("signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})\n" + sleeping_worker())

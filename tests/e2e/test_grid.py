@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from .sleeping_worker import sleeping_worker
+from .sleeping_worker import sleeping_master, sleeping_worker
 from .typed import Typed
 
 pytestmark = pytest.mark.integration
@@ -63,6 +63,27 @@ def script(folder: Path, more: str = "") -> Path:
         f"  command: [{sys.executable}, {folder / 'worker.py'}]\n" + STUDY % ("1x1, 2x2", 2) + more
     )
     return path
+
+
+def test_a_program_that_starts_its_workers_itself_is_measured_by_these(tuner) -> None:
+    """Each thread does 50 items a second: 100 in 2x1, 200 in 2x2."""
+    (tuner.folder / "master.py").write_text(sleeping_master())
+    (tuner.folder / "s.yaml").write_text(
+        "service: {kind: script, name: pool, programs: one, max_extra_threads: 1,"
+        f" command: [{sys.executable}, master.py, '{{processes}}']}}\n" + STUDY % ("2x1, 2x2", 1)
+    )
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert "[" not in done.stderr.split("items/10 min")[-1]  # no warning
+    of_layout = {
+        row["layout"]: row["throughput_per_10min"]["mean"] for row in json.loads(done.stdout)["layouts"]
+    }
+    assert of_layout["2x2"] / of_layout["2x1"] == pytest.approx(2, rel=0.4)
+    assert of_layout["2x2"] <= 600 * 200 * 1.2
+    explained = json.loads(tuner("explain", "pool.tuner.db", "--json").stdout)
+    assert {row["layout"] for row in explained["layouts"]} == {"2x1", "2x2"}
 
 
 def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(tuner) -> None:

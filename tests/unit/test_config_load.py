@@ -57,6 +57,18 @@ study:
     ]
 
 
+def test_a_program_that_starts_its_workers_itself_is_told_how_many(tmp_path: Path) -> None:
+    said = (
+        "s.yaml:1:69: service.programs: the one program is not told how many processes to start:"
+        " write {processes} in its command or environment"
+    )
+    service = "service: {kind: script, name: web, command: gunicorn app, programs: one%s}"
+
+    assert problems_of(tmp_path, service % "") == [said]
+    settings = load(tmp_path, service % ", environment: {WEB_CONCURRENCY: '{processes}'}")
+    assert (settings.service.programs, settings.service.workers) == ("one", None)
+
+
 def golden_cases() -> list[list[str]]:
     text = (ROOT / "tests" / "golden" / "config_errors.txt").read_text(encoding="utf-8")
     return [case.strip().splitlines() for case in text.split("\n\n")[1:]]

@@ -14,10 +14,13 @@ from pathlib import Path
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
 from tuner.adapters.log_tail import last_lines
+from tuner.adapters.process_tree import ProcessTable
 from tuner.adapters.supervisord_rpc import SupervisordRpc
-from tuner.adapters.worker_watch import WorkerWatch
+from tuner.adapters.worker_watch import WorkerWatch, n_threads_of
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.service import ServiceSpec
 from tuner.core.window import VoidReason
 
 _ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
@@ -33,17 +36,19 @@ class SupervisedLaunch:
     def __init__(
         self,
         layout: Layout,
-        max_extra_threads: int | None,
+        spec: ServiceSpec,
         folder: Path,
         logs: Path,
         guardian: Guardian,
         pid: int,
     ) -> None:
         self.layout = layout
+        self.n_programs = spec.n_programs(layout)
         self.rpc = SupervisordRpc(folder / config.SOCKET)
         self.watch = WorkerWatch()
         self.running_after_s = 0.0
-        self._max_extra_threads = max_extra_threads
+        self._spec = spec
+        self._n_missing = 0  #: worker processes that the last look did not find
         self._folder = folder
         self._logs = logs
         self._guardian = guardian
@@ -52,9 +57,9 @@ class SupervisedLaunch:
         self._problems: dict[object, VoidReason] = {}
 
     def worker_pids(self) -> frozenset[int]:
-        """The living worker processes."""
+        """The living worker processes: the programs, or all that these started themselves."""
         self._note_deaths()
-        return frozenset(self.watch.alive().values())
+        return frozenset(self._workers())
 
     def overhead_pids(self) -> frozenset[int]:
         """supervisord and the guardian, as far as they live."""
@@ -67,8 +72,10 @@ class SupervisedLaunch:
             who = "supervisord" if not self.supervised() else "the guardian process"
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
         self._note_deaths()
-        if threads and self._max_extra_threads is not None:
-            self._note_threads(self.layout.threads, self.layout.threads + self._max_extra_threads)
+        if threads and self._spec.workers == "children":
+            self._note_missing()
+        if threads and self._spec.max_extra_threads is not None:
+            self._note_threads(self.layout.threads, self.layout.threads + self._spec.max_extra_threads)
         return tuple(self._problems.values())
 
     def supervised(self, wait_s: float = 0.0) -> bool:
@@ -130,16 +137,31 @@ class SupervisedLaunch:
                 ("died", process), "worker-died", f"{self._name(process)} ended: {self.end_of(process)}"
             )
 
+    def _workers(self) -> dict[int, str]:
+        """Pid and name of each."""
+        programs = {pid: self._name(process) for process, pid in self.watch.alive().items()}
+        if self._spec.workers == "programs":
+            return programs
+        table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
+        return {child: f"worker process {child}" for pid in programs for child in table.children(pid)}
+
+    def _note_missing(self) -> None:
+        """Fewer worker processes than the layout has; one that is being replaced is missed once."""
+        before, n_found = self._n_missing, len(self._workers())
+        self._n_missing = max(0, self.layout.processes - n_found)
+        if self._n_missing and before:
+            seen = f"{counted(n_found, 'worker process')} of {self.layout.processes} run"
+            self._note("workers", "wrong-layout", f"{seen} below {self._spec.name}")
+
     def _note_threads(self, least: int, most: int) -> None:
-        for process in self.watch.alive():
-            n_threads = self.watch.threads(process)
+        for pid, name in self._workers().items():
+            n_threads = n_threads_of(pid)
             if n_threads is not None and not least <= n_threads <= most:
                 wanted = f"{least}" if least == most else f"{least} to {most}"
-                seen = f"has {n_threads} threads, not {wanted}"
-                self._note(("threads", process), "wrong-layout", f"{self._name(process)} {seen}")
+                self._note(("threads", pid), "wrong-layout", f"{name} has {n_threads} threads, not {wanted}")
 
     def _name(self, process: int) -> str:
-        return f"process {process + 1} of {self.layout.processes} (pid {self.watch.pid_of(process)})"
+        return f"process {process + 1} of {self.n_programs} (pid {self.watch.pid_of(process)})"
 
     def _how_ended(self, process: int) -> str:
         deadline = time.monotonic() + _REAP_PATIENCE_S

@@ -68,7 +68,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
             heard += os.read(status, 1 << 16)
             *lines, heard = heard.split(b"\n")
             gone = _note_started(launch, [json.loads(line) for line in lines])
-        elif events & select.POLLHUP and len(launch.watch) == launch.layout.processes:
+        elif events & select.POLLHUP and len(launch.watch) == launch.n_programs:
             return  # exec closed the last writing end
         elif events & select.POLLHUP:
             time.sleep(0.005)  # between two shims
@@ -77,7 +77,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
         if dead:
             raise _died(launch, dead[0])
         _raise_if_unsupervised(launch)
-        n_started = f"{len(launch.watch)} of {launch.layout.processes}"
+        n_started = f"{len(launch.watch)} of {launch.n_programs}"
         _raise_if_late(launch, begun_s, f"only {n_started} processes of {launch.layout} have started")
 
 
@@ -138,5 +138,5 @@ def _died(launch: SupervisedLaunch, process: int) -> MeasurementError:
     hint = None
     if how.startswith("exit status 0"):
         hint = "It must stay in the foreground: look for an option like --nodaemon."
-    who = f"process {process + 1} of {launch.layout.processes} of {launch.layout}"
+    who = f"process {process + 1} of {launch.n_programs} of {launch.layout}"
     return MeasurementError(f"{who} died at start: {how}", hint=hint)

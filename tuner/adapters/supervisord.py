@@ -115,7 +115,7 @@ class SupervisordLauncher:
             logs, status = self._prepare(folder, layout, environment)
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
-                launch = SupervisedLaunch(layout, self._spec.max_extra_threads, folder, logs, guardian, pid)
+                launch = SupervisedLaunch(layout, self._spec, folder, logs, guardian, pid)
                 await_running(launch, status, self._settle_s)
             finally:
                 os.close(status)
@@ -133,7 +133,8 @@ class SupervisordLauncher:
 
     def _prepare(self, folder: Path, layout: Layout, environment: Mapping[str, str]) -> tuple[Path, int]:
         """Write the files of a launch; gives the folder of its logs and the read end of its status pipe."""
-        minfds = config.open_files_needed(layout.processes)
+        n_programs = self._spec.n_programs(layout)
+        minfds = config.open_files_needed(n_programs)
         self._n_launches += 1
         logs = folder
         if self._keep_logs is not None:
@@ -143,9 +144,7 @@ class SupervisordLauncher:
         try:
             folder.mkdir(0o700)
             logs.mkdir(parents=True, exist_ok=True)
-            text = config.render_config(
-                self._spec, layout.processes, minfds=minfds, as_root=os.geteuid() == 0
-            )
+            text = config.render_config(self._spec, n_programs, minfds=minfds, as_root=os.geteuid() == 0)
             (folder / config.CONFIG).write_text(text, encoding="utf-8")
             config.supervisord_job(folder, self._marker).write(folder / config.OWN_JOB)
             for job in jobs:
@@ -190,7 +189,7 @@ class SupervisordLauncher:
         if n_killed := launch.n_killed():
             self._warn(
                 "stopped-by-kill",
-                f"{n_killed} of {launch.layout.processes} processes of {launch.layout} did not stop within "
+                f"{n_killed} of {launch.n_programs} processes of {launch.layout} did not stop within "
                 f"{self._spec.stop_wait_s:g} s of {self._spec.stop_signal} and were killed; "
                 "work in hand may be lost",
             )

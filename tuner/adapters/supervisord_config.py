@@ -70,7 +70,7 @@ stdout_logfile_maxbytes=0
 
 
 def render_config(spec: ServiceSpec, processes: int, *, minfds: int, as_root: bool) -> str:
-    """The text of supervisord's configuration file for *processes* workers of *spec*."""
+    """The text of supervisord's configuration file for *processes* programs of *spec*."""
     return _TEMPLATE.format(
         socket=SOCKET,
         log=LOG,

@@ -58,8 +58,9 @@ class WorkerJobs:
             )
 
     def jobs(self, layout: Layout, added: Mapping[str, str], *, logs: Path, status: Path) -> list[Job]:
-        """One job per process of *layout*, with *added* in their environments."""
-        return [self._job(layout, process, added, logs, status) for process in range(layout.processes)]
+        """One job per program of *layout*, with *added* in their environments."""
+        programs = range(self.spec.n_programs(layout))
+        return [self._job(layout, process, added, logs, status) for process in programs]
 
     def stop_signal(self) -> signal.Signals:
         """The signal that asks a worker to stop. ConfigError when there is none of that name."""

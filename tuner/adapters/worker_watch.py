@@ -8,6 +8,14 @@ import select
 _PROC_TASK_LINKS = 2  #: links of /proc/PID/task that are no threads
 
 
+def n_threads_of(pid: int) -> int | None:
+    """How many threads *pid* has now; None when it has just ended."""
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - _PROC_TASK_LINKS
+    except FileNotFoundError:
+        return None
+
+
 class WorkerWatch:
     """Processes by number in the layout, each held by a pidfd: a later process of that pid is another one."""
 
@@ -46,13 +54,6 @@ class WorkerWatch:
             os.close(descriptor)
             dead.append(self._descriptors.pop(descriptor))
         return sorted(dead)
-
-    def threads(self, process: int) -> int | None:
-        """How many threads it has now; None when it has just ended."""
-        try:
-            return os.stat(f"/proc/{self._pids[process]}/task").st_nlink - _PROC_TASK_LINKS
-        except FileNotFoundError:
-            return None
 
     def close(self) -> None:
         """Let go of the pidfds; nothing is alive for it any more."""

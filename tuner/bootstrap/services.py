@@ -71,6 +71,8 @@ def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
         stop_as_group=asked.stop.as_group,
         max_extra_threads=asked.max_extra_threads,
         limits=asked.limits,
+        programs=asked.programs,
+        workers=asked.workers or ("children" if asked.programs == "one" else "programs"),
     )
 
 

@@ -35,6 +35,7 @@ from tuner.config.fields import (
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout, grid_of
+from tuner.core.service import Programs, Workers
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
@@ -195,6 +196,8 @@ class CrashProcessorSettings(RunSettings):
     """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
 
     threads: ClassVar[bool] = True
+    programs: ClassVar[Programs] = "each"
+    workers: ClassVar[Workers | None] = None
     kind: Literal["crash-processor"] = "crash-processor"
     name: Name = "crash-processor"
     spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
@@ -239,13 +242,15 @@ class ScriptSettings(RunSettings):
     name: Name
     command: LayoutCommand
     threads: bool = True  #: False: it has none to choose, only processes
+    programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
+    workers: Workers | None = None  #: None: the children of the one program, else the programs
     probe: MmapCounterSettings = MmapCounterSettings()
     feeder: Annotated[CommandFeederSettings | NoFeederSettings, Field(discriminator="kind")] = (
         NoFeederSettings()
     )
 
     @model_validator(mode="after")
-    def _has_the_threads_it_asks_for(self) -> Self:
+    def _is_told_what_it_has(self) -> Self:
         words: list[tuple[tuple[str | int, ...], str]] = [
             *((("command", n), word) for n, word in enumerate(self.command)),
             *((("environment", name), word) for name, word in self.environment.items()),
@@ -253,6 +258,12 @@ class ScriptSettings(RunSettings):
         for place, word in words:
             if not self.threads and "{threads}" in word:
                 raise Misplaced("asks for {threads}, and threads is no", place)
+        if self.programs == "one" and not any("{processes}" in word for _, word in words):
+            raise Misplaced(
+                "the one program is not told how many processes to start: write {processes} in its command or"
+                " environment",
+                ("programs",),
+            )
         return self
 
 

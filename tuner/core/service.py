@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tuner.core.layout import Layout
+
+Programs = Literal["each", "one"]
+Workers = Literal["programs", "children"]
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """A service as a study runs it: one command per process, the same for every layout but for its fields.
+    """A service as a study runs it: one command, the same for every layout but for its fields.
+
+    It is started once for each process of the layout, or once in all, where it starts its worker processes
+    itself (gunicorn, Celery's prefork pool). Workers are these programs, or their children.
 
     In *command* and in the values of *environment* these fields are filled in: ``{processes}``,
     ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``. ``{{`` and ``}}`` stand for braces.
@@ -31,6 +38,12 @@ class ServiceSpec:
     max_extra_threads: int | None = None
     #: resource limits by name (nofile, as, core, cpu ...)
     limits: Mapping[str, int] = field(default_factory=dict)
+    programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
+    workers: Workers = "programs"  #: who works on items, and has the layout's threads
+
+    def n_programs(self, layout: Layout) -> int:
+        """How often the command is started for *layout*."""
+        return layout.processes if self.programs == "each" else 1
 
     def command_line(self, layout: Layout, process: int, cores: int) -> tuple[str, ...]:
         """The argument list of process number *process* (from 0) of *layout*."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tuner.core.service import ServiceSpec
+from tuner.core.service import Programs, ServiceSpec, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Running:
     stop_as_group: bool = False
     max_extra_threads: int | None = None  #: None: what the kind says
     limits: Mapping[str, int] = field(default_factory=dict)
+    programs: Programs = "each"
+    workers: Workers = "programs"
 
     def spec(
         self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
@@ -37,6 +39,8 @@ class Running:
             stop_as_group=self.stop_as_group,
             max_extra_threads=max_extra_threads if own is None else own,
             limits=self.limits,
+            programs=self.programs,
+            workers=self.workers,
         )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tuner.adapters.supervised_launch import SupervisedLaunch
 from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.adapters.worker_watch import n_threads_of
 from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
@@ -30,7 +31,7 @@ def awaited_problem(launch: SupervisedLaunch, slug: str) -> VoidReason:
 
 def await_threads(launch: SupervisedLaunch, n_threads: int) -> None:
     deadline = time.monotonic() + 30
-    while {launch.watch.threads(process) for process in launch.watch.alive()} != {n_threads}:
+    while {n_threads_of(pid) for pid in launch.watch.alive().values()} != {n_threads}:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
