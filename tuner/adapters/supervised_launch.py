@@ -78,6 +78,11 @@ class SupervisedLaunch:
             self._note_threads(self.layout.threads, self.layout.threads + self._spec.max_extra_threads)
         return tuple(self._problems.values())
 
+    @property
+    def log_files(self) -> Sequence[Path]:
+        """What the programs log to; some may not be there yet."""
+        return [self._logs / f"{config.GROUP}_{process}.log" for process in range(self.n_programs)]
+
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""
         if self._supervisord == _CLOSED:

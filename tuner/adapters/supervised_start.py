@@ -33,7 +33,7 @@ def await_running(launch: SupervisedLaunch, status: int, settle_s: float) -> Non
         _await_answer(launch)
         _await_executed(launch, status)
         _await_states(launch)
-        _raise_if_dead(launch, settle_s)
+        raise_if_dead(launch, settle_s)
     except OSError as error:
         launch.raise_if_full()
         raise MeasurementError(f"supervisord is silent while {launch.layout} starts: {error}") from error
@@ -87,7 +87,7 @@ def _await_states(launch: SupervisedLaunch) -> None:
     pids = launch.watch.alive()
     wanted = {f"{GROUP}_{process}": ("RUNNING", pid) for process, pid in pids.items()}
     while (states := launch.rpc.states()) != wanted:
-        _raise_if_dead(launch)
+        raise_if_dead(launch)
         _raise_if_late(launch, begun_s, f"supervisord has {launch.layout} not RUNNING but {states}")
         time.sleep(0.005)
 
@@ -100,7 +100,8 @@ def _note_started(launch: SupervisedLaunch, told: Sequence[Mapping[str, Any]]) -
     return [words["process"] for words in told if not launch.watch.add(words["process"], words["pid"])]
 
 
-def _raise_if_dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> None:
+def raise_if_dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> None:
+    """MeasurementError when a program, or supervisord, ended within *wait_s*."""
     if dead := _dead(launch, wait_s):
         raise _died(launch, dead[0])
     _raise_if_unsupervised(launch)

@@ -12,12 +12,14 @@ from typing import Self
 
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
+from tuner.adapters.log_tail import last_lines
+from tuner.adapters.ready import Check, await_ready
 from tuner.adapters.run_folder import new_run_folder
 from tuner.adapters.supervised_launch import SupervisedLaunch
-from tuner.adapters.supervised_start import await_running
+from tuner.adapters.supervised_start import await_running, raise_if_dead
 from tuner.adapters.sweep import Swept
 from tuner.adapters.worker_jobs import WorkerJobs
-from tuner.core.errors import ConfigError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.ports import Clock
@@ -44,6 +46,8 @@ class SupervisordLauncher:
         scratch: folders of the study that the guardian removes when tuner is killed (a spool).
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
         settle_s: how long a worker must live to count as RUNNING.
+        ready: makes the check whether a launch that runs is ready to work; None: it is.
+        ready_s: how long that may take.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class SupervisordLauncher:
         held: Sequence[int] = (),
         scratch: Sequence[Path] = (),
         settle_s: float = SETTLE_S,
+        ready: Callable[[Layout], Check] | None = None,
+        ready_s: float = 60.0,
     ) -> None:
         self._spec = spec
         self._jobs = WorkerJobs(spec, cores, cpus, marker)
@@ -71,6 +77,7 @@ class SupervisordLauncher:
         self._held = tuple(held)
         self._scratch = tuple(scratch)
         self._settle_s = settle_s
+        self._ready, self._ready_s = ready, ready_s
         self._guardian: Guardian | None = None
         self._n_launches = 0
 
@@ -119,10 +126,20 @@ class SupervisordLauncher:
                 await_running(launch, status, self._settle_s)
             finally:
                 os.close(status)
+            if self._ready is not None:
+                self._await_ready(launch, self._ready(layout))
             launch.running_after_s = self._clock.monotonic_s() - started_s
             yield launch
         finally:
             self._finish(launch, guardian)
+
+    def _await_ready(self, launch: SupervisedLaunch, check: Check) -> None:
+        lacking = await_ready(check, launch.log_files, self._ready_s, lambda: raise_if_dead(launch))
+        if lacking:
+            said = " | ".join(last_lines(launch.log_files[0])) or "nothing"
+            raise MeasurementError(
+                f"{launch.layout} is not ready after {self._ready_s:g} s: {lacking}; its log ends: {said}"
+            )
 
     def _living_guardian(self) -> Guardian:
         if self._guardian is not None and not self._guardian.alive():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
+from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, service_of
 from tuner.core.records import StudyRecord
 from tuner.ports import Box, Store
@@ -47,6 +48,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
         spec, feeder = service_of(settings, record.layouts, scratch)
+        ready = settings.service.ready if settings.service.kind == "script" else None
         launcher = SupervisordLauncher(
             spec,
             cores=record.cores,
@@ -58,6 +60,8 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             warn=warn,
             held=[held],
             scratch=[scratch, counters],
+            ready=ready_of(ready, settings.service.directory),
+            ready_s=60.0 if ready is None else ready.within,
         )
         launcher.check()
         stack.enter_context(children_marked(marker))

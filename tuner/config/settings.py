@@ -32,6 +32,7 @@ from tuner.config.fields import (
     WholeNumber,
     nearest,
 )
+from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout, grid_of
@@ -244,6 +245,7 @@ class ScriptSettings(RunSettings):
     threads: bool = True  #: False: it has none to choose, only processes
     programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
     workers: Workers | None = None  #: None: the children of the one program, else the programs
+    ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: MmapCounterSettings = MmapCounterSettings()
     feeder: Annotated[CommandFeederSettings | NoFeederSettings, Field(discriminator="kind")] = (
         NoFeederSettings()

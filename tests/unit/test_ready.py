@@ -1,0 +1,142 @@
+"""Whether a launch is ready: what each check lacks, and what it lacks no more."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.ready import Check, CommandSucceeds, HttpAnswer, LogLines, TcpAnswer, await_ready
+from tuner.config.load import load_settings
+from tuner.config.ready import LogReady
+from tuner.core.errors import ConfigError, MeasurementError
+
+
+def test_lines_of_all_logs_are_counted_as_they_come(tmp_path: Path) -> None:
+    logs = [tmp_path / "0.log", tmp_path / "1.log"]
+    check = LogLines(re.compile(rb"worker \d+ ready"), 3)
+
+    assert check.lacks(logs) == r"0 of 3 lines are logged that match 'worker \\d+ ready'"
+    logs[0].write_text("hello\nworker 1 ready\nworker 2 rea")
+    assert check.lacks(logs).startswith("1 of 3")
+    assert check.lacks(logs).startswith("1 of 3"), "no line counts twice"
+    logs[0].write_text("hello\nworker 1 ready\nworker 2 ready\n")
+    assert check.lacks(logs).startswith("2 of 3")
+    logs[1].write_text("worker 9 ready\nworker 10 ready\n")
+    assert check.lacks(logs) == ""
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_bytes(b"x" * (3 << 20) + b" ready\n")
+    check = LogLines(re.compile(b"ready"), 1)
+
+    lacking = [check.lacks([log]) for _ in range(5)]
+
+    assert lacking[0].startswith("0 of 1")
+    assert lacking[-1] == ""
+
+
+class _Busy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(int(self.path.strip("/")))
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on stderr."""
+
+
+@pytest.fixture
+def server() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), _Busy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "is_ready"), [(200, True), (404, True), (302, True), (503, False)])
+def test_a_url_is_ready_that_answers_with_any_status_but_those_that_say_no(
+    server: int, status: int, is_ready: bool
+) -> None:
+    lacking = HttpAnswer(f"http://127.0.0.1:{server}/{status}").lacks([])
+
+    assert (lacking == "") == is_ready
+    assert is_ready or lacking.endswith("answers with status 503")
+
+
+def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+
+    assert f"http://127.0.0.1:{port}/ does not answer: " in HttpAnswer(f"http://127.0.0.1:{port}/").lacks([])
+    assert f"nobody listens at 127.0.0.1:{port}: " in TcpAnswer("127.0.0.1", port).lacks([])
+    assert TcpAnswer("127.0.0.1", server).lacks([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("script", "lacking"), [("", ""), ("import sys; sys.exit(3)", "ends with exit code 3")]
+)
+def test_a_command_is_asked_by_its_exit_code(script: str, lacking: str) -> None:
+    command = CommandSucceeds((sys.executable, "-S", "-c", script), {})
+
+    assert command.lacks([]).endswith(lacking)
+    assert bool(command.lacks([])) == bool(lacking)
+    assert "cannot be run: No such file" in CommandSucceeds(("/no/such",), {}).lacks([])
+
+
+class _Later(Check):
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def lacks(self, logs: object) -> str:
+        self.n -= 1
+        return f"{self.n} more" if self.n else ""
+
+
+def test_a_check_is_asked_until_it_lacks_nothing_or_a_program_has_ended() -> None:
+    def died() -> None:
+        raise MeasurementError("process 1 of 1 died")
+
+    assert await_ready(_Later(3), [], 60.0, lambda: None) == ""
+    assert await_ready(_Later(3), [], 0.0, lambda: None) == "2 more"
+    with pytest.raises(MeasurementError, match="died"):
+        await_ready(_Later(3), [], 60.0, died)
+
+
+@pytest.mark.parametrize(
+    ("ready", "said"),
+    [
+        ("{kind: log, pattern: '('}", "service.ready.pattern: is no regular expression: "),
+        ("{kind: http, url: 127.0.0.1}", "service.ready.url: should be a url, as http://127.0.0.1:8000/"),
+        ("{kind: tcp, address: '8000'}", "service.ready.address: should be an address, as 127.0.0.1:8000"),
+        ("{kind: log}", "service.ready.pattern: is missing"),
+    ],
+)
+def test_what_is_wrong_with_a_check_is_told_with_its_place(tmp_path: Path, ready: str, said: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"service: {{kind: script, name: a, command: a, ready: {ready}}}")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, {})
+
+    assert said in caught.value.problem
+
+
+def test_the_lines_of_a_log_are_as_many_as_processes_unless_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "service: {kind: script, name: a, command: a, ready: {kind: log, pattern: up, within: 5s}}"
+    )
+
+    service = load_settings(path, {}).service
+
+    assert service.kind == "script"
+    assert service.ready == LogReady(kind="log", pattern="up", within="5s")
+    assert service.ready.count == "processes"

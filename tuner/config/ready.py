@@ -1,0 +1,82 @@
+"""How a config says when a launch is ready to work."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from tuner.config.fields import Command, Count, LongerThanZero, Section
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text.encode())
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    return text
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("should be a url, as http://127.0.0.1:8000/")
+    _check_port(parts.netloc, lambda: parts.port)
+    return text
+
+
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError("should be an address, as 127.0.0.1:8000")
+    return text
+
+
+def _check_port(text: str, port: Any) -> None:
+    try:
+        port()
+    except ValueError as error:
+        raise ValueError(f"{text} has no port that could be: {error}") from error
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Url = Annotated[str, AfterValidator(_url)]
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class _Ready(Section):
+    within: LongerThanZero = 60.0  #: else the launch has failed
+
+
+class LogReady(_Ready):
+    """So many lines of the programs' logs hold a pattern."""
+
+    kind: Literal["log"]
+    pattern: Pattern
+    count: Count | Literal["processes"] = "processes"
+
+
+class HttpReady(_Ready):
+    """A url answers."""
+
+    kind: Literal["http"]
+    url: Url
+
+
+class TcpReady(_Ready):
+    """Somebody listens."""
+
+    kind: Literal["tcp"]
+    address: Address
+
+
+class CommandReady(_Ready):
+    """A command ends with exit code 0."""
+
+    kind: Literal["command"]
+    command: Command
+
+
+ReadySettings = Annotated[LogReady | HttpReady | TcpReady | CommandReady, Field(discriminator="kind")]
