@@ -186,3 +186,16 @@ def test_nothing_measured_is_said_so() -> None:
     study = study_of(truth)
 
     assert verdict(ranking_of(study, truth)) == "Nothing could be ranked; why is told below."
+
+
+def test_layouts_that_have_no_rank_for_the_same_reason_are_told_together() -> None:
+    study = study_of({**TRUTH, "2x1": 0.0, "3x1": 0.0})
+    windows = [
+        window(parse_layout("4x6"), 0, 100.0, 1, ()),
+        window(parse_layout("8x3"), 0, 1.0, 2, (VoidReason("disturbed", "a"),)),
+    ]
+
+    text = render_ranking(study, rank(study, windows), "simple")
+
+    assert "1x24, 2x1, 2x12@gevent, 3x1, 24x1 are not ranked: no window was taken." in text
+    assert "8x3 is not ranked: no window counts, 1 void: disturbed 1." in text

@@ -83,12 +83,19 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     found += ranking.settling
     if ranking.unbound is not None:
         found.append(ranking.unbound)
-    found += [
-        f"{row.layout} is not ranked: {row.reason}."
-        for row in ranking.rows
-        if row.rank is None and not row.is_kept_out  # the table of limits shows those
+    return [*found, *_not_ranked(ranking)]
+
+
+def _not_ranked(ranking: Ranking) -> list[str]:
+    """Why layouts have no rank; those that have none for the same reason in one sentence."""
+    of_reason: dict[str | None, list[str]] = {}
+    for row in ranking.rows:
+        if row.rank is None and not row.is_kept_out:  # the table of limits shows those
+            of_reason.setdefault(row.reason, []).append(str(row.layout))
+    return [
+        f"{', '.join(layouts)} {'is' if len(layouts) == 1 else 'are'} not ranked: {reason}."
+        for reason, layouts in of_reason.items()
     ]
-    return found
 
 
 def behind_told(ranking: Ranking) -> list[str]:
