@@ -113,16 +113,22 @@ def _got(entry: Mapping[str, Any]) -> str:
 
 
 def _loc_in(values: Any, loc: Sequence[str | int]) -> Place:
-    """*loc* without the steps that pydantic adds for the alternatives of a union."""
+    """*loc* without the steps that pydantic adds for the alternatives of a union.
+
+    Such a step comes first within its mapping; the same word may follow as a key (a command's ``command``).
+    """
     place: list[str | int] = []
     here = values
+    may_be_tag = False
     for step in loc:
+        if may_be_tag and isinstance(here, Mapping) and step == here.get("kind"):
+            may_be_tag = False
+            continue
         inside = isinstance(here, Mapping) and step in here
         inside = inside or (isinstance(here, list) and isinstance(step, int) and step < len(here))
         if inside:
             here = here[step]
-        elif isinstance(here, Mapping) and step == here.get("kind"):
-            continue
+        may_be_tag = inside
         place.append(step)
     return tuple(place)
 
