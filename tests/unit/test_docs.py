@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import COMMANDS
+from tuner.config.load import load_settings
+from tuner.config.settings import ScriptSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -41,3 +43,25 @@ def test_every_command_that_a_page_types_exists(page: Path) -> None:
     typed = re.findall(r"(?:^    |`|/bin/)tuner ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert set(typed) <= {command.name for command in COMMANDS}
+
+
+PROBES_PAGE = (ROOT / "docs" / "probes.md").read_text(encoding="utf-8")
+EXAMPLES_OF_PROBES = re.findall(r"^```yaml\n(.*?)^```", PROBES_PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES_OF_PROBES)
+def test_every_example_of_a_probe_is_a_config(example: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(example, encoding="utf-8")
+
+    service = load_settings(tmp_path / "s.yaml", {}).service
+
+    assert isinstance(service, ScriptSettings)
+    assert f"    kind: {service.probe.kind}\n" in example
+
+
+def test_every_kind_of_probe_has_a_section_with_an_example() -> None:
+    (probe,) = (field for name, field in ScriptSettings.model_fields.items() if name == "probe")
+    kinds = {kind.model_fields["kind"].annotation.__args__[0] for kind in probe.annotation.__args__}
+
+    shown = {re.search(r"    kind: (\S+)\n", example)[1] for example in EXAMPLES_OF_PROBES}
+    assert shown == kinds

@@ -220,6 +220,13 @@ def test_a_window_without_length_is_a_mistake() -> None:
         window_from(Layout(1, 1), samples(), window_of(), readings, index=0, attempt=1)
 
 
+def test_a_void_window_with_a_single_reading_is_as_long_as_it_was_looked_at() -> None:
+    readings = (Reading(100.0, 5, 0), Reading(100.0, 5, 0))
+    window = window_from(Layout(1, 1), samples(), window_of(), readings, [DIED], index=0, attempt=1)
+
+    assert (window.n_done, window.length_s) == (0, 10.0)
+
+
 def test_a_record_has_means_maxima_and_cpu_scaled_to_the_window() -> None:
     """Usage spans 10 s, the readings 9.5."""
     first, last = window_of(tuner_cpu_s_total=1.4, steal_s_total=5.0, pss_bytes=300.0)
@@ -285,3 +292,32 @@ def test_a_window_in_which_nothing_was_finished_well_voids_and_says_how_many_fai
     )
     assert slugs(void_reasons(failing, window_of(), [DIED], cores=CORES)) == ["worker-died"]
     assert slugs(void_reasons(failing, window_of(), cores=CORES, source_dry=True)) == ["source-dry"]
+
+
+def test_counts_a_little_older_than_the_look_at_them_do_no_harm() -> None:
+    late = [sample.at_s + 0.9 for sample in samples()]
+
+    assert void_reasons(samples(), window_of(), cores=CORES, looked_s=late) == ()
+
+
+@pytest.mark.parametrize("at_fault", ["the first", "in between", "the last"])
+def test_counts_that_were_not_fresh_for_more_than_two_intervals_void(at_fault: str) -> None:
+    seen, looked_s = samples(), [sample.at_s for sample in samples()]
+    stale = {"the first": [0], "in between": [4, 5, 6], "the last": [9, 10]}[at_fault]
+    for n in stale:
+        source = seen[stale[0] - 1] if stale[0] else replace(seen[0], at_s=seen[0].at_s - 2.5)
+        at_s = source.at_s - (0.5 if at_fault == "the last" else 0.0)
+        seen[n] = replace(seen[n], at_s=at_s, n_done_total=source.n_done_total)
+    if at_fault == "the last":
+        seen[8] = replace(seen[8], at_s=seen[8].at_s - 0.5)
+
+    (reason,) = void_reasons(seen, window_of(), cores=CORES, looked_s=looked_s)
+
+    assert reason.slug == "probe-gap"
+    assert "no fresh count for" in reason.detail
+
+
+def test_whoever_slept_is_not_said_to_have_a_slow_probe() -> None:
+    slept = [sample for n, sample in enumerate(samples()) if n not in (4, 5, 6)]
+
+    assert slugs(void_reasons(slept, window_of(), cores=CORES)) == ["stalled"]

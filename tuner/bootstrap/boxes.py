@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
+from tuner.bootstrap.probes import probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, service_of
 from tuner.core.records import StudyRecord
@@ -36,7 +37,6 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
     from tuner.adapters.gil_waits import LOOKS_PER_S
     from tuner.adapters.guardian import children_marked
     from tuner.adapters.hooks import CommandHooks
-    from tuner.adapters.probes.mmap_counter import CounterProbe
     from tuner.adapters.procfs import ProcSampler
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.adapters.supervisord import SupervisordLauncher
@@ -64,6 +64,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             ready_s=60.0 if ready is None else ready.within,
         )
         launcher.check()
+        probe = probe_of(settings, clock, counters, warn)
         stack.enter_context(children_marked(marker))
         stack.enter_context(launcher)  # its guardian knows the folders before they are there
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
@@ -74,7 +75,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             name=platform.node(),
             clock=clock,
             launcher=launcher,
-            probe=CounterProbe(clock, counters, owner(settings)),
+            probe=probe,
             feeder=feeder,
             sampler=ProcSampler(clock, backends=settings.backends, warn=warn, gil_looks_per_s=LOOKS_PER_S),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),

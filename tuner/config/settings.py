@@ -32,6 +32,7 @@ from tuner.config.fields import (
     WholeNumber,
     nearest,
 )
+from tuner.config.probes import MmapCounterSettings, ProbeSettings
 from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
@@ -217,12 +218,6 @@ class CrashProcessorSettings(RunSettings):
         return self
 
 
-class MmapCounterSettings(Section):
-    """Workers count themselves, through tuner.probe."""
-
-    kind: Literal["mmap-counter"] = "mmap-counter"
-
-
 class CommandFeederSettings(Section):
     """A command that supplies items as long as a launch runs."""
 
@@ -246,7 +241,7 @@ class ScriptSettings(RunSettings):
     programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
     workers: Workers | None = None  #: None: the children of the one program, else the programs
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
-    probe: MmapCounterSettings = MmapCounterSettings()
+    probe: ProbeSettings = MmapCounterSettings()
     feeder: Annotated[CommandFeederSettings | NoFeederSettings, Field(discriminator="kind")] = (
         NoFeederSettings()
     )

@@ -56,6 +56,16 @@ class ServiceSpec:
         return {**own, **{name: value.format(**fields) for name, value in self.environment.items()}}
 
 
+def layout_variables(layout: Layout) -> dict[str, str]:
+    """What commands that run beside a launch (feeder, probe) find of *layout* in their environment."""
+    return {
+        "TUNER_LAYOUT": str(layout),
+        "TUNER_PROCESSES": str(layout.processes),
+        "TUNER_THREADS": str(layout.threads),
+        "TUNER_VARIANT": layout.variant,
+    }
+
+
 def _fields(layout: Layout, process: int, cores: int) -> dict[str, int | str]:
     return {
         "processes": layout.processes,

@@ -26,6 +26,8 @@ def window_from(
 ) -> Window:
     """Make the window of what was seen; its length is the time between the two readings of the probe.
 
+    A void one that has only a single reading is as long as it was looked at.
+
     Counts that fell give 0 items, not fewer: `tuner.core.validity` says that they did.
 
     Raises:
@@ -33,6 +35,8 @@ def window_from(
     """
     first, last = readings
     length_s = last.at_s - first.at_s
+    if length_s <= 0 and void:
+        length_s = usage[-1].at_s - usage[0].at_s
     if length_s <= 0:
         raise ValueError(f"a window has a length; its readings are {length_s} s apart")
     return Window(

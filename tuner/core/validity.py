@@ -1,9 +1,9 @@
 """Whether a window counts, and if not, why.
 
 Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
-others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``counts-fell`` (a
-total went down), ``no-items``, ``wrong-layout`` (too few threads). ``worker-died`` and more of
-``wrong-layout`` come from the launch and are passed through.
+others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``probe-gap`` (no
+fresh counts), ``counts-fell`` (a total went down), ``no-items``, ``wrong-layout`` (too few threads).
+``worker-died`` and more of ``wrong-layout`` come from the launch and are passed through.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def void_reasons(
     foreign_limit: float | None = None,
     memory_pressure_limit: float = MEMORY_PRESSURE_RATIO,
     interval_s: float = 1.0,
+    looked_s: Sequence[float] | None = None,
 ) -> tuple[VoidReason, ...]:
     """Say everything that makes a window void; empty when it counts.
 
@@ -67,6 +68,7 @@ def void_reasons(
             `foreign_limit_cores`.
         memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
         interval_s: time between samples.
+        looked_s: when each sample was taken, where its counts may be older; None: they never are.
 
     Raises:
         ValueError: fewer than two samples or two usages.
@@ -79,7 +81,8 @@ def void_reasons(
     reasons.extend(_disturbed(usage, foreign_limit_cores(cores, foreign_limit)))
     reasons.extend(_short_of_memory(usage, memory_pressure_limit))
     reasons.extend(_clock_jumped(samples, usage))
-    reasons.extend(_stalled(samples, interval_s))
+    looks_s = [sample.at_s for sample in samples] if looked_s is None else looked_s
+    reasons.extend(_stalled(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s))
     reasons.extend(_counts_fell(samples))
     if not source_dry and not problems:
         reasons.extend(_no_items(samples))
@@ -128,11 +131,24 @@ def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator
         yield VoidReason("clock-jumped", detail)
 
 
-def _stalled(samples: Sequence[Sample], interval_s: float) -> Iterator[VoidReason]:
-    gap_s = max(later.at_s - earlier.at_s for earlier, later in pairwise(samples))
-    if gap_s > MISSED_INTERVALS * interval_s:
-        detail = f"nothing was seen for {gap_s:.1f} s; one sample every {interval_s:g} s was due"
-        yield VoidReason("stalled", detail)
+def _stalled(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason, ...]:
+    gap_s = max(later - earlier for earlier, later in pairwise(looks_s))
+    if gap_s <= MISSED_INTERVALS * interval_s:
+        return ()
+    detail = f"nothing was seen for {gap_s:.1f} s; one sample every {interval_s:g} s was due"
+    return (VoidReason("stalled", detail),)
+
+
+def _probe_gap(
+    samples: Sequence[Sample], looks_s: Sequence[float], interval_s: float
+) -> tuple[VoidReason, ...]:
+    """Counts that are old when they are looked at, or the time that went by between two of them."""
+    ages_s = [look_s - sample.at_s for look_s, sample in zip(looks_s, samples, strict=True)]
+    gap_s = max(*ages_s, *(later.at_s - earlier.at_s for earlier, later in pairwise(samples)))
+    if gap_s <= MISSED_INTERVALS * interval_s:
+        return ()
+    detail = f"the probe gave no fresh count for {gap_s:.1f} s; one every {interval_s:g} s was due"
+    return (VoidReason("probe-gap", detail),)
 
 
 def _no_items(samples: Sequence[Sample]) -> Iterator[VoidReason]:

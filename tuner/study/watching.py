@@ -35,11 +35,13 @@ class _Watched:
 
     readings: list[Reading]
     samples: list[Sample]
+    looked_s: list[float]  #: when each was; the probe's counts may be older
     usage: list[tuple[int, Usage]]  #: with the index of the sample that was taken with it
     problems: Sequence[VoidReason] = ()
     dry: bool = False
 
-    def add(self, reading: Reading, sample: Sample) -> None:
+    def add(self, looked_s: float, reading: Reading, sample: Sample) -> None:
+        self.looked_s.append(looked_s)
         self.readings.append(reading)
         self.samples.append(sample)
 
@@ -71,13 +73,13 @@ class RunningLayout:
         began_s = self.clock.monotonic_s()
         lasts_s = self.study.warmup_cap_s if self.study.warmup_s is None else self.study.warmup_s
         self.seen.warm_up_again(began_s)
-        begin, sample = self._look()
+        _, begin, sample = self._look()
         before = begin
         self.seen.unkept.append(sample)
         n_active: list[float | None] = []
         settled: bool | None = None if self.study.warmup_s is not None else False
         for at_s in self._ticks(began_s, lasts_s):
-            reading, sample = self._look()
+            _, reading, sample = self._look()
             self._check(self.launch.problems(threads=False), "while it warmed up")
             self.seen.unkept.append(sample)
             self.seen.add([_rate(before, reading)], [reading.at_s])
@@ -102,8 +104,8 @@ class RunningLayout:
         as long as asked. It begins at the cap of the warm-up at the latest.
         """
         usage = [(0, self.watch.usage())]  # before the first reading, as the last one comes after the last
-        reading, sample = self._look()
-        window = _Watched([reading], [sample], usage)
+        looked_s, reading, sample = self._look()
+        window = _Watched([reading], [sample], [looked_s], usage)
         self._go_on(window, told)
         while warming := self._warming_n(window):
             self._give_head_to_warmup(window, warming)
@@ -120,6 +122,7 @@ class RunningLayout:
             foreign_limit=self.study.foreign_limit_cores,
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,
+            looked_s=window.looked_s,
         )
         if not void:
             self.seen.add_window(window.items_per_s(), [reading.at_s for reading in window.readings[1:]])
@@ -164,16 +167,16 @@ class RunningLayout:
 
     def _go_on(self, window: _Watched, told: Callable[[float, Sample, float], None]) -> None:
         """Watch until *window* is as long as asked, or spoilt."""
-        begin = window.readings[0]
+        begin, began_s = window.readings[0], window.looked_s[0]
         window.dry = window.dry or self.feeder.is_dry()
         window.problems = self.launch.problems()
         already = len(window.samples) - 1
-        for n, at_s in enumerate(self._ticks(begin.at_s, self.study.window_s), start=already + 1):
-            reading, sample = self._look()
-            window.add(reading, sample)
+        for n, at_s in enumerate(self._ticks(began_s, self.study.window_s), start=already + 1):
+            looked_s, reading, sample = self._look()
+            window.add(looked_s, reading, sample)
             window.problems = self.launch.problems()
             window.dry = window.dry or self.feeder.is_dry()
-            told(at_s - begin.at_s, sample, _rate(begin, reading))
+            told(at_s - began_s, sample, _rate(begin, reading))
             if window.problems or window.dry:
                 return
             if n % USAGE_EVERY_N == 0:
@@ -203,12 +206,14 @@ class RunningLayout:
         self.seen.unkept.extend(window.samples[:cut])
         if not self.seen.window_starts:
             self.seen.heads_s += window.readings[cut].at_s - window.readings[0].at_s
-        del window.readings[:cut], window.samples[:cut]
+        del window.readings[:cut], window.samples[:cut], window.looked_s[:cut]
         window.usage = [(n - cut, usage) for n, usage in window.usage if n >= cut]
 
-    def _look(self) -> tuple[Reading, Sample]:
+    def _look(self) -> tuple[float, Reading, Sample]:
+        """What was seen, and when; a probe that got no fresh count repeats an older one with its own time."""
+        looked_s = self.clock.monotonic_s()
         reading = self.counting.read()
-        return reading, self.watch.sample(reading)
+        return looked_s, reading, self.watch.sample(reading)
 
     def _check(self, problems: Sequence[VoidReason], when: str) -> None:
         if problems:

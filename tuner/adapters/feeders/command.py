@@ -16,6 +16,7 @@ from tuner.adapters.job import Job, shim_command
 from tuner.adapters.sweep import started, sweep
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.service import layout_variables
 
 _STOP_WAIT_S = 5.0
 _FEEDER_ID = "TUNER_FEEDER_ID"  #: the variable that one launch's feeder carries, and all it starts
@@ -58,7 +59,7 @@ class CommandFeeder:
                 argv=self._command,
                 directory=str(self._directory),
                 output=str(log),
-                environment=_facts(layout),
+                environment=layout_variables(layout),
                 own_session=True,
             ).write(job)
             carried = {"TUNER_PARENT_PID": str(os.getpid()), _FEEDER_ID: self._marker}
@@ -106,15 +107,6 @@ class CommandFeeder:
                 os.killpg(process.pid, signal.SIGKILL)
             process.kill()  # it has no group of its own yet
             process.wait()
-
-
-def _facts(layout: Layout) -> dict[str, str]:
-    return {
-        "TUNER_LAYOUT": str(layout),
-        "TUNER_PROCESSES": str(layout.processes),
-        "TUNER_THREADS": str(layout.threads),
-        "TUNER_VARIANT": layout.variant,
-    }
 
 
 def _last_lines(log: Path) -> str:

@@ -1,0 +1,144 @@
+"""What every probe promises of one launch, whoever keeps the counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.probes.command import CommandProbe
+from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.core.layout import Layout
+from tuner.core.window import Reading
+from tuner.ports import Counting, Probe
+from tuner.probe.counter import DIRECTORY_VARIABLE, Slot, open_counter
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 30.0
+CLOCK = SystemClock()
+
+
+def no_warning(slug: str, text: str) -> None:
+    pytest.fail(f"{slug}: {text}")
+
+
+@dataclass
+class Counted:
+    """A probe, and the service that it looks at."""
+
+    probe: Probe
+    begin: Callable[[Counting], None]  #: the service starts
+    finish: Callable[[int], None]  #: it finishes so many items
+    stop: Callable[[], None] = lambda: None
+
+
+def counter(folder: Path) -> Counted:
+    slots: list[Slot] = []
+
+    def finish(n: int) -> None:
+        for _ in range(n):
+            slots[0].done()
+
+    def begin(counting: Counting) -> None:
+        slots.append(open_counter(counting.environment[DIRECTORY_VARIABLE]).slot())
+
+    return Counted(CounterProbe(CLOCK, folder), begin, finish)
+
+
+def command(folder: Path) -> Counted:
+    count = Kept(folder / "count")
+    probe = CommandProbe(CLOCK, ["cat", str(folder / "count")], 30.0, None, no_warning)
+    return Counted(probe, lambda _: None, count.add)
+
+
+class Kept:
+    """A number in a file, always a whole one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._n = 0
+        self.add(1000)
+
+    def add(self, n: int) -> None:
+        self._n += n
+        new = self._path.with_suffix(".new")
+        new.write_text(f"{self._n}\n")
+        new.replace(self._path)
+
+
+@contextmanager
+def launched(kind: str, folder: Path) -> Iterator[tuple[Counting, Counted]]:
+    with ExitStack() as stack:
+        counted = {"mmap-counter": counter, "command": command}[kind](folder)
+        counting = stack.enter_context(counted.probe.counting(Layout(2, 3)))
+        counted.begin(counting)
+        stack.callback(counted.stop)
+        yield counting, counted
+
+
+@pytest.fixture(params=["mmap-counter", "command"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def read_until(counting: Counting, enough: Callable[[Reading], bool]) -> Reading:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not enough(reading := counting.read()):
+        assert time.monotonic() < deadline_s, f"still {reading}"
+    return reading
+
+
+def fresh(counting: Counting) -> Reading:
+    asked_s = CLOCK.monotonic_s()
+    return read_until(counting, lambda reading: reading.at_s > asked_s)
+
+
+def test_items_finished_between_two_readings_are_their_difference(kind: str, tmp_path: Path) -> None:
+    with launched(kind, tmp_path) as (counting, service):
+        service.finish(3)
+        before = fresh(counting)
+        service.finish(40)
+        after = read_until(counting, lambda reading: reading.n_done_total >= before.n_done_total + 40)
+        last = fresh(counting)
+
+    assert after.n_done_total - before.n_done_total == 40
+    assert (last.n_done_total, last.n_failed_total) == (after.n_done_total, 0)
+
+
+def test_a_reading_carries_the_time_it_was_taken_at_and_none_goes_back(kind: str, tmp_path: Path) -> None:
+    began_s = CLOCK.monotonic_s()
+    with launched(kind, tmp_path) as (counting, service):
+        readings = [fresh(counting) for _ in range(3)]
+        service.finish(1)
+        readings.append(fresh(counting))
+    ended_s = CLOCK.monotonic_s()
+
+    times_s = [reading.at_s for reading in readings]
+    assert times_s == sorted(times_s)
+    assert began_s < times_s[0]
+    assert times_s[-1] < ended_s
+
+
+def test_every_launch_begins_to_count_anew(kind: str, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with launched(kind, tmp_path / name) as (counting, service):
+            fresh(counting)
+            service.finish(2)
+            seen = read_until(counting, lambda reading: reading.n_done_total >= 2)
+
+        assert seen.n_done_total == 2
+
+
+def test_no_thread_outlives_its_launch(kind: str, tmp_path: Path) -> None:
+    before = threading.active_count()
+    with launched(kind, tmp_path) as (counting, _):
+        fresh(counting)
+
+    assert threading.active_count() == before

@@ -1,0 +1,91 @@
+"""A command that counts: what it finds, and what becomes of one that does not print a number."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.probes.command import CommandProbe
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+from tuner.ports import Counting
+
+pytestmark = pytest.mark.integration
+
+
+def no_warning(slug: str, text: str) -> None:
+    pytest.fail(f"{slug}: {text}")
+
+
+def probe_of(*command: str, timeout_s: float = 30.0, directory: Path | None = None) -> CommandProbe:
+    return CommandProbe(SystemClock(), command, timeout_s, directory, no_warning)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-S", "-c", code)
+
+
+def read_for_ever(counting: Counting) -> None:
+    while True:
+        counting.read()
+
+
+def error_of(probe: CommandProbe) -> str:
+    with probe.counting(Layout(1, 1)) as counting, pytest.raises(MeasurementError) as caught:
+        read_for_ever(counting)
+    return caught.value.problem
+
+
+def test_the_command_finds_the_layout_and_its_folder_and_no_shell_reads_it(tmp_path: Path) -> None:
+    code = "import os, sys; open('seen', 'w').write(os.environ['TUNER_LAYOUT'] + sys.argv[1]); print(1)"
+    began_s = SystemClock().monotonic_s()
+    with probe_of(*python(code), "$HOME", directory=tmp_path).counting(Layout(4, 6)) as counting:
+        while counting.read().at_s <= began_s or not (tmp_path / "seen").exists():
+            pass
+
+    assert (tmp_path / "seen").read_text() == "4x6$HOME"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("print('12 items')", "it should print one whole number, and printed '12 items'"),
+        ("print(-1)", "printed '-1'"),
+        ("pass", "printed ''"),
+        ("print('1' * 5000)", "it should print one whole number, and printed '1111"),
+        (
+            "import sys; sys.stderr.write('no such table'); sys.exit(7)",
+            "it failed with exit code 7: no such table",
+        ),
+        ("import os; os.kill(os.getpid(), 9)", "it was killed by signal 9"),
+    ],
+)
+def test_what_is_not_a_number_is_said_with_what_it_was(
+    code: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+
+    assert said in error_of(probe_of(*python(code)))
+
+
+def test_a_command_that_hangs_is_killed_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+    child = tmp_path / "child"
+
+    said = error_of(probe_of("sh", "-c", f"sleep 1000 & echo $! > {child}; wait", timeout_s=1.0))
+
+    assert said.endswith("it took longer than 1s and was killed")
+    pid = int(child.read_text())
+    while Path(f"/proc/{pid}").exists() and "sleep" in Path(f"/proc/{pid}/cmdline").read_text():
+        os.sched_yield()  # killed, not yet gone
+
+
+def test_a_command_that_is_not_there_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match="the probe's command no-such-counter is missing"):
+        probe_of("no-such-counter")

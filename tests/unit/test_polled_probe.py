@@ -1,0 +1,159 @@
+"""What a probe that asks others does when they are slow, silent, restarted or wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.probes.polled import (
+    MOST_FAILURES,
+    MOST_FAILURES_AT_FIRST,
+    MOST_FALLS,
+    Counts,
+    PolledCounting,
+    polling,
+)
+from tuner.core.errors import MeasurementError
+from tuner.core.window import Reading
+
+PATIENCE_S = 30.0
+
+
+class Answers:
+    """Gives one answer after the other; the last one for ever."""
+
+    def __init__(self, *answers: Counts | Exception) -> None:
+        self._answers = list(answers)
+
+    def __call__(self) -> Counts:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@contextmanager
+def asked(
+    ask: Callable[[], Counts], *, failed_included: bool = False
+) -> Iterator[tuple[PolledCounting, list[tuple[str, str]]]]:
+    warned: list[tuple[str, str]] = []
+    counting = PolledCounting(
+        SystemClock(),
+        ask,
+        "it",
+        lambda slug, text: warned.append((slug, text)),
+        failed_included=failed_included,
+    )
+    with polling(counting):
+        yield counting, warned
+
+
+def read_until(counting: PolledCounting, enough: Callable[[Reading], bool]) -> Reading:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not enough(reading := counting.read()):
+        assert time.monotonic() < deadline_s, f"still {reading}"
+    return reading
+
+
+def read_until_it_fails(counting: PolledCounting) -> MeasurementError:
+    with pytest.raises(MeasurementError) as caught:
+        read_until(counting, lambda _: False)
+    return caught.value
+
+
+SILENT = MeasurementError("no answer")
+
+
+def test_a_slow_answer_gives_the_last_reading_again_with_its_own_time() -> None:
+    may_answer = threading.Event()
+    n_asked = 0
+
+    def slow_the_second_time() -> Counts:
+        nonlocal n_asked
+        n_asked += 1
+        if n_asked == 2:
+            assert may_answer.wait(PATIENCE_S)
+        return Counts({"a": n_asked})
+
+    with asked(slow_the_second_time) as (counting, _):
+        first = read_until(counting, lambda _: n_asked == 1)
+        while n_asked < 2:
+            counting.read()
+        while_slow = counting.read()
+        may_answer.set()
+        later = read_until(counting, lambda reading: reading.n_done_total > 0)
+
+    assert while_slow == first
+    assert later.at_s > first.at_s
+
+
+def test_one_failed_answer_is_a_gap_and_no_error() -> None:
+    with asked(Answers(Counts({"a": 5}), SILENT, Counts({"a": 9}))) as (counting, warned):
+        reading = read_until(counting, lambda reading: reading.n_done_total == 4)
+
+    assert reading.n_done_total == 4
+    assert warned == []
+
+
+def test_so_many_failures_in_a_row_are_an_error_that_says_why() -> None:
+    with asked(Answers(Counts({"a": 5}), SILENT)) as (counting, _):
+        error = read_until_it_fails(counting)
+
+    assert error.problem.startswith("the probe did not get its count from it ")
+    assert error.problem.endswith(f"{MOST_FAILURES} times in a row: no answer")
+
+
+def test_a_service_that_just_started_has_longer_to_answer_and_counts_0_until_then() -> None:
+    failures = [SILENT] * (MOST_FAILURES_AT_FIRST - 1)
+    with asked(Answers(*failures, Counts({"a": 70}), Counts({"a": 71}))) as (counting, _):
+        first = counting.read()
+        reading = read_until(counting, lambda reading: reading.n_done_total > 0)
+
+    assert first.n_done_total == 0
+    assert reading.n_done_total == 1
+
+
+def test_who_never_answers_is_an_error_in_the_end() -> None:
+    with asked(Answers(SILENT)) as (counting, _):
+        error = read_until_it_fails(counting)
+
+    assert f"{MOST_FAILURES_AT_FIRST} times in a row" in error.problem
+
+
+def test_a_count_that_begins_anew_is_told_once_and_nothing_is_lost() -> None:
+    answers = Answers(Counts({"a": 100}), Counts({"a": 110}), Counts({"a": 3}))
+    with asked(answers) as (counting, warned):
+        read_until(counting, lambda reading: reading.n_done_total == 13)
+        counting.read()
+
+    assert warned == [
+        ("count-restarted", "it began to count anew: a fell from 110 to 3; what it had counted is kept")
+    ]
+
+
+def test_a_count_that_keeps_falling_is_no_total() -> None:
+    turns = [Counts({"a": 10}), Counts({"a": 5})] * (MOST_FALLS + 1)
+    with asked(Answers(*turns)) as (counting, _):
+        error = read_until_it_fails(counting)
+
+    assert f"a of it fell {MOST_FALLS + 1} times in one launch" in error.problem
+
+
+def test_failed_items_that_are_among_all_are_not_done_and_done_never_falls() -> None:
+    first, second = Counts({"all": 0}, {"bad": 0}), Counts({"all": 10}, {"bad": 2})
+    only_bad_grew = Counts({"all": 10}, {"bad": 3})
+    with asked(Answers(first, second, only_bad_grew), failed_included=True) as (counting, _):
+        before = read_until(counting, lambda reading: reading.n_failed_total == 2)
+        after = read_until(counting, lambda reading: reading.n_failed_total == 3)
+
+    assert (before.n_done_total, after.n_done_total) == (8, 8)
+
+
+def test_a_bug_in_what_asks_reaches_whoever_reads() -> None:
+    with asked(Answers(ZeroDivisionError())) as (counting, _), pytest.raises(ZeroDivisionError):
+        read_until(counting, lambda _: False)

@@ -1,0 +1,163 @@
+"""Counts that others keep, asked for in a thread of its own: a slow answer stalls nobody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tuner.core.errors import MeasurementError
+from tuner.core.segments import Segments, joined
+from tuner.core.window import Reading
+from tuner.ports import Clock
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+PATIENCE_S = 0.2  #: that a look waits for the answer; the study looks once a second
+MOST_FAILURES = 5  #: in a row
+MOST_FAILURES_AT_FIRST = 30  #: before the first answer: a service that just started may not answer yet
+MOST_FALLS = 3  #: of one count within a launch; more, and it is not one total that is read
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """One answer: totals by series, all of which are added up."""
+
+    done: Mapping[str, float]
+    failed: Mapping[str, float] = field(default_factory=dict)
+
+
+class PolledCounting:
+    """One launch, seen by *ask*. Keeps the promise of ``tuner.ports.Counting``.
+
+    Each ``read`` asks once more, so *ask* runs as often as the study looks, and never twice at a time. An
+    answer that does not come soon, or fails, is a gap: the last reading is given again, with its own time.
+
+    Args:
+        ask: gives the counts now, within a time limit of its own; MeasurementError when it cannot.
+        name: what is asked, as errors call it.
+        failed_included: *done* holds the failed items too.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        ask: Callable[[], Counts],
+        name: str,
+        warn: Warn,
+        *,
+        failed_included: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._name = name
+        self._warn = warn
+        self._failed_included = failed_included
+        self._changed = threading.Condition()
+        self._n_asked = self._n_answered = 0
+        self._closed = False
+        self._done, self._failed = Segments(), Segments()
+        self._reading: Reading | None = None
+        self._n_told = 0  #: falls
+        self._n_failures = 0
+        self._problem = ""
+        self._bug: Exception | None = None
+        self._thread = threading.Thread(target=self._answer, name=f"probe {name}", daemon=True)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Nothing: the service counts as it always does."""
+        return {}
+
+    def start(self) -> None:
+        """Be ready to ask; nothing is asked before the first ``read``."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ask no more; returns once the last answer is there."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def read(self) -> Reading:
+        """The latest answer; the first is where counting begins. Until then 0, at the time of the first call.
+
+        Raises:
+            MeasurementError: no answer so many times in a row, or a count that keeps falling.
+        """
+        with self._changed:
+            if self._reading is None:
+                self._reading = Reading(self._clock.monotonic_s(), 0, 0)
+            self._n_asked += 1
+            wanted = self._n_asked
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._n_answered >= wanted, PATIENCE_S)
+            if self._bug is not None:
+                raise self._bug
+            self._check()
+            return self._reading
+
+    def _check(self) -> None:
+        most = MOST_FAILURES_AT_FIRST if self._done.latest is None else MOST_FAILURES
+        if self._n_failures >= most:
+            times = f"{self._n_failures} times in a row"
+            raise MeasurementError(
+                f"the probe did not get its count from {self._name} {times}: {self._problem}"
+            )
+        falls = (*self._done.falls, *self._failed.falls)
+        for fall in falls[self._n_told :]:
+            seen = f"{fall.series} fell from {fall.before:g} to {fall.after:g}"
+            text = f"{self._name} began to count anew: {seen}; what it had counted is kept"
+            self._warn("count-restarted", text)
+        self._n_told = len(falls)
+        for series, n_falls in {**self._done.n_falls, **self._failed.n_falls}.items():
+            if n_falls > MOST_FALLS:
+                raise MeasurementError(
+                    f"{series} of {self._name} fell {n_falls} times in one launch: it is not a total, or each"
+                    " answer comes from another process"
+                )
+
+    def _answer(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._n_asked > self._n_answered)
+                if self._closed:
+                    return
+                asked = self._n_asked
+            began_s = self._clock.monotonic_s()
+            counts = problem = None
+            try:
+                counts = self._ask()
+            except MeasurementError as error:
+                problem = error.problem
+            except Exception as error:  # whoever reads next gets it, with its traceback
+                self._bug = error
+            at_s = (began_s + self._clock.monotonic_s()) / 2  # it was counted somewhere between
+            with self._changed:
+                self._n_answered = asked
+                if counts is not None:
+                    self._take(counts, at_s)
+                elif problem is not None:
+                    self._n_failures, self._problem = self._n_failures + 1, problem
+                self._changed.notify_all()
+
+    def _take(self, counts: Counts, at_s: float) -> None:
+        assert self._reading is not None
+        self._n_failures = 0
+        self._done, self._failed = joined(self._done, counts.done), joined(self._failed, counts.failed)
+        n_failed = int(self._failed.total)
+        n_done = int(self._done.total) - (n_failed if self._failed_included else 0)
+        # the two are not counted in one instant: never back by one that failed in between
+        n_done = max(n_done, self._reading.n_done_total)
+        self._reading = replace(self._reading, at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)
+
+
+@contextmanager
+def polling(counting: PolledCounting) -> Iterator[PolledCounting]:
+    """*counting*, asking within the ``with`` block."""
+    counting.start()
+    try:
+        yield counting
+    finally:
+        counting.close()
