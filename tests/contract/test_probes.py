@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.command import CommandProbe
 from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
@@ -35,10 +37,9 @@ class Counted:
     probe: Probe
     begin: Callable[[Counting], None]  #: the service starts
     finish: Callable[[int], None]  #: it finishes so many items
-    stop: Callable[[], None] = lambda: None
 
 
-def counter(folder: Path) -> Counted:
+def counter(folder: Path, stack: ExitStack) -> Counted:
     slots: list[Slot] = []
 
     def finish(n: int) -> None:
@@ -51,7 +52,7 @@ def counter(folder: Path) -> Counted:
     return Counted(CounterProbe(CLOCK, folder), begin, finish)
 
 
-def command(folder: Path) -> Counted:
+def command(folder: Path, stack: ExitStack) -> Counted:
     count = Kept(folder / "count")
     probe = CommandProbe(CLOCK, ["cat", str(folder / "count")], 30.0, None, no_warning)
     return Counted(probe, lambda _: None, count.add)
@@ -72,17 +73,36 @@ class Kept:
         new.replace(self._path)
 
 
+def statsd(folder: Path, stack: ExitStack) -> Counted:
+    sender = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+    def begin(counting: Counting) -> None:
+        host, port = counting.environment[ADDRESS_VARIABLE].split(":")
+        sender.connect((host, int(port)))
+
+    def finish(n: int) -> None:
+        sender.send(b"other:7|c\nitems:%d|c|#tag:a" % n)
+
+    return Counted(StatsdProbe(CLOCK, "items", None, no_warning), begin, finish)
+
+
+SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
+    "mmap-counter": counter,
+    "command": command,
+    "statsd": statsd,
+}
+
+
 @contextmanager
 def launched(kind: str, folder: Path) -> Iterator[tuple[Counting, Counted]]:
     with ExitStack() as stack:
-        counted = {"mmap-counter": counter, "command": command}[kind](folder)
+        counted = SERVICES[kind](folder, stack)
         counting = stack.enter_context(counted.probe.counting(Layout(2, 3)))
         counted.begin(counting)
-        stack.callback(counted.stop)
         yield counting, counted
 
 
-@pytest.fixture(params=["mmap-counter", "command"])
+@pytest.fixture(params=list(SERVICES))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -40,6 +40,22 @@ def test_what_the_launch_adds_wins_over_the_service() -> None:
     assert (job.environment["A"], job.environment["B"]) == ("launch", "service")
 
 
+def test_what_the_probe_tells_is_a_field_of_command_and_environment() -> None:
+    jobs = jobs_of(
+        "/bin/sh",
+        "--to={TUNER_STATSD}",
+        environment={"ARGS": "--statsd-host={TUNER_STATSD} -w {processes}"},
+        probe_fields=("TUNER_STATSD",),
+    )
+
+    jobs.check()
+    (job,) = made(jobs, Layout(1, 1), TUNER_STATSD="127.0.0.1:8125")
+
+    assert job.argv == ("/bin/sh", "--to=127.0.0.1:8125")
+    assert job.environment["ARGS"] == "--statsd-host=127.0.0.1:8125 -w 1"
+    assert job.environment["TUNER_STATSD"] == "127.0.0.1:8125"
+
+
 def test_the_command_is_looked_for_on_the_services_own_path(tmp_path: Path) -> None:
     (tmp_path / "only-here").write_text("#!/bin/sh\n")
     (tmp_path / "only-here").chmod(0o755)

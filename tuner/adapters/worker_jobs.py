@@ -49,7 +49,7 @@ class WorkerJobs:
         directory = self._directory()
         if not directory.is_dir():
             raise ConfigError(f"the folder {directory} that {self.spec.name} should run in is not there")
-        program = self._program(self._command(Layout(1, 1), 0), self._environment(Layout(1, 1), 0, {}))
+        program = self._program(self._command(Layout(1, 1), 0, {}), self._environment(Layout(1, 1), 0, {}))
         if not _may_run(program, user):
             who = f"user {self.spec.user}" if self.spec.user else "this user"
             raise ConfigError(
@@ -73,7 +73,7 @@ class WorkerJobs:
             ) from None
 
     def _job(self, layout: Layout, process: int, added: Mapping[str, str], logs: Path, status: Path) -> Job:
-        command = self._command(layout, process)
+        command = self._command(layout, process, added)
         environment = self._environment(layout, process, added)
         return Job(
             process=process,
@@ -91,9 +91,9 @@ class WorkerJobs:
             user=self._user(),
         )
 
-    def _command(self, layout: Layout, process: int) -> tuple[str, ...]:
+    def _command(self, layout: Layout, process: int, added: Mapping[str, str]) -> tuple[str, ...]:
         try:
-            command = self.spec.command_line(layout, process, self.cores)
+            command = self.spec.command_line(layout, process, self.cores, added)
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             raise self._bad_field("command", error) from error
         if not command or not command[0]:
@@ -102,15 +102,17 @@ class WorkerJobs:
 
     def _environment(self, layout: Layout, process: int, added: Mapping[str, str]) -> dict[str, str]:
         try:
-            own = self.spec.environment_of(layout, process, self.cores)
+            own = self.spec.environment_of(layout, process, self.cores, added)
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             raise self._bad_field("environment", error) from error
         return {**self._home(), **own, **added, RUN_ID: self.marker}
 
     def _bad_field(self, where: str, error: Exception) -> ConfigError:
+        known = ("processes", "threads", "process", "variant", "cores", *self.spec.probe_fields)
+        fields = " ".join(f"{{{name}}}" for name in known)
         return ConfigError(
             f"the {where} of {self.spec.name} cannot be filled in: {type(error).__name__}: {error}",
-            hint="Fields are {processes} {threads} {process} {variant} {cores}; write {{ and }} for braces.",
+            hint=f"Fields are {fields}; write {{{{ and }}}} for braces.",
         )
 
     def _home(self) -> dict[str, str]:

@@ -20,11 +20,16 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Callable[[s
         ConfigError: it could never count here.
     """
     service = settings.service
-    if service.kind == "script" and service.probe.kind == "command":
+    asked = service.probe if service.kind == "script" else None
+    if asked is not None and asked.kind == "command":
         from tuner.adapters.probes.command import CommandProbe
 
-        asked = service.probe
         return CommandProbe(clock, asked.command, asked.timeout, service.directory, warn)
+    if asked is not None and asked.kind == "statsd":
+        from tuner.adapters.probes.statsd import StatsdProbe
+
+        included = asked.failed_included
+        return StatsdProbe(clock, asked.name, asked.failed, warn, failed_included=included)
     from tuner.adapters.probes.mmap_counter import CounterProbe
 
     return CounterProbe(clock, counters, owner(settings))

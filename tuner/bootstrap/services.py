@@ -73,6 +73,7 @@ def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
         limits=asked.limits,
         programs=asked.programs,
         workers=asked.workers or ("children" if asked.programs == "one" else "programs"),
+        probe_fields=asked.probe_fields,
     )
 
 

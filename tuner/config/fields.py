@@ -36,6 +36,7 @@ FILLED_IN = (
     "variant",
     "cores",
 )  #: the fields of a command, see ServiceSpec
+FILLED_IN_BY_PROBES = ("TUNER_STATSD",)  #: where there is such a probe
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -200,13 +201,18 @@ def check_fields(text: str) -> str:
     for _, name, spec, conversion in parts:
         if name is None:
             continue
-        if name not in FILLED_IN:
+        if name not in (*FILLED_IN, *FILLED_IN_BY_PROBES):
             known = ", ".join(f"{{{field}}}" for field in FILLED_IN)
             near = nearest(name, FILLED_IN)
             raise ValueError(f"{{{name}}} is none of {known}; write {{{{ and }}}} for braces{near}")
         if spec or conversion:
             raise ValueError(f"{{{name}}} takes no format")
     return text
+
+
+def fields_in(text: str) -> set[str]:
+    """The fields of a text that `check_fields` let pass."""
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
 def _words(value: Any) -> Any:

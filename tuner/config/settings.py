@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from tuner.config.fields import (
+    FILLED_IN_BY_PROBES,
     Command,
     Commands,
     ConfigPath,
@@ -30,6 +31,7 @@ from tuner.config.fields import (
     Section,
     SignalName,
     WholeNumber,
+    fields_in,
     nearest,
 )
 from tuner.config.probes import MmapCounterSettings, ProbeSettings
@@ -193,6 +195,24 @@ class RunSettings(Section):
             raise ValueError(f"no such folder: {value}")
         return value
 
+    @property
+    def probe_fields(self) -> tuple[str, ...]:
+        """The fields that this service's probe fills in, beside those of every service."""
+        return ()
+
+    @property
+    def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """The texts in which fields are filled in, with their places."""
+        return [(("environment", name), word) for name, word in self.environment.items()]
+
+    @model_validator(mode="after")
+    def _somebody_fills_in_every_field(self) -> Self:
+        for place, word in self.filled_in:
+            for name in fields_in(word).intersection(FILLED_IN_BY_PROBES).difference(self.probe_fields):
+                probe = name.removeprefix("TUNER_").lower()
+                raise Misplaced(f"{{{name}}} is filled in with probe {probe} only", place)
+        return self
+
 
 class CrashProcessorSettings(RunSettings):
     """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
@@ -248,10 +268,7 @@ class ScriptSettings(RunSettings):
 
     @model_validator(mode="after")
     def _is_told_what_it_has(self) -> Self:
-        words: list[tuple[tuple[str | int, ...], str]] = [
-            *((("command", n), word) for n, word in enumerate(self.command)),
-            *((("environment", name), word) for name, word in self.environment.items()),
-        ]
+        words = self.filled_in
         for place, word in words:
             if not self.threads and "{threads}" in word:
                 raise Misplaced("asks for {threads}, and threads is no", place)
@@ -262,6 +279,16 @@ class ScriptSettings(RunSettings):
                 ("programs",),
             )
         return self
+
+    @property
+    def probe_fields(self) -> tuple[str, ...]:
+        """The address of statsd, with that probe."""
+        return ("TUNER_STATSD",) if self.probe.kind == "statsd" else ()
+
+    @property
+    def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """The command too."""
+        return [*((("command", n), word) for n, word in enumerate(self.command)), *super().filled_in]
 
 
 ServiceSettings = Annotated[CrashProcessorSettings | ScriptSettings, Field(discriminator="kind")]

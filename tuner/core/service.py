@@ -22,7 +22,7 @@ class ServiceSpec:
     In *command* and in the values of *environment* these fields are filled in: ``{processes}``,
     ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``. ``{{`` and ``}}`` stand for braces.
     Besides, each worker finds TUNER_PROCESSES, TUNER_THREADS, TUNER_PROCESS and TUNER_VARIANT in its
-    environment.
+    environment. What the probe tells the workers is a field too, by its variable's name: ``{TUNER_STATSD}``.
     """
 
     name: str  #: names the study, its marks in a runbook, its exports
@@ -40,20 +40,32 @@ class ServiceSpec:
     limits: Mapping[str, int] = field(default_factory=dict)
     programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
     workers: Workers = "programs"  #: who works on items, and has the layout's threads
+    probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
 
     def n_programs(self, layout: Layout) -> int:
         """How often the command is started for *layout*."""
         return layout.processes if self.programs == "each" else 1
 
-    def command_line(self, layout: Layout, process: int, cores: int) -> tuple[str, ...]:
-        """The argument list of process number *process* (from 0) of *layout*."""
-        return tuple(part.format(**_fields(layout, process, cores)) for part in self.command)
+    def command_line(
+        self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """The argument list of process number *process* (from 0) of *layout*; *told* is what its launch adds
+        to the environment. Without it fields of the probe stay as they are written."""
+        fields = {**_fields(layout, process, cores), **self._of_probe(told or {})}
+        return tuple(part.format(**fields) for part in self.command)
 
-    def environment_of(self, layout: Layout, process: int, cores: int) -> dict[str, str]:
-        """What is added to the environment of process number *process* (from 0) of *layout*."""
+    def environment_of(
+        self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """What is added to the environment of process number *process* (from 0) of *layout*; *told* as for
+        the command line."""
         fields = _fields(layout, process, cores)
         own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}
+        fields |= self._of_probe(told or {})
         return {**own, **{name: value.format(**fields) for name, value in self.environment.items()}}
+
+    def _of_probe(self, told: Mapping[str, str]) -> dict[str, str]:
+        return {name: told.get(name, f"{{{name}}}") for name in self.probe_fields}
 
 
 def layout_variables(layout: Layout) -> dict[str, str]:

@@ -22,6 +22,7 @@ class Running:
     limits: Mapping[str, int] = field(default_factory=dict)
     programs: Programs = "each"
     workers: Workers = "programs"
+    probe_fields: tuple[str, ...] = ()
 
     def spec(
         self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
@@ -41,6 +42,7 @@ class Running:
             limits=self.limits,
             programs=self.programs,
             workers=self.workers,
+            probe_fields=self.probe_fields,
         )
 
 

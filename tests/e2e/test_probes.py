@@ -1,0 +1,65 @@
+"""tuner grid with workers that do not count by themselves: the counts are the truth."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+import pytest
+
+from tuner.adapters.sqlite import SqliteStore
+
+pytestmark = pytest.mark.integration
+
+#: sends one packet for each item, and keeps when it was finished; the file is the truth
+_WORKER = """\
+import os, signal, socket, struct, sys, threading, time
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+host, port = sys.argv[1].split(":")
+assert os.environ["STATSD"] == f"statsd://{host}:{port}"
+kept = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def work():
+    statsd = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    while not stop.is_set():
+        time.sleep(0.004)
+        statsd.sendto(b"worker.items:1|c|#queue:a", (host, int(port)))
+        os.write(kept, struct.pack("d", time.monotonic()))
+
+
+threads = [threading.Thread(target=work) for _ in range(int(os.environ["TUNER_THREADS"]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_what_a_service_tells_statsd_is_what_it_finished(tuner) -> None:
+    (tuner.folder / "worker.py").write_text(_WORKER)
+    (tuner.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: teller\n  directory: {tuner.folder}\n"
+        f"  command: [{sys.executable}, worker.py, '{{TUNER_STATSD}}', finished]\n"
+        "  environment: {STATSD: 'statsd://{TUNER_STATSD}'}\n"
+        "  probe: {kind: statsd, name: worker.items}\n"
+        "study: {strategy: all, layouts: [1x1, 2x3], window: 2s, warmup: 1s, repeats: 1, warm_cache: no,"
+        " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 0, done.stderr
+    assert "packets-lost" not in done.stderr
+    finished_s = [moment for (moment,) in struct.iter_unpack("d", (tuner.folder / "finished").read_bytes())]
+    with SqliteStore.open(tuner.folder / "teller.tuner.db", read_only=True) as store:
+        windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
+    for window in windows:
+        begin, end = window.readings
+        n_true = sum(begin.at_s < moment <= end.at_s for moment in finished_s)
+        # an item in hand at an edge is told just before it is kept, or just after
+        assert abs(window.n_done - n_true) <= window.layout.total_threads
+        assert window.n_done > 10
+    assert {str(window.layout) for window in windows} == {"1x1", "2x3"}

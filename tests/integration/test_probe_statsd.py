@@ -1,0 +1,78 @@
+"""tuner as the statsd of a service: sampled counts, failed items, packets lost."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
+from tuner.core.layout import Layout
+
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def sent_to(
+    counting: StatsdCounting,
+) -> Iterator[socket.socket]:
+    host, port = counting.environment["TUNER_STATSD"].split(":")
+    assert host == "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect((host, int(port)))
+        yield sender
+
+
+def probe_of(warned: list[tuple[str, str]], *, failed_included: bool = False) -> StatsdProbe:
+    return StatsdProbe(
+        SystemClock(),
+        "all",
+        "bad",
+        lambda slug, text: warned.append((slug, text)),
+        failed_included=failed_included,
+    )
+
+
+@pytest.mark.parametrize(("failed_included", "n_done"), [(False, 12), (True, 9)])
+def test_failed_items_are_told_apart(failed_included: bool, n_done: int) -> None:
+    warned: list[tuple[str, str]] = []
+    probe = probe_of(warned, failed_included=failed_included)
+    with probe.counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
+        sender.send(b"all:2|c\nall:1|c|@0.1")
+        sender.send(b"bad:3|c\nall:\xff")
+        reading = counting.read()
+
+    assert (reading.n_done_total, reading.n_failed_total) == (n_done, 3)
+    assert warned == []
+
+
+def test_a_failed_item_that_is_told_before_the_item_takes_nothing_away() -> None:
+    with (
+        probe_of([], failed_included=True).counting(Layout(1, 1)) as counting,
+        sent_to(counting) as sender,
+    ):
+        sender.send(b"all:5|c")
+        before = counting.read()
+        sender.send(b"bad:1|c")
+        between = counting.read()
+        sender.send(b"all:3|c")
+        after = counting.read()
+
+    assert [one.n_done_total for one in (before, between, after)] == [5, 5, 7]
+
+
+def test_packets_that_the_kernel_drops_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.statsd._BUFFER_BYTES", 4096)
+    warned: list[tuple[str, str]] = []
+    with probe_of(warned).counting(Layout(2, 3)) as counting, sent_to(counting) as sender:
+        with counting._receiving:  # nobody receives: as when tuner is not given a core
+            for _ in range(200):
+                sender.send(b"all:1|c\n" + b"x" * 1000)
+        n_seen = counting.read().n_done_total
+
+    ((slug, text),) = warned
+    assert slug == "packets-lost"
+    assert f"2x3: the kernel dropped {200 - n_seen} packets" in text

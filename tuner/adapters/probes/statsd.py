@@ -1,0 +1,132 @@
+"""The probe for services that tell statsd what they do: gunicorn, uWSGI, any client of statsd."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from tuner.core.layout import Layout
+from tuner.core.statsd import parse_counts
+from tuner.core.window import Reading
+from tuner.ports import Clock
+
+ADDRESS_VARIABLE = "TUNER_STATSD"  #: HOST:PORT, for the workers
+_BUFFER_BYTES = 4 << 20  #: some thousand packets: tuner may be busy for a second
+_PACKET_BYTES = 65536
+_MOST_AT_A_TIME = 100  #: packets, before the thread lets others have their turn
+_MOST_AT_A_LOOK = 10_000  #: some 20 ms of work
+_SO_MEMINFO = 55  #: socket(7): nine 32-bit figures of the socket's memory
+_DROPS = 8  #: the place among them of packets dropped since it was opened
+_MEMINFO = struct.Struct("9I")
+
+
+class StatsdProbe:
+    """Listens where only this box can send to, on a port of its own for each launch.
+
+    Args:
+        name: the metric that counts items done.
+        failed: the metric that counts those that failed; None: nobody does.
+        failed_included: *name* counts the failed ones too.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        name: str,
+        failed: str | None,
+        warn: Callable[[str, str], None],
+        *,
+        failed_included: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._failed = failed
+        self._warn = warn
+        self._failed_included = failed_included
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[StatsdCounting]:
+        """Listen as long as the ``with`` block lasts."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+            receiver.bind(("127.0.0.1", 0))
+            counting = StatsdCounting(self._clock, receiver, self._name, self._failed, self._failed_included)
+            counting.start()
+            try:
+                yield counting
+            finally:
+                counting.close()
+                if n_lost := counting.n_lost():
+                    text = f"{layout}: the kernel dropped {n_lost} packets to statsd, and what they counted"
+                    self._warn("packets-lost", text)
+
+
+class StatsdCounting:
+    """What one launch has sent."""
+
+    def __init__(
+        self, clock: Clock, receiver: socket.socket, name: str, failed: str | None, failed_included: bool
+    ) -> None:
+        self._clock = clock
+        self._receiver = receiver
+        self._name = name.encode()
+        self._failed = None if failed is None else failed.encode()
+        self._totals = {self._name: 0.0} | ({} if self._failed is None else {self._failed: 0.0})
+        self._failed_included = failed_included
+        self._n_done = 0
+        self._closed = False
+        self._receiving = threading.Lock()
+        self._thread = threading.Thread(target=self._receive, name="probe statsd", daemon=True)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Where to send to."""
+        host, port = self._receiver.getsockname()
+        return {ADDRESS_VARIABLE: f"{host}:{port}"}
+
+    def start(self) -> None:
+        """Receive from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Receive no more."""
+        self._closed = True
+        self._receiver.sendto(b"", self._receiver.getsockname())  # it may be waiting for a packet
+        self._thread.join()
+
+    def n_lost(self) -> int:
+        """Packets that came faster than they were received, for longer than the buffer holds."""
+        figures = self._receiver.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
+        return int(_MEMINFO.unpack(figures)[_DROPS])
+
+    def read(self) -> Reading:
+        """What was sent up to now; in a flood, what was received of it."""
+        at_s = self._clock.monotonic_s()
+        self._drain(_MOST_AT_A_LOOK)
+        n_failed = 0 if self._failed is None else int(self._totals[self._failed])
+        n_done = int(self._totals[self._name]) - (n_failed if self._failed_included else 0)
+        # the two come one after the other: never back by one that failed in between
+        self._n_done = max(n_done, self._n_done)
+        return Reading(at_s=at_s, n_done_total=self._n_done, n_failed_total=n_failed)
+
+    def _receive(self) -> None:
+        waiting = select.poll()
+        waiting.register(self._receiver, select.POLLIN)
+        while not self._closed:
+            waiting.poll()
+            self._drain(_MOST_AT_A_TIME)
+
+    def _drain(self, most: int) -> None:
+        """Take what is there, at most so many packets: whoever sends faster than we read must not hold us."""
+        with self._receiving:
+            for _ in range(most):
+                try:
+                    packet = self._receiver.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    return
+                for name, count in parse_counts(packet, self._totals):
+                    self._totals[name] += count
