@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,9 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.command import CommandProbe
 from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
+from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
@@ -86,10 +91,78 @@ def statsd(folder: Path, stack: ExitStack) -> Counted:
     return Counted(StatsdProbe(CLOCK, "items", None, no_warning), begin, finish)
 
 
+class Site(ThreadingHTTPServer):
+    """Shows Prometheus how much was done by each of two workers."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Page)
+        self.done = [1000, 0]
+
+
+class Page(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        lines = [f'items_total{{worker="{n}"}} {count}\n' for n, count in enumerate(self.server.done)]
+        page = ("# TYPE items counter\n" + "".join(lines)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class StatsServer(socketserver.ThreadingTCPServer):
+    """Tells what each of two workers did, as uWSGI does."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Stats)
+        self.done = [1000, 0]
+
+
+class Stats(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, StatsServer)
+        workers = [
+            {"id": n + 1, "requests": count, "exceptions": 0} for n, count in enumerate(self.server.done)
+        ]
+        self.request.sendall(json.dumps({"version": "2.0", "workers": workers}).encode())
+
+
+def serving(server: Site | StatsServer, stack: ExitStack) -> tuple[int, Callable[[int], None]]:
+    """The port, and what makes both workers finish their shares."""
+    stack.enter_context(server)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    stack.callback(thread.join)
+    stack.callback(server.shutdown)
+
+    def finish(n: int) -> None:
+        server.done = [server.done[0] + n // 2, server.done[1] + n - n // 2]
+
+    return server.server_address[1], finish
+
+
+def prometheus(folder: Path, stack: ExitStack) -> Counted:
+    port, finish = serving(Site(), stack)
+    url = f"http://127.0.0.1:{port}/metrics"
+    probe = PrometheusProbe(CLOCK, url, Metric("items_total"), None, 30.0, no_warning)
+    return Counted(probe, lambda _: None, finish)
+
+
+def uwsgi(folder: Path, stack: ExitStack) -> Counted:
+    port, finish = serving(StatsServer(), stack)
+    return Counted(UwsgiProbe(CLOCK, ("127.0.0.1", port), 30.0, no_warning), lambda _: None, finish)
+
+
 SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
     "mmap-counter": counter,
     "command": command,
     "statsd": statsd,
+    "prometheus": prometheus,
+    "uwsgi": uwsgi,
 }
 
 

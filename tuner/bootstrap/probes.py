@@ -30,6 +30,17 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Callable[[s
 
         included = asked.failed_included
         return StatsdProbe(clock, asked.name, asked.failed, warn, failed_included=included)
+    if asked is not None and asked.kind == "prometheus":
+        from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+
+        done = Metric(asked.metric, asked.labels)
+        failed = None if asked.failed is None else Metric(asked.failed.metric, asked.failed.labels)
+        included = asked.failed_included
+        return PrometheusProbe(clock, asked.url, done, failed, asked.timeout, warn, failed_included=included)
+    if asked is not None and asked.kind == "uwsgi":
+        from tuner.adapters.probes.uwsgi import UwsgiProbe
+
+        return UwsgiProbe(clock, asked.address, asked.timeout, warn)
     from tuner.adapters.probes.mmap_counter import CounterProbe
 
     return CounterProbe(clock, counters, owner(settings))

@@ -1,0 +1,235 @@
+"""Probes that ask a server: what they make of answers that are wrong, endless or slow."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.probes import prometheus, uwsgi
+from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+from tuner.adapters.probes.uwsgi import UwsgiProbe
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.window import Reading
+from tuner.ports import Counting, Probe
+
+pytestmark = pytest.mark.integration
+Address = str | tuple[str, int]
+Send = Callable[[socket.socket], None]
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+def no_warning(slug: str, text: str) -> None:
+    pytest.fail(f"{slug}: {text}")
+
+
+@contextmanager
+def server(send: Send, path: Path | None = None, *, http: bool = False) -> Iterator[Address]:
+    """Answers every connection by *send*, and closes it."""
+    with socket.socket(socket.AF_INET if path is None else socket.AF_UNIX) as listener:
+        listener.bind(("127.0.0.1", 0) if path is None else str(path))
+        listener.listen()
+        address = listener.getsockname()
+
+        def serve() -> None:
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    if http and not connection.recv(65536):
+                        return
+                    try:
+                        if stopped.is_set():
+                            return
+                        send(connection)
+                    except (BrokenPipeError, ConnectionResetError):
+                        continue  # the probe has had enough
+
+        stopped = threading.Event()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield address
+        finally:
+            stopped.set()
+            with socket.socket(listener.family) as last:
+                last.connect(address)
+            thread.join()
+        if path is not None:
+            path.unlink()
+
+
+def sending(answer: bytes) -> Send:
+    return lambda connection: connection.sendall(answer)
+
+
+def endlessly(begin: bytes, part: bytes) -> Send:
+    def send(connection: socket.socket) -> None:
+        connection.sendall(begin)
+        while True:
+            connection.sendall(part)
+
+    return send
+
+
+def dripping(begin: bytes) -> Send:
+    def send(connection: socket.socket) -> None:
+        connection.sendall(begin)
+        connection.settimeout(0.05)
+        while True:
+            connection.sendall(b" ")
+            try:
+                if not connection.recv(1):
+                    return
+            except TimeoutError:
+                continue
+
+    return send
+
+
+def page(text: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(text), text)
+
+
+def stats(*workers: tuple[int, int]) -> bytes:
+    told = [{"id": n, "requests": all_, "exceptions": bad} for n, (all_, bad) in enumerate(workers, 1)]
+    return json.dumps({"workers": told}).encode()
+
+
+def read_for_ever(counting: Counting) -> None:
+    while True:
+        counting.read()
+
+
+def error_of(probe: Probe) -> str:
+    with probe.counting(Layout(1, 1)) as counting, pytest.raises(MeasurementError) as caught:
+        read_for_ever(counting)
+    return caught.value.problem
+
+
+def first_and_next(probe: Probe, may_change: threading.Event) -> tuple[Reading, Reading]:
+    """The first answer, and the one after *may_change*."""
+    with probe.counting(Layout(1, 1)) as counting:
+        asked_s = counting.read().at_s
+        while (first := counting.read()).at_s <= asked_s:
+            pass
+        may_change.set()
+        while (later := counting.read()).n_failed_total == first.n_failed_total:
+            pass
+    return first, later
+
+
+@pytest.fixture
+def _fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+
+
+def prometheus_probe(address: Address, timeout_s: float = 30.0, **more: bool) -> PrometheusProbe:
+    host, port = address
+    failed = Metric("bad_total")
+    url = f"http://{host}:{port}"
+    return PrometheusProbe(
+        SystemClock(), url, Metric("all_total", {"q": "a"}), failed, timeout_s, no_warning, **more
+    )
+
+
+@pytest.mark.usefixtures("_fails_at_once")
+@pytest.mark.parametrize(
+    ("send", "said"),
+    [
+        (sending(page(b'all_total{q="b"} 1\n')), "the page has no sample of all_total with {'q': 'a'}"),
+        (sending(page(b'all_total{q="a"} x\n')), "is no sample"),
+        (sending(page(b"", b"404 Not Found")), "no page: status 404 Not Found"),
+        (sending(b"SSH-2.0-OpenSSH\r\n"), "no page: "),
+        (sending(b""), "no page: "),
+        (sending(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nx"), "the page breaks off after 1 bytes"),
+        (sending(HEAD + b'all_total{q="a"} 12'), "the page breaks off after 19 bytes"),
+        (sending(page(b"")), "the page breaks off after 0 bytes"),
+        (endlessly(HEAD, b"x" * 65536), "the page is larger than 8 MB"),
+        (endlessly(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), "no page: "),
+    ],
+)
+def test_a_page_that_does_not_count_is_said_to_be_so(send: Send, said: str) -> None:
+    with server(send, http=True) as address:
+        assert said in error_of(prometheus_probe(address))
+
+
+@pytest.mark.usefixtures("_fails_at_once")
+def test_a_page_that_comes_drop_by_drop_is_not_waited_for() -> None:
+    with server(dripping(HEAD), http=True) as address:
+        assert "no whole page in 200ms" in error_of(prometheus_probe(address, 0.2))
+
+
+def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:
+    later = threading.Event()
+
+    def send(connection: socket.socket) -> None:
+        more = b'all_total{q="a"} 15\nbad_total{why="x"} 2\n'
+        connection.sendall(page(more if later.is_set() else b'all_total{q="a"} 5\n'))
+
+    with server(send, http=True) as address:
+        first, then = first_and_next(prometheus_probe(address, failed_included=True), later)
+
+    assert (first.n_done_total, first.n_failed_total) == (0, 0)
+    assert (then.n_done_total, then.n_failed_total) == (8, 2)
+
+
+@pytest.mark.usefixtures("_fails_at_once")
+@pytest.mark.parametrize(
+    ("send", "said"),
+    [
+        (sending(b""), "the answer is no JSON"),
+        (sending(b"[" * 100_000), "the answer is no JSON"),
+        (sending(b"[]"), "tells of no workers"),
+        (sending(b'{"workers": []}'), "tells of no workers"),
+        (sending(b'{"workers": [{"id": 1}]}'), "a worker has no count of requests"),
+        (sending(b'{"workers": [7]}'), "a worker has no count of requests"),
+        (sending(b'{"workers": [{"id": 1, "requests": -1}]}'), "a worker has no count of requests"),
+        (endlessly(b"[", b"1," * 32768), "the answer is larger than 8 MB"),
+    ],
+)
+def test_stats_that_do_not_count_are_said_to_be_so(send: Send, said: str) -> None:
+    with server(send) as address:
+        assert said in error_of(UwsgiProbe(SystemClock(), address, 30.0, no_warning))
+
+
+@pytest.mark.usefixtures("_fails_at_once")
+def test_stats_that_come_drop_by_drop_are_not_waited_for() -> None:
+    with server(dripping(b"{")) as address:
+        said = error_of(UwsgiProbe(SystemClock(), address, 0.2, no_warning))
+
+    assert "no whole answer in 200ms" in said
+
+
+def test_requests_with_an_exception_are_failed_and_a_unix_socket_tells_as_well(tmp_path: Path) -> None:
+    later = threading.Event()
+
+    def send(connection: socket.socket) -> None:
+        connection.sendall(stats((15, 2), (7, 1)) if later.is_set() else stats((10, 1), (0, 0)))
+
+    with server(send, tmp_path / "s") as address:
+        first, then = first_and_next(UwsgiProbe(SystemClock(), address, 30.0, no_warning), later)
+
+    assert (first.n_done_total, first.n_failed_total) == (0, 0)
+    assert (then.n_done_total, then.n_failed_total) == (10, 2)
+
+
+@pytest.mark.usefixtures("_fails_at_once")
+def test_nobody_there_is_said_to_be_so(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and never listens
+        address = closed.getsockname()
+
+        assert "Connection refused" in error_of(prometheus_probe(address))
+        assert "Connection refused" in error_of(UwsgiProbe(SystemClock(), address, 30.0, no_warning))
+    assert "No such file" in error_of(UwsgiProbe(SystemClock(), str(tmp_path / "s"), 30.0, no_warning))
+
+
+def test_both_read_no_more_than_they_say() -> None:
+    assert prometheus.LARGEST_BYTES == uwsgi.LARGEST_BYTES == 8 << 20

@@ -1,0 +1,110 @@
+"""The probe for services that show Prometheus a page of metrics."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.core.durations import render_duration
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.prometheus_text import parse_samples
+from tuner.ports import Clock
+
+LARGEST_BYTES = 8 << 20
+_AT_A_TIME_BYTES = 65536
+# identity: no bomb to unpack; without a proxy, whatever the environment says of one
+_HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "Connection": "close"}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The samples whose sum is a count."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)  #: that a sample must have, beside any others
+
+
+class PrometheusProbe:
+    """Asks for the page at *url* once per look.
+
+    Args:
+        url: http only.
+        done: counts the items; no such sample is no answer.
+        failed: counts those that failed; no such sample is none yet.
+        failed_included: *done* counts the failed ones too.
+        timeout_s: for the whole page.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        url: str,
+        done: Metric,
+        failed: Metric | None,
+        timeout_s: float,
+        warn: Warn,
+        *,
+        failed_included: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._url = url
+        self._done, self._failed = done, failed
+        self._timeout_s = timeout_s
+        self._warn = warn
+        self._failed_included = failed_included
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
+        """Watch one launch."""
+        included = self._failed_included
+        asked = PolledCounting(self._clock, self._counts, self._url, self._warn, failed_included=included)
+        with polling(asked) as counting:
+            yield counting
+
+    def _counts(self) -> Counts:
+        try:
+            page = self._page()
+        except TimeoutError as error:
+            raise MeasurementError(f"no whole page in {render_duration(self._timeout_s)}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise MeasurementError(f"no page: {error}") from error
+        try:
+            done = _series(page, self._done)
+            failed = {} if self._failed is None else _series(page, self._failed)
+        except ValueError as error:
+            raise MeasurementError(str(error)) from error
+        if not done:
+            labels = f" with {dict(self._done.labels)}" if self._done.labels else ""
+            raise MeasurementError(f"the page has no sample of {self._done.name}{labels}")
+        return Counts(done, failed)
+
+    def _page(self) -> str:
+        deadline_s = time.monotonic() + self._timeout_s
+        url = urlsplit(self._url)
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        with closing(http.client.HTTPConnection(url.netloc, timeout=self._timeout_s)) as connection:
+            connection.request("GET", path, headers=_HEADERS)
+            answer = connection.getresponse()
+            if answer.status != http.client.OK:
+                raise MeasurementError(f"no page: status {answer.status} {answer.reason}")
+            page = bytearray()
+            while part := answer.read1(_AT_A_TIME_BYTES):
+                page += part
+                if len(page) > LARGEST_BYTES:
+                    raise MeasurementError(f"the page is larger than {LARGEST_BYTES >> 20} MB")
+                if time.monotonic() > deadline_s:  # one that comes drop by drop
+                    raise TimeoutError
+            if answer.length or not page.endswith(b"\n"):  # the format asks for the last line's end
+                raise MeasurementError(f"the page breaks off after {len(page)} bytes")
+        return page.decode("utf-8", "replace")
+
+
+def _series(page: str, metric: Metric) -> dict[str, float]:
+    samples = parse_samples(page, metric.name, metric.labels)
+    return {f"{metric.name}{{{labels}}}" if labels else metric.name: n for labels, n in samples.items()}

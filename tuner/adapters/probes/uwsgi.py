@@ -1,0 +1,84 @@
+"""The probe for uWSGI, which tells what each worker did at its stats socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.core.durations import render_duration
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.ports import Clock
+
+LARGEST_BYTES = 8 << 20
+_AT_A_TIME_BYTES = 65536
+
+
+class UwsgiProbe:
+    """Asks the stats server once per look: requests of every worker, those with an exception as failed.
+
+    Args:
+        address: path of a unix socket, or host and port.
+        timeout_s: for the whole answer.
+    """
+
+    def __init__(self, clock: Clock, address: str | tuple[str, int], timeout_s: float, warn: Warn) -> None:
+        self._clock = clock
+        self._address = address
+        self._timeout_s = timeout_s
+        self._warn = warn
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
+        """Watch one launch."""
+        name = self._address if isinstance(self._address, str) else f"{self._address[0]}:{self._address[1]}"
+        asked = PolledCounting(self._clock, self._counts, name, self._warn, failed_included=True)
+        with polling(asked) as counting:
+            yield counting
+
+    def _counts(self) -> Counts:
+        try:
+            answer = self._answer()
+        except TimeoutError as error:
+            raise MeasurementError(f"no whole answer in {render_duration(self._timeout_s)}") from error
+        except OSError as error:
+            raise MeasurementError(f"no answer: {error.strerror or error}") from error
+        try:
+            told = json.loads(answer)
+        except (ValueError, RecursionError) as error:
+            raise MeasurementError(f"the answer is no JSON: {answer[:80]!r}") from error
+        workers = told.get("workers") if isinstance(told, dict) else None
+        if not isinstance(workers, list) or not workers:
+            raise MeasurementError("the answer tells of no workers: is it uWSGI's stats socket?")
+        return Counts(_by_worker(workers, "requests"), _by_worker(workers, "exceptions"))
+
+    def _answer(self) -> bytes:
+        deadline_s = time.monotonic() + self._timeout_s
+        family = socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET
+        answer = bytearray()
+        with socket.socket(family) as connection:
+            connection.settimeout(self._timeout_s)
+            connection.connect(self._address)
+            while part := connection.recv(_AT_A_TIME_BYTES):
+                answer += part
+                if len(answer) > LARGEST_BYTES:
+                    raise MeasurementError(f"the answer is larger than {LARGEST_BYTES >> 20} MB")
+                if time.monotonic() > deadline_s:  # one that comes drop by drop
+                    raise TimeoutError
+        return bytes(answer)
+
+
+def _by_worker(workers: list[Any], what: str) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    for worker in workers:
+        number = worker.get("id") if isinstance(worker, dict) else None
+        count = worker.get(what) if isinstance(worker, dict) else None
+        if type(number) is not int or type(count) is not int or count < 0:  # a bool is an int
+            raise MeasurementError(f"a worker has no count of {what}: {str(worker)[:80]}")
+        counts[f"{what} of worker {number}"] = count
+    return counts
