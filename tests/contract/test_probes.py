@@ -14,17 +14,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.command import CommandProbe
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+from tuner.adapters.probes.redis import RedisProbe, Term
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
 from tuner.probe.counter import DIRECTORY_VARIABLE, Slot, open_counter
+
+from ..redis_server import running_redis
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 30.0
@@ -157,12 +161,30 @@ def uwsgi(folder: Path, stack: ExitStack) -> Counted:
     return Counted(UwsgiProbe(CLOCK, ("127.0.0.1", port), 30.0, no_warning), lambda _: None, finish)
 
 
+def redis(folder: Path, stack: ExitStack) -> Counted:
+    server = stack.enter_context(running_redis())
+    client = stack.enter_context(Redis.from_url(server.url))
+    client.hset("worker:1", "done", 1000)
+    client.sadd("workers", "worker:1", "worker:2")
+    terms = [Term("smembers_hget", "workers", "done")]
+    probe = RedisProbe(CLOCK, server.url, terms, [], 30.0, no_warning)
+
+    def finish(n: int) -> None:
+        with client.pipeline(transaction=True) as both:
+            both.hincrby("worker:1", "done", n // 2)
+            both.hincrby("worker:2", "done", n - n // 2)
+            both.execute()
+
+    return Counted(probe, lambda _: None, finish)
+
+
 SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
     "mmap-counter": counter,
     "command": command,
     "statsd": statsd,
     "prometheus": prometheus,
     "uwsgi": uwsgi,
+    "redis": redis,
 }
 
 

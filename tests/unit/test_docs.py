@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import COMMANDS
-from tuner.config.load import load_settings
+from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,10 +53,12 @@ EXAMPLES_OF_PROBES = re.findall(r"^```yaml\n(.*?)^```", PROBES_PAGE, re.MULTILIN
 def test_every_example_of_a_probe_is_a_config(example: str, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(example, encoding="utf-8")
 
-    service = load_settings(tmp_path / "s.yaml", {}).service
+    settings = load_settings(tmp_path / "s.yaml", {})
+    service = settings.service
 
     assert isinstance(service, ScriptSettings)
     assert f"    kind: {service.probe.kind}\n" in example
+    assert settings_of_study(canonical_json(settings), "s.tuner.db") == settings
 
 
 def test_every_kind_of_probe_has_a_section_with_an_example() -> None:

@@ -141,7 +141,7 @@ def test_a_count_that_keeps_falling_is_no_total() -> None:
     with asked(Answers(*turns)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert f"a of it fell {MOST_FALLS + 1} times in one launch" in error.problem
+    assert f"a of it fell ({MOST_FALLS + 1} times in this launch)" in error.problem
 
 
 def test_failed_items_that_are_among_all_are_not_done_and_done_never_falls() -> None:

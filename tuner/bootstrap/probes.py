@@ -10,10 +10,13 @@ from tuner.bootstrap.services import owner
 from tuner.ports import Clock, Probe
 
 if TYPE_CHECKING:
+    from tuner.config.probes import RedisProbeSettings, TermSettings
     from tuner.config.settings import Settings
 
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
-def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Callable[[str, str], None]) -> Probe:
+
+def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Warn) -> Probe:
     """The probe that *settings* ask for; *counters* is a folder for those that need one.
 
     Raises:
@@ -41,6 +44,26 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Callable[[s
         from tuner.adapters.probes.uwsgi import UwsgiProbe
 
         return UwsgiProbe(clock, asked.address, asked.timeout, warn)
+    if asked is not None and asked.kind == "redis":
+        return _redis(asked, clock, warn)
     from tuner.adapters.probes.mmap_counter import CounterProbe
 
     return CounterProbe(clock, counters, owner(settings))
+
+
+def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:
+    from tuner.adapters.probes.redis import RedisProbe, Term
+
+    def term(one: TermSettings) -> Term:
+        return Term(*one.asked, sign=1 if one.sign == "plus" else -1)
+
+    return RedisProbe(
+        clock,
+        asked.url,
+        [term(one) for one in asked.count],
+        [term(one) for one in asked.failed],
+        asked.timeout,
+        warn,
+        falls=asked.falls,
+        fed=None if asked.fed is None else term(asked.fed),
+    )

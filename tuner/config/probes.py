@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from tuner.config.fields import Command, LongerThanZero, Section
 
@@ -114,11 +114,74 @@ class UwsgiProbeSettings(Section):
         return self.stats if self.stats.startswith("/") else (host, int(port))
 
 
+def _redis_url(url: str) -> str:
+    if re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is None:
+        raise ValueError("should be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=DB")
+    return url
+
+
+RedisKey = Annotated[str, Field(min_length=1)]
+_TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
+
+
+class TermSettings(Section):
+    """One number in Redis: what a command says of a key, or of a field in it."""
+
+    llen: RedisKey | None = None
+    hlen: RedisKey | None = None
+    zcard: RedisKey | None = None
+    scard: RedisKey | None = None
+    get: RedisKey | None = None
+    hget: tuple[RedisKey, RedisKey] | None = None  #: key and field
+    #: a set of keys of hashes, and a field of these
+    smembers_hget: tuple[RedisKey, RedisKey] | None = None
+    sign: Literal["plus", "minus"] = "plus"
+
+    @model_validator(mode="after")
+    def _asks_for_one_thing(self) -> Self:
+        if sum(getattr(self, name) is not None for name in _TERMS) != 1:
+            raise ValueError(f"should ask for one of {', '.join(_TERMS)}")
+        return self
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        """The command, its key and, where it takes one, its field."""
+        (name,) = (name for name in _TERMS if getattr(self, name) is not None)
+        given = getattr(self, name)
+        return (name, given, "") if isinstance(given, str) else (name, *given)
+
+
+def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
+    if not terms:
+        raise ValueError("should name at least one")
+    return terms
+
+
+class RedisProbeSettings(Section):
+    """Numbers in Redis, added up."""
+
+    kind: Literal["redis"]
+    url: Annotated[str, AfterValidator(_redis_url)]
+    count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]  #: of items done
+    failed: tuple[TermSettings, ...] = ()  #: of items that failed
+    falls: bool = False  #: count is what is left, and falls as items are finished
+    fed: TermSettings | None = None  #: what was fed up to now; None: nothing is while a layout runs
+    timeout: LongerThanZero = 2.0
+
+    @field_validator("fed")
+    @classmethod
+    def _belongs_to_what_falls(cls, fed: TermSettings | None, info: ValidationInfo) -> TermSettings | None:
+        if fed is not None and info.data.get("falls") is False:
+            raise ValueError("belongs to a count that falls: set falls to yes")
+        return fed
+
+
 ProbeSettings = Annotated[
     MmapCounterSettings
     | CommandProbeSettings
     | StatsdProbeSettings
     | PrometheusProbeSettings
-    | UwsgiProbeSettings,
+    | UwsgiProbeSettings
+    | RedisProbeSettings,
     Field(discriminator="kind"),
 ]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tuner.core.errors import MeasurementError
+from tuner.core.figures import counted
 from tuner.core.segments import Segments, joined
 from tuner.core.window import Reading
 from tuner.ports import Clock
@@ -37,6 +38,7 @@ class PolledCounting:
         ask: gives the counts now, within a time limit of its own; MeasurementError when it cannot.
         name: what is asked, as errors call it.
         failed_included: *done* holds the failed items too.
+        most_falls: of one series, before it is no total; 0 for what no restart can explain.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class PolledCounting:
         warn: Warn,
         *,
         failed_included: bool = False,
+        most_falls: int = MOST_FALLS,
     ) -> None:
         self._clock = clock
         self._ask = ask
         self._name = name
         self._warn = warn
         self._failed_included = failed_included
+        self._most_falls = most_falls
         self._changed = threading.Condition()
         self._n_asked = self._n_answered = 0
         self._closed = False
@@ -105,18 +109,18 @@ class PolledCounting:
             raise MeasurementError(
                 f"the probe did not get its count from {self._name} {times}: {self._problem}"
             )
+        for series, n_falls in {**self._done.n_falls, **self._failed.n_falls}.items():
+            if n_falls > self._most_falls:
+                raise MeasurementError(
+                    f"{series} of {self._name} fell ({counted(n_falls, 'time')} in this launch): it is not a"
+                    " total, or each answer comes from another process"
+                )
         falls = (*self._done.falls, *self._failed.falls)
         for fall in falls[self._n_told :]:
             seen = f"{fall.series} fell from {fall.before:g} to {fall.after:g}"
             text = f"{self._name} began to count anew: {seen}; what it had counted is kept"
             self._warn("count-restarted", text)
         self._n_told = len(falls)
-        for series, n_falls in {**self._done.n_falls, **self._failed.n_falls}.items():
-            if n_falls > MOST_FALLS:
-                raise MeasurementError(
-                    f"{series} of {self._name} fell {n_falls} times in one launch: it is not a total, or each"
-                    " answer comes from another process"
-                )
 
     def _answer(self) -> None:
         while True:

@@ -1,0 +1,162 @@
+"""The probe for services whose queue or results lie in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, Warn, polling
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+from tuner.ports import Clock
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+_COUNTERS = ("get", "hget", "smembers_hget")  #: a fall of these is a restart; of a length, items that went
+MOST_MEMBERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One number in Redis."""
+
+    command: str  #: llen, hlen, zcard, scard, get, hget or smembers_hget
+    key: str
+    field: str = ""  #: of hget; of smembers_hget, in the hashes whose keys are the members of *key*
+    sign: Literal[1, -1] = 1
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [self.command, self.key, self.field]))
+
+
+class RedisProbe:
+    """Asks for all terms in one transaction per look.
+
+    Args:
+        done: the sum of these, each with its sign, is what was finished.
+        failed: likewise, what failed.
+        falls: *done* is what is left: it falls as items are finished, and grows as they are fed.
+        fed: what was fed up to now, where *done* falls; None: nothing is, while a launch runs.
+
+    Raises:
+        ConfigError: the client is not installed.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        url: str,
+        done: Sequence[Term],
+        failed: Sequence[Term],
+        timeout_s: float,
+        warn: Warn,
+        *,
+        falls: bool = False,
+        fed: Term | None = None,
+    ) -> None:
+        try:
+            import redis  # noqa: F401  # an extra; found out before anything starts
+        except ImportError as error:
+            raise ConfigError(
+                "the redis probe needs the redis client, which is not installed",
+                hint="pip install 'tuner[redis]'",
+            ) from error
+        self._clock = clock
+        self._url = url
+        self._done, self._failed = tuple(done), tuple(failed)
+        self._timeout_s = timeout_s
+        self._warn = warn
+        self._falls, self._fed = falls, fed
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
+        """Watch one launch, over a connection of its own."""
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        client = Redis.from_url(
+            self._url,
+            socket_timeout=self._timeout_s,
+            socket_connect_timeout=self._timeout_s,
+            retry=Retry(NoBackoff(), 0),  # the next look is the next try
+        )
+        are_counters = not self._falls and all(
+            term.command in _COUNTERS and term.sign == 1 for term in (*self._done, *self._failed)
+        )
+        asked = PolledCounting(
+            self._clock,
+            lambda: self._counts(client, are_counters),
+            "Redis",
+            self._warn,
+            most_falls=MOST_FALLS if are_counters else 0,
+        )
+        with closing(client), polling(asked) as counting:
+            yield counting
+
+    def _counts(self, client: Redis, are_counters: bool) -> Counts:
+        from redis import RedisError
+
+        terms = (*self._done, *self._failed, *([] if self._fed is None else [self._fed]))
+        try:
+            numbers = _numbers(client, terms)
+        except RedisError as error:  # its timeouts and lost connections are among these
+            raise MeasurementError(f"{type(error).__name__}: {error}") from error
+        if are_counters:
+            return Counts(
+                {name: n for term in self._done for name, n in numbers[term].items()},
+                {name: n for term in self._failed for name, n in numbers[term].items()},
+            )
+        total = _sum(numbers, self._done)
+        if self._falls:
+            fed = 0 if self._fed is None else _sum(numbers, [self._fed])
+            told = "fed less what is left" if self._fed else "what has left the queue (fed is not told)"
+            done = {told: fed - total}
+        else:
+            done = {"the sum of count": total}
+        return Counts(done, {"the sum of failed": _sum(numbers, self._failed)})
+
+
+def _numbers(client: Redis, terms: Sequence[Term]) -> dict[Term, dict[str, int]]:
+    """Of each term, its numbers by name: one, but for the members of a set."""
+    members: dict[str, list[bytes]] = {}
+    for term in terms:
+        if term.command == "smembers_hget":
+            found: Any = client.sscan_iter(term.key, count=1000)
+            members[term.key] = sorted(set(islice(found, MOST_MEMBERS + 1)))
+            if len(members[term.key]) > MOST_MEMBERS:
+                raise MeasurementError(f"{term.key} has more than {MOST_MEMBERS} members")
+    names: list[tuple[Term, str]] = []
+    with client.pipeline(transaction=True) as asked:
+        for term in terms:
+            if term.command == "smembers_hget":
+                for member in members[term.key]:
+                    asked.hget(member, term.field)
+                    names.append((term, f"{term.field} of {member.decode('utf-8', 'replace')}"))
+                continue
+            arguments = (term.key, term.field) if term.command == "hget" else (term.key,)
+            asked.execute_command(term.command.upper(), *arguments)  # type: ignore[no-untyped-call]
+            names.append((term, str(term)))
+        answers = asked.execute() if names else []
+    numbers: dict[Term, dict[str, int]] = {term: {} for term in terms}
+    for (term, name), answer in zip(names, answers, strict=True):
+        if answer is None and term.command == "smembers_hget":
+            continue  # that one has gone meanwhile
+        numbers[term][name] = _number(name, answer)
+    return numbers
+
+
+def _number(name: str, answer: Any) -> int:
+    """An item that was never counted is none."""
+    try:
+        return int(answer or 0)
+    except ValueError as error:
+        raise MeasurementError(f"{name} is no whole number: {answer[:80]!r}") from error
+
+
+def _sum(numbers: dict[Term, dict[str, int]], terms: Sequence[Term]) -> int:
+    return sum(term.sign * n for term in terms for n in numbers[term].values())
