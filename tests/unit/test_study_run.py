@@ -384,6 +384,36 @@ def test_a_layout_of_fewer_threads_than_asked_is_no_window_and_ends_early() -> N
     assert window.length_s == 5.0
 
 
+@pytest.mark.parametrize(("fresh_until_s", "length_s"), [(0.0, 10.0), (9.0, 3.0), (11.5, 6.0)])
+def test_a_window_without_fresh_counts_is_void_and_never_without_length(
+    fresh_until_s: float, length_s: float
+) -> None:
+    """Warm-up is from 0.5 s to 5.5 s of a launch, the window the ten seconds after."""
+
+    class Stuck(VirtualBox):
+        @contextmanager
+        def counting(self, layout: Layout) -> Any:
+            with super().counting(layout) as counting:
+                read, last = counting.read, [counting.read()]
+                stuck_s = last[0].at_s + fresh_until_s
+
+                def repeat() -> Reading:
+                    reading = read()
+                    if reading.at_s <= stuck_s:
+                        last[0] = reading
+                    return last[0]
+
+                counting.read = repeat  # type: ignore[method-assign]
+                yield counting
+
+    store = MemoryStore(virtual_study(SERVICE, **{**SHORT, "n_blocks": 1}, layouts=(A,), max_attempts=1))
+    run_study(Stuck(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
+
+    (window,) = store.windows()
+    assert "probe-gap" in [reason.slug for reason in window.void]
+    assert window.length_s == length_s
+
+
 def test_the_budget_ends_the_study_at_a_whole_block() -> None:
     cell_s = 0.5 + 5.0 + 10.0 + 0.25
     ran = Ran(n_blocks=10, budget_s=cell_s * (1 + 3 * 4))

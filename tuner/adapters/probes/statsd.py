@@ -6,6 +6,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -18,6 +19,9 @@ ADDRESS_VARIABLE = "TUNER_STATSD"  #: HOST:PORT, for the workers
 _BUFFER_BYTES = 4 << 20  #: some thousand packets: tuner may be busy for a second
 _PACKET_BYTES = 65536
 _MOST_AT_A_TIME = 100  #: packets, before the thread lets others have their turn
+#: between two turns: being woken up by each packet costs more than counting it does. A socket of the usual
+#: 208 KiB holds some 550 small packets
+_PAUSE_S = 0.01
 _MOST_AT_A_LOOK = 10_000  #: some 20 ms of work
 _SO_MEMINFO = 55  #: socket(7): nine 32-bit figures of the socket's memory
 _DROPS = 8  #: the place among them of packets dropped since it was opened
@@ -118,15 +122,18 @@ class StatsdCounting:
         waiting.register(self._receiver, select.POLLIN)
         while not self._closed:
             waiting.poll()
-            self._drain(_MOST_AT_A_TIME)
+            if self._drain(_MOST_AT_A_TIME):
+                time.sleep(_PAUSE_S)
 
-    def _drain(self, most: int) -> None:
-        """Take what is there, at most so many packets: whoever sends faster than we read must not hold us."""
+    def _drain(self, most: int) -> bool:
+        """Take what is there, at most so many packets: whoever sends faster than we read must not hold us.
+        Whether that was all."""
         with self._receiving:
             for _ in range(most):
                 try:
                     packet = self._receiver.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
                 except BlockingIOError:
-                    return
+                    return True
                 for name, count in parse_counts(packet, self._totals):
                     self._totals[name] += count
+        return False
