@@ -1,0 +1,91 @@
+"""A small HTTP service in a thread of the test's own: it answers as told, and counts what it answered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+Answering = Callable[["Service", asyncio.StreamWriter, int], Awaitable[bool]]
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Service:
+    """What a test sees of it; *answering* gets a request's number, from 1, and says whether to go on."""
+
+    answering: Answering
+    port: int = 0
+    n_requests: int = 0
+    n_connections: int = 0
+    seen: list[tuple[str, bytes]] = field(default_factory=list)  #: request line, body
+    heads: list[str] = field(default_factory=list)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.n_connections += 1
+        try:
+            goes_on = True
+            while goes_on:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                lines = head.lower().split("\r\n")
+                length = [int(line.partition(":")[2]) for line in lines if line.startswith("content-length:")]
+                body = await reader.readexactly(length[0]) if length else b""
+                self.n_requests += 1
+                self.heads.append(head)
+                self.seen.append((head.split("\r\n")[0], body))
+                goes_on = await self.answering(self, writer, self.n_requests)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client left
+        finally:
+            writer.close()
+
+
+@contextmanager
+def running(answering: Answering) -> Iterator[Service]:
+    """The service answers within the block, and is gone afterwards."""
+    service = Service(answering)
+    ready, over = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(service._serve, "127.0.0.1", 0, backlog=1024)
+        service.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await over.wait()
+        server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_S)
+        yield service
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join(PATIENCE_S)
+        loop.close()
+
+
+def says(wire: bytes, *, then_closes: bool = False) -> Answering:
+    """Every request gets *wire*."""
+
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        writer.write(wire)
+        return not then_closes
+
+    return answering
+
+
+def answer(body: bytes = b"ok", status: str = "200 OK", headers: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode() + body

@@ -1,0 +1,344 @@
+"""The load generator beside a small real server: both must have counted the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.load.order import Order, Request, read_order
+from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
+
+from .http_service import PATIENCE_S, Service, answer, running, says
+
+pytestmark = pytest.mark.integration
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+
+
+def get(path: str = "/") -> Request:
+    return Request("GET", f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+def order(port: int, **more) -> Order:
+    return replace(Order("127.0.0.1", port, (get(),), connections=4, n_requests=200), **more)
+
+
+@contextmanager
+def generator(asked: Order, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    asked.write(folder / "order.json")
+    command = [sys.executable, "-m", "tuner.adapters.load", folder / "order.json", folder / "totals"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def sent(asked: Order, folder: Path) -> Totals:
+    """What the generator counted, once it has sent all."""
+    with generator(asked, folder) as process:
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (0, "")
+    return read_totals(folder / "totals")
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain"
+        time.sleep(0.01)
+
+
+def n_counted(folder: Path) -> int:
+    return sum(read_counts(folder / "totals")) if (folder / "totals").exists() else 0
+
+
+@pytest.mark.parametrize("wire", [answer(), CHUNKED, b"HTTP/1.1 204 No Content\r\n\r\n"])
+def test_connections_are_kept_and_every_answer_is_counted(tmp_path: Path, wire: bytes) -> None:
+    with running(says(wire)) as service:
+        totals = sent(order(service.port), tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (200, {})
+    assert totals.n_done == service.n_requests
+    assert service.n_connections == 1 + 4  # the first answer has one of its own
+    assert totals.n_bytes == 200 * len(wire)
+    assert totals.latencies.n_recorded == 200
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [answer(headers="Connection: close\r\n"), b"HTTP/1.0 200 OK\r\n\r\nok", b"HTTP/1.1 200 OK\r\n\r\nok"],
+)
+def test_a_server_that_closes_after_each_answer_gets_a_connection_for_each(
+    tmp_path: Path, wire: bytes
+) -> None:
+    with running(says(wire, then_closes=True)) as service:
+        totals = sent(order(service.port), tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (200, {})
+    assert service.n_requests == service.n_connections == 200
+
+
+def test_a_server_that_closes_without_a_word_costs_no_request(tmp_path: Path) -> None:
+    with running(says(answer(), then_closes=True)) as service:
+        totals = sent(order(service.port), tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (200, {})
+    assert service.n_requests == 200
+
+
+def test_statuses_from_400_on_are_failures_and_told_apart(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        writer.write(answer(status=["200 OK", "302 Found", "404 Not Found", "503 Busy"][number % 4]))
+        return True
+
+    with running(answering) as service:
+        totals = sent(order(service.port), tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (100, {"4xx": 50, "5xx": 50})
+    assert totals.latencies.n_recorded == service.n_requests == 200
+
+
+def test_garbage_and_answers_that_break_off_are_failures_of_their_kind(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        wires = [
+            answer(),
+            b"SSH-2.0-OpenSSH\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
+            answer(),
+        ]
+        writer.write(wires[number % 4])
+        return number % 4 in (0, 3)
+
+    with running(answering) as service:
+        # the first attempt for a first answer, number 1, is garbage, the second one breaks off: not counted
+        totals = sent(order(service.port, connections=1, n_requests=21), tmp_path)
+
+    assert service.n_requests == 23
+    assert (totals.n_done, totals.n_failed) == (11, {"garbage": 5, "closed": 5})
+
+
+def test_a_post_that_the_server_drops_is_not_sent_twice(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        if number % 2:
+            writer.write(answer())
+        return bool(number % 2)
+
+    post = Request("POST", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
+    with running(answering) as service:
+        totals = sent(order(service.port, requests=(post,), connections=1, n_requests=11), tmp_path)
+
+    assert service.n_requests == 11
+    assert (totals.n_done, totals.n_failed) == (6, {"closed": 5})
+
+
+def test_an_answer_that_takes_too_long_is_given_up_and_its_connection_left(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        if number % 5 == 0:
+            await asyncio.sleep(PATIENCE_S)
+        writer.write(answer())
+        return True
+
+    with running(answering) as service:
+        totals = sent(order(service.port, connections=1, n_requests=11, timeout_s=2.0), tmp_path)
+
+    assert service.n_requests == 11
+    assert (totals.n_done, totals.n_failed) == (9, {"timeout": 2})
+
+
+def test_requests_are_sent_in_turn_with_their_bodies(tmp_path: Path) -> None:
+    post = Request("POST", b"POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\xff\x00\r")
+    with running(says(answer())) as service:
+        sent(order(service.port, requests=(get("/a"), post), connections=1, n_requests=4), tmp_path)
+
+    assert service.seen == 2 * [("GET /a HTTP/1.1", b""), ("POST /b HTTP/1.1", b"\xff\x00\r")]
+
+
+def test_told_to_stop_it_lets_what_is_under_way_end_and_counts_it(tmp_path: Path) -> None:
+    with (
+        running(says(answer())) as service,
+        generator(order(service.port, n_requests=None), tmp_path) as process,
+    ):
+        wait_for(lambda: n_counted(tmp_path) >= 100)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(PATIENCE_S) == 0
+
+    assert read_counts(tmp_path / "totals") == (service.n_requests, 0)
+
+
+def test_counts_grow_while_it_runs_and_refused_connections_are_counted_after_the_end(tmp_path: Path) -> None:
+    with running(says(answer())) as service, generator(order(service.port, n_requests=None), tmp_path):
+        wait_for(lambda: n_counted(tmp_path) >= 1)
+        earlier = n_counted(tmp_path)
+        wait_for(lambda: n_counted(tmp_path) > earlier)
+    n_answered = service.n_requests
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "again").mkdir()
+    with generator(order(port, n_requests=None), tmp_path / "again") as process:
+        with socket.create_server(("127.0.0.1", port)) as listening:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer())
+            wait_for(lambda: n_counted(tmp_path / "again") == 1)
+        wait_for(lambda: read_totals(tmp_path / "again" / "totals").n_failed.get("refused", 0) > 4)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    totals = read_totals(tmp_path / "again" / "totals")
+
+    assert n_answered >= earlier
+    assert totals.n_done == 1
+    assert totals.n_failed_since_done == totals.n_failed  # all of it after the service's end
+
+
+@pytest.mark.parametrize(
+    ("wire", "came"),
+    [(b"", "it closed the connection without a whole answer"), (b"SSH-2.0\r\n", r"not HTTP/1.x: b'SSH-2.0")],
+)
+def test_a_service_that_never_answers_is_told_with_what_came_instead(
+    tmp_path: Path, wire: bytes, came: str
+) -> None:
+    with (
+        running(says(wire, then_closes=True)) as service,
+        generator(order(service.port, wait_s=0.3), tmp_path) as process,
+    ):
+        said, _ = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 3
+    assert said.startswith(f"http://127.0.0.1:{service.port} did not answer within 0.3 s: {came}")
+    assert read_counts(tmp_path / "totals") == (0, 0)
+
+
+def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with generator(order(port, wait_s=0.3), tmp_path) as process:
+        said, _ = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 3
+    assert "refused" in said.lower() or "Connect call failed" in said
+
+
+def test_it_can_be_told_to_stop_while_it_waits_for_the_service(tmp_path: Path) -> None:
+    async def never(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        await asyncio.sleep(PATIENCE_S)
+        return False
+
+    with running(never) as service, generator(order(service.port), tmp_path) as process:
+        wait_for(lambda: service.n_requests == 1)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(PATIENCE_S) == 0
+
+
+# Open loop.
+
+STALL_S = 1.0
+
+
+async def stalls(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+    """One request at a time; each 200th one keeps all others waiting."""
+    async with service.turn:
+        if number % 200 == 100:
+            await asyncio.sleep(STALL_S)
+        writer.write(answer())
+    return True
+
+
+def test_at_a_rate_a_stall_is_seen_by_every_request_that_was_due_in_it(tmp_path: Path) -> None:
+    with running(stalls) as service:
+        asked = order(service.port, n_requests=400, rate_per_s=200.0, arrivals="even")
+        totals = sent(asked, tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (400, {})
+    # 5 ms apart, the 100 requests after the stall began were due within its first half: each waited for the
+    # rest of it. Two stalls: 200 of 400.
+    assert totals.latencies.quantile(0.99).high_s >= 0.95 * STALL_S
+    assert totals.latencies.quantile(0.52).high_s >= 0.45 * STALL_S
+
+
+def test_a_closed_loop_hides_the_same_stall_from_all_requests_but_one(tmp_path: Path) -> None:
+    with running(stalls) as service:
+        totals = sent(order(service.port, n_requests=400, connections=1), tmp_path)
+
+    assert totals.latencies.quantile(1.0).high_s >= STALL_S
+    assert totals.latencies.quantile(0.99).low_s < STALL_S
+
+
+def test_due_requests_beyond_those_that_may_be_outstanding_are_overdue_and_not_sent(tmp_path: Path) -> None:
+    async def never(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        if number > 1:
+            await asyncio.sleep(PATIENCE_S)
+        writer.write(answer())
+        return True
+
+    with running(never) as service:
+        asked = order(
+            service.port, n_requests=40, rate_per_s=1000.0, max_outstanding=10, timeout_s=5.0, arrivals="even"
+        )
+        totals = sent(asked, tmp_path)
+
+    assert service.n_requests == 11
+    assert (totals.n_done, totals.n_failed) == (1, {"timeout": 10, "overdue": 29})
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "even"])
+def test_no_more_requests_are_sent_than_the_rate_allows(tmp_path: Path, arrivals: str) -> None:
+    with running(says(answer())) as service:
+        began_s = time.monotonic()
+        totals = sent(order(service.port, n_requests=101, rate_per_s=100.0, arrivals=arrivals), tmp_path)
+        lasted_s = time.monotonic() - began_s
+
+    assert (totals.n_done, totals.n_failed) == (101, {})
+    assert lasted_s >= (0.99 if arrivals == "even" else 0.6)  # 99 gaps of 10 ms; Poisson's, of a fixed seed
+
+
+# The files.
+
+
+def test_an_order_is_read_back_as_it_was_written_and_by_nobody_else(tmp_path: Path) -> None:
+    asked = order(80, requests=(Request("PUT", bytes(range(256))),), rate_per_s=2.5)
+
+    asked.write(tmp_path / "order.json")
+
+    assert read_order(tmp_path / "order.json") == asked
+    assert (tmp_path / "order.json").stat().st_mode & 0o077 == 0
+    assert json.loads((tmp_path / "order.json").read_text())["port"] == 80
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 20, b"x" * 400_000])
+def test_a_file_that_holds_no_totals_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "totals").write_bytes(content)
+
+    with pytest.raises(DamagedTotalsError):
+        read_counts(tmp_path / "totals")
+    with pytest.raises(DamagedTotalsError):
+        read_totals(tmp_path / "totals")
+
+
+def test_failures_since_a_request_was_done_begin_anew_with_each_that_is(tmp_path: Path) -> None:
+    totals = TotalsWriter(tmp_path / "totals")
+    totals.failed("refused")
+    totals.answered(503, 10, 5)
+    totals.answered(200, 10, 5)
+    totals.failed("timeout")
+    totals.close()
+
+    seen = read_totals(tmp_path / "totals")
+    assert seen.n_failed == {"refused": 1, "5xx": 1, "timeout": 1}
+    assert seen.n_failed_since_done == {"timeout": 1}
+    assert (seen.n_done, seen.n_failed_total, seen.n_bytes) == (1, 3, 20)

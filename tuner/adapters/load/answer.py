@@ -1,0 +1,143 @@
+"""Reads HTTP/1.1 answers as they arrive, in pieces of any size; knows no socket."""
+
+from __future__ import annotations
+
+import re
+
+_LARGEST_HEAD = 65_536  #: bytes
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*)?")
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
+_LENGTH = re.compile(rb"\d{1,18}")
+_WITHOUT_BODY = (204, 304)
+
+
+class GarbageError(ValueError):
+    """What came is no HTTP/1.x answer."""
+
+
+class Answer:
+    """One answer in the making: ``feed`` it until it is whole."""
+
+    __slots__ = (
+        "_buffer",
+        "_in_chunks",
+        "_is_head",
+        "_left",
+        "_trailing",
+        "keeps_alive",
+        "n_bytes",
+        "status",
+    )
+
+    def __init__(self, *, is_head: bool = False) -> None:
+        """*is_head*: it answers a HEAD, so it has no body whatever its headers say."""
+        self.status = 0  #: 0: not known yet
+        self.n_bytes = 0  #: of it, so far
+        self.keeps_alive = False  #: whether the connection can take another request, once it is whole
+        self._is_head = is_head
+        self._buffer = b""  #: of the head or of a chunk's line, what did not end yet
+        self._in_chunks = False
+        self._trailing = False  #: after the last chunk
+        self._left: int | None = 0  #: bytes of body or chunk still to come; None: until the connection ends
+
+    def feed(self, data: bytes) -> bool:
+        """Take what arrived; True once the answer is whole.
+
+        Raises:
+            GarbageError: this is no answer.
+        """
+        self.n_bytes += len(data)
+        if not self.status:
+            data = self._head(data)
+            if not self.status:
+                return False
+        if self._in_chunks:
+            return self._chunks(data)
+        if self._left is None:
+            return False
+        self._left -= len(data)
+        if self._left < 0:
+            self.keeps_alive = False  # nobody asked for more: what follows cannot be trusted
+        return self._left <= 0
+
+    def ended(self) -> bool:
+        """The connection has ended: whether the answer is whole, as one whose end that is."""
+        return bool(self.status) and not self._in_chunks and self._left is None
+
+    def _head(self, data: bytes) -> bytes:
+        """Read the head once it is there, and give what follows it; interim answers (1xx) are passed over."""
+        data = self._buffer + data
+        while True:
+            head, found, rest = data.partition(b"\r\n\r\n")
+            if not data.startswith(b"HTTP/1."[: len(data)]) or len(head) > _LARGEST_HEAD:
+                raise GarbageError(f"not HTTP/1.x: {data[:40]!r}")
+            if not found:
+                self._buffer = data
+                return b""
+            status_line, *lines = head.split(b"\r\n")
+            match = _STATUS_LINE.fullmatch(status_line)
+            if match is None:
+                raise GarbageError(f"no status line: {status_line[:40]!r}")
+            status = int(match[2])
+            if status >= 200:
+                break
+            if status == 101:
+                raise GarbageError("the server changed to another protocol")
+            data = rest
+        self._buffer = b""
+        self._headers(lines, status, is_1_1=match[1] == b"1")
+        self.status = status
+        return rest
+
+    def _headers(self, lines: list[bytes], status: int, *, is_1_1: bool) -> None:
+        length: int | None = None
+        self.keeps_alive = is_1_1
+        for line in lines:
+            name, colon, value = line.partition(b":")
+            if not colon:
+                raise GarbageError(f"no header: {line[:40]!r}")
+            match name.lower():
+                case b"content-length":
+                    told = value.strip()
+                    if _LENGTH.fullmatch(told) is None or length not in (None, int(told)):
+                        raise GarbageError(f"no length: {line[:40]!r}")
+                    length = int(told)
+                case b"connection":
+                    words = value.lower()
+                    self.keeps_alive = (is_1_1 or b"keep-alive" in words) and b"close" not in words
+                case b"transfer-encoding":
+                    if value.strip().lower() != b"chunked":
+                        raise GarbageError(f"not asked for: {line[:40]!r}")
+                    self._in_chunks = True
+        if self._is_head or status in _WITHOUT_BODY:
+            self._in_chunks, self._left = False, 0
+        elif not self._in_chunks:
+            self._left = length
+            self.keeps_alive = self.keeps_alive and length is not None
+
+    def _chunks(self, data: bytes) -> bool:
+        while data:
+            if self._left:  # of a chunk and the line's end after it
+                taken = min(self._left, len(data))
+                self._left -= taken
+                data = data[taken:]
+                continue
+            line, found, data = (self._buffer + data).partition(b"\r\n")
+            if not found:
+                if len(line) > _LARGEST_HEAD:
+                    raise GarbageError("a chunk's line does not end")
+                self._buffer = line
+                return False
+            self._buffer = b""
+            if self._trailing:
+                if not line:
+                    self.keeps_alive = self.keeps_alive and not data
+                    return True
+                continue
+            match = _CHUNK_SIZE.fullmatch(line)
+            if match is None:
+                raise GarbageError(f"no chunk: {line[:40]!r}")
+            size = int(match[1], 16)
+            self._trailing = size == 0
+            self._left = size + 2 if size else 0
+        return False

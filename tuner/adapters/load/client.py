@@ -1,0 +1,170 @@
+"""One HTTP/1.1 client: one request at a time, on a connection that it keeps as long as the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from tuner.adapters.load.answer import Answer, GarbageError
+from tuner.adapters.load.order import Request
+from tuner.adapters.load.totals import TotalsWriter
+
+
+class Client:
+    """Sends one request after the other and counts what becomes of each; ``ended`` is called after each one.
+
+    A kept connection that the server closed meanwhile is replaced, and an idempotent request that was under
+    way on it goes out once more, as HTTP asks of clients (RFC 9112, 9.3.1).
+    """
+
+    def __init__(
+        self, host: str, port: int, totals: TotalsWriter, ended: Callable[[Client, str | None], None]
+    ) -> None:
+        """*ended* is told the kind of failure, or None when there was an answer, whatever its status."""
+        self._host = host
+        self._port = port
+        self._totals = totals
+        self._ended = ended
+        self._connection: _Connection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._request: Request | None = None
+        self._due_ns = 0
+        self._is_retry = False
+        self.gives_up_ns = 0  #: when its answer is overdue
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return self._request is not None
+
+    def send(self, request: Request, due_ns: int, gives_up_ns: int) -> None:
+        """Send *request*; its latency counts from *due_ns* of ``time.monotonic_ns()``, when it was due."""
+        self._request = request
+        self._due_ns = due_ns
+        self.gives_up_ns = gives_up_ns
+        self._is_retry = False
+        self._go()
+
+    def give_up(self) -> None:
+        """The answer takes too long: count that, and leave the connection."""
+        self._drop()
+        self._failed("timeout")
+
+    def close(self) -> None:
+        """Leave the connection; what is under way counts as nothing."""
+        self._request = None
+        self._drop()
+
+    def answered(self, answer: Answer) -> None:
+        """Its connection has a whole answer."""
+        latency_ns = time.monotonic_ns() - self._due_ns
+        self._request = None
+        if not answer.keeps_alive:
+            self._drop()
+        self._totals.answered(answer.status, answer.n_bytes, latency_ns)
+        self._ended(self, None)
+
+    def lost(self, connection: _Connection, kind: str) -> None:
+        """*connection* cannot be used any more, because of *kind*."""
+        if connection is not self._connection:
+            return
+        self._drop()
+        if self._request is None:
+            return
+        was_idle = connection.n_answered > 0 and not connection.has_begun
+        if kind == "closed" and was_idle and self._request.is_idempotent and not self._is_retry:
+            self._is_retry = True
+            self._go()
+        else:
+            self._failed(kind)
+
+    def _go(self) -> None:
+        if self._request is None:
+            return
+        if self._connection is not None:
+            self._connection.send(self._request)
+        else:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            _, self._connection = await loop.create_connection(
+                lambda: _Connection(self), self._host, self._port
+            )
+        except OSError:  # counted by kind: what it was in detail, the wait for the first answer tells
+            self._connecting = None
+            self._failed("refused")
+            return
+        self._connecting = None
+        self._go()
+
+    def _drop(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+
+    def _failed(self, kind: str) -> None:
+        self._request = None
+        self._totals.failed(kind)
+        self._ended(self, kind)
+
+
+class _Connection(asyncio.Protocol):
+    """The wire."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._transport: asyncio.Transport | None = None
+        self._answer: Answer | None = None
+        self._is_lost = False
+        self.n_answered = 0
+        self.has_begun = False  #: something of the present answer has come
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def send(self, request: Request) -> None:
+        assert self._transport is not None
+        self.has_begun = False
+        if self._is_lost:
+            self._client.lost(self, "closed")
+            return
+        self._answer = Answer(is_head=request.method == "HEAD")
+        self._transport.write(request.wire)
+
+    def data_received(self, data: bytes) -> None:
+        answer = self._answer
+        if answer is None:  # unasked for: the server says goodbye, or talks nonsense
+            self._client.lost(self, "garbage")
+            return
+        self.has_begun = True
+        try:
+            is_whole = answer.feed(data)
+        except GarbageError:
+            self._client.lost(self, "garbage")
+            return
+        if is_whole:
+            self._whole(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # closed is closed
+        self._is_lost = True
+        answer = self._answer
+        if answer is not None and answer.ended():
+            self._whole(answer)
+        else:
+            self._client.lost(self, "closed")
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _whole(self, answer: Answer) -> None:
+        self._answer = None
+        self.n_answered += 1
+        self._client.answered(answer)

@@ -1,0 +1,255 @@
+"""A load generator for HTTP: ``python -m tuner.adapters.load ORDER TOTALS``; standard library only.
+
+It waits until the service answers, sends what ORDER (a JSON file, see ``Order``) says until SIGTERM, and lets
+what is under way come to its end. It counts into TOTALS and prints nothing but why it failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+from tuner.adapters.load.answer import Answer, GarbageError
+from tuner.adapters.load.client import Client
+from tuner.adapters.load.order import Order, Request, read_order
+from tuner.adapters.load.totals import TotalsWriter
+
+NO_ANSWER_EXIT = 3
+_LOOK_EVERY_S = 0.1  #: for answers that take too long
+_TRY_EVERY_S = 0.1  #: to reach a service that does not answer
+_DRAIN_S = 2.0  #: after SIGTERM; the feeder kills after 5 s
+
+
+class NoAnswerError(Exception):
+    """The service did not answer; says what came instead."""
+
+
+class Generator:
+    """One run."""
+
+    def __init__(self, order: Order, totals: TotalsWriter) -> None:
+        self._order = order
+        self._totals = totals
+        self._requests: Iterator[Request] = cycle(order.requests)
+        self._n_left = order.n_requests
+        self._clients: set[Client] = set()
+        self._idle: list[Client] = []
+        self._paused: dict[Client, asyncio.TimerHandle] = {}
+        self._host = order.host
+        self._waiting: asyncio.Task[bool] | None = None
+        self._is_stopping = False
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Send until it is told to stop, or all is sent.
+
+        Raises:
+            NoAnswerError: the service did not answer at all.
+        """
+        self._waiting = asyncio.create_task(self._first_answer())
+        await asyncio.wait([self._waiting])
+        if self._waiting.cancelled() or not self._waiting.result():
+            return
+        watching = asyncio.create_task(self._watch())
+        if self._order.rate_per_s is None:
+            for _ in range(self._order.connections):
+                self._next(self._new_client())
+            await self._over.wait()
+        else:
+            await self._arrivals(self._order.rate_per_s)
+        watching.cancel()
+        for client in self._clients:
+            client.close()
+        await asyncio.sleep(0)  # connections are closed
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._is_stopping = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        for handle in self._paused.values():
+            handle.cancel()
+        self._paused.clear()
+        asyncio.get_running_loop().call_later(_DRAIN_S, self._over.set)
+        self._end_if_done()
+
+    # The first answer: counted as any other, so that the service and we count the same.
+
+    async def _first_answer(self) -> bool:
+        """Try until the service answers; False when there is nothing to send."""
+        order = self._order
+        request = self._taken()
+        if request is None:
+            return False
+        ends_s = time.monotonic() + order.wait_s
+        came = "nothing"
+        while True:
+            began_ns = time.monotonic_ns()
+            left_s = ends_s - time.monotonic()
+            if left_s <= 0:
+                raise NoAnswerError(
+                    f"http://{order.host}:{order.port} did not answer within {order.wait_s:g} s: {came}"
+                )
+            try:
+                async with asyncio.timeout(min(left_s, order.timeout_s)):
+                    answer, self._host = await _exchange(order, request)
+            except TimeoutError:
+                came = "it took the connection and sent no whole answer"
+            except GarbageError as error:
+                came = str(error)
+            except EOFError:
+                came = "it closed the connection without a whole answer"
+            except OSError as error:
+                came = error.strerror or str(error)
+            else:
+                self._totals.answered(answer.status, answer.n_bytes, time.monotonic_ns() - began_ns)
+                return True
+            await asyncio.sleep(_TRY_EVERY_S)
+
+    # Closed loop.
+
+    def _next(self, client: Client) -> None:
+        """Let *client* send its next request."""
+        request = None if self._is_stopping else self._taken()
+        if request is None:
+            self._end_if_done()
+            return
+        now_ns = time.monotonic_ns()
+        client.send(request, now_ns, now_ns + int(self._order.timeout_s * 1e9))
+
+    def _ended(self, client: Client, failure: str | None) -> None:
+        if self._order.rate_per_s is not None:
+            self._idle.append(client)
+            self._end_if_done()
+        elif failure is None:
+            self._next(client)
+        elif not self._is_stopping:  # do not storm a service that does not answer
+            loop = asyncio.get_running_loop()
+            self._paused[client] = loop.call_later(_TRY_EVERY_S, self._after_pause, client)
+        else:
+            self._end_if_done()
+
+    def _after_pause(self, client: Client) -> None:
+        del self._paused[client]
+        self._next(client)
+
+    # Open loop.
+
+    async def _arrivals(self, rate_per_s: float) -> None:
+        """Send each request when it is due, whatever became of those before."""
+        order = self._order
+        due_ns = float(time.monotonic_ns())
+        gaps_ns = _gaps_ns(rate_per_s, order.arrivals, order.seed)
+        n_clients_most = order.max_outstanding
+        while not self._over.is_set():
+            now_ns = time.monotonic_ns()
+            while due_ns <= now_ns and not self._is_stopping:
+                request = self._taken()
+                if request is None:
+                    break
+                if self._idle or len(self._clients) < n_clients_most:
+                    client = self._idle.pop() if self._idle else self._new_client()
+                    client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
+                else:
+                    self._totals.failed("overdue")
+                due_ns += next(gaps_ns)
+            if self._is_stopping or self._n_left == 0:
+                self._end_if_done()
+                await self._over.wait()
+                return
+            wait_s = max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
+            try:
+                async with asyncio.timeout(min(wait_s, _LOOK_EVERY_S)):
+                    await self._over.wait()
+            except TimeoutError:
+                continue
+
+    # Both.
+
+    def _new_client(self) -> Client:
+        client = Client(self._host, self._order.port, self._totals, self._ended)
+        self._clients.add(client)
+        return client
+
+    def _taken(self) -> Request | None:
+        """The next request, or None when all are sent."""
+        if self._n_left is not None:
+            if self._n_left == 0:
+                return None
+            self._n_left -= 1
+        return next(self._requests)
+
+    def _end_if_done(self) -> None:
+        """Be over once nothing is under way and nothing comes."""
+        nothing_comes = self._is_stopping or (self._n_left == 0 and not self._paused)
+        if nothing_comes and not any(client.is_busy for client in self._clients):
+            self._over.set()
+
+    async def _watch(self) -> None:
+        """Give up answers that take too long."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            now_ns = time.monotonic_ns()
+            for client in [one for one in self._clients if one.is_busy and one.gives_up_ns <= now_ns]:
+                client.give_up()
+
+
+def _gaps_ns(rate_per_s: float, arrivals: str, seed: int) -> Iterator[float]:
+    """The time between two requests that become due."""
+    mean_ns = 1e9 / rate_per_s
+    chance = random.Random(seed)
+    while True:
+        yield mean_ns if arrivals == "even" else chance.expovariate(1 / mean_ns)
+
+
+async def _exchange(order: Order, request: Request) -> tuple[Answer, str]:
+    """One request on a connection of its own: its answer, and the address that gave it.
+
+    Raises:
+        EOFError: the connection ended before the answer.
+    """
+    reader, writer = await asyncio.open_connection(order.host, order.port)
+    try:
+        writer.write(request.wire)
+        answer = Answer(is_head=request.method == "HEAD")
+        while data := await reader.read(65_536):
+            if answer.feed(data):
+                break
+        if data or answer.ended():
+            return answer, writer.get_extra_info("peername")[0]
+        raise EOFError
+    finally:
+        writer.transport.abort()
+
+
+def _raise_file_limit() -> None:
+    """A connection is an open file, and the usual 1024 are few."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _main(order: Order, path: Path) -> None:
+    totals = TotalsWriter(path)
+    try:
+        generator = Generator(order, totals)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, generator.stop)
+        await generator.run()
+    finally:
+        totals.close()
+
+
+def main(order: str, totals: str) -> None:
+    """Run *order*, a file, counting into the file *totals*."""
+    _raise_file_limit()
+    try:
+        asyncio.run(_main(read_order(Path(order)), Path(totals)))
+    except NoAnswerError as error:
+        print(error, file=sys.stderr)  # noqa: T201  # the feeder tells it
+        raise SystemExit(NO_ANSWER_EXIT) from None

@@ -1,0 +1,58 @@
+"""What the generator is told: which requests to send, how many at once or how often, and for how long."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ARRIVALS = ("poisson", "even")
+#: methods that may be sent again when a kept connection turns out to be closed (RFC 9110, 9.2.2)
+_IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, as it goes over the wire."""
+
+    method: str
+    wire: bytes
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether sending it twice does no more than once."""
+        return self.method in _IDEMPOTENT
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A run of the generator."""
+
+    host: str
+    port: int
+    requests: tuple[Request, ...]  #: sent in turn
+    connections: int  #: closed loop: each one sends its next request when the last is answered
+    rate_per_s: float | None = None  #: open loop: requests that become due per second; None: closed loop
+    arrivals: str = "poisson"  #: how they become due: poisson or even
+    max_outstanding: int = 1000  #: open loop: one that becomes due beyond them is not sent
+    timeout_s: float = 30.0  #: for one answer
+    wait_s: float = 60.0  #: for the service's first answer
+    n_requests: int | None = None  #: after so many it ends; None: when it is told to
+    seed: int = 1  #: of the arrivals
+
+    def write(self, path: Path) -> None:
+        """Keep it where only this user reads it: headers hold secrets."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(self), file, default=lambda wire: wire.decode("latin-1"))
+
+
+def read_order(path: Path) -> Order:
+    """What ``Order.write`` kept."""
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    requests = tuple(
+        Request(request["method"], request["wire"].encode("latin-1")) for request in told.pop("requests")
+    )
+    return Order(requests=requests, **told)

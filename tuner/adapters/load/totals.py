@@ -1,0 +1,127 @@
+"""The generator's running totals, in a file that it maps into memory and anybody may read meanwhile."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
+
+#: why a request failed: could not connect; connection lost before the answer's end; no answer in time; no
+#: HTTP; status 400 to 499; 500 and above; not sent at all, as too many were outstanding
+KINDS = ("refused", "closed", "timeout", "garbage", "4xx", "5xx", "overdue")
+_MAGIC = int.from_bytes(b"tunload1", "little")
+_BYTES, _DONE, _FAILED = 1, 2, 3  #: places, in words of 8 bytes; the magic number is in the first
+_UNANSWERED = _FAILED + len(KINDS)  #: failures since a request was last done, by kind
+_LATENCIES = _UNANSWERED + len(KINDS)
+_N_WORDS = _LATENCIES + N_BUCKETS
+_HEAD = struct.Struct(f"={_LATENCIES}Q")
+
+
+class DamagedTotalsError(Exception):
+    """A file that holds no totals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What became of all requests up to now."""
+
+    n_done: int  #: answered with a status below 400
+    n_failed: Mapping[str, int]  #: by kind; kinds that did not happen are left out
+    n_failed_since_done: Mapping[
+        str, int
+    ]  #: those of them after which none was done: mostly the service's end
+    n_bytes: int  #: of answers that were whole
+    latencies: Latencies  #: of whole answers, whatever their status
+
+    @property
+    def n_failed_total(self) -> int:
+        """Failures of every kind."""
+        return sum(self.n_failed.values())
+
+
+class TotalsWriter:
+    """Counts into a new file; each count is there for readers at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the file whole before it has its name: a reader finds all of it or none."""
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.truncate(descriptor, 8 * _N_WORDS)
+            self._mapped = mmap.mmap(descriptor, 8 * _N_WORDS)
+        finally:
+            os.close(descriptor)
+        self._words = memoryview(self._mapped).cast("Q")
+        self._words[0] = _MAGIC
+        os.replace(draft, path)
+        self._failing = False
+
+    def answered(self, status: int, n_bytes: int, latency_ns: int) -> None:
+        """Count one whole answer."""
+        words = self._words
+        words[_BYTES] += n_bytes
+        words[_LATENCIES + bucket_of(latency_ns)] += 1
+        if status < 400:
+            words[_DONE] += 1
+            if self._failing:
+                self._failing = False
+                words[_UNANSWERED:_LATENCIES] = memoryview(bytes(8 * len(KINDS))).cast("Q")
+        else:
+            self.failed("4xx" if status < 500 else "5xx")
+
+    def failed(self, kind: str) -> None:
+        """Count one failure of *kind*."""
+        place = KINDS.index(kind)
+        self._words[_FAILED + place] += 1
+        self._words[_UNANSWERED + place] += 1
+        self._failing = True
+
+    def close(self) -> None:
+        """Let go of the file, which stays."""
+        self._words.release()
+        self._mapped.close()
+
+
+def read_counts(path: Path) -> tuple[int, int]:
+    """How many requests were done and how many failed, up to now: cheap.
+
+    Raises:
+        FileNotFoundError: the generator has not begun.
+        DamagedTotalsError: this is no file of totals.
+    """
+    with path.open("rb") as file:
+        words = _unpacked(path, file.read(_HEAD.size))
+    return words[_DONE], sum(words[_FAILED:_UNANSWERED])
+
+
+def read_totals(path: Path) -> Totals:
+    """Everything that was counted up to now; raises as ``read_counts``."""
+    content = path.read_bytes()
+    words = _unpacked(path, content)
+    if len(content) != 8 * _N_WORDS:
+        raise DamagedTotalsError(f"{path} ends too early")
+    return Totals(
+        n_done=words[_DONE],
+        n_failed=_by_kind(words[_FAILED:_UNANSWERED]),
+        n_failed_since_done=_by_kind(words[_UNANSWERED:_LATENCIES]),
+        n_bytes=words[_BYTES],
+        latencies=Latencies.of(memoryview(content).cast("Q")[_LATENCIES:]),
+    )
+
+
+def _unpacked(path: Path, content: bytes) -> tuple[int, ...]:
+    if len(content) < _HEAD.size:
+        raise DamagedTotalsError(f"{path} ends too early")
+    words = _HEAD.unpack_from(content)
+    if words[0] != _MAGIC:
+        raise DamagedTotalsError(f"{path} holds no totals of a load generator")
+    return words
+
+
+def _by_kind(counts: tuple[int, ...]) -> dict[str, int]:
+    return {kind: n for kind, n in zip(KINDS, counts, strict=True) if n}
