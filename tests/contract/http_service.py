@@ -49,14 +49,14 @@ class Service:
 
 
 @contextmanager
-def running(answering: Answering) -> Iterator[Service]:
+def running(answering: Answering, port: int = 0) -> Iterator[Service]:
     """The service answers within the block, and is gone afterwards."""
     service = Service(answering)
     ready, over = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        server = await asyncio.start_server(service._serve, "127.0.0.1", 0, backlog=1024)
+        server = await asyncio.start_server(service._serve, "127.0.0.1", port, backlog=1024)
         service.port = server.sockets[0].getsockname()[1]
         ready.set()
         await over.wait()

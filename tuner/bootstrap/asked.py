@@ -226,7 +226,7 @@ def _provenance(settings: Settings) -> dict[str, str]:
     from tuner.adapters.provenance import provenance
 
     alone = Layout(1, 1)
-    spec, _ = service_of(settings, [alone], Path(tempfile.gettempdir()))
+    spec, _ = service_of(settings, [alone], Path(tempfile.gettempdir()), lambda _slug, _text: None)
     return provenance(
         _spawn_path_command(settings),
         spec.command_line(alone, 0, 1),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.feeders import Warn, feeder_of
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.ports import Feeder
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from tuner.services.running import Running
 
 
-def service_of(settings: Settings, layouts: Sequence[Layout], scratch: Path) -> tuple[ServiceSpec, Feeder]:
+def service_of(
+    settings: Settings, layouts: Sequence[Layout], scratch: Path, warn: Warn
+) -> tuple[ServiceSpec, Feeder]:
     """The service and what feeds it; *scratch* is a folder of the study's own."""
     if settings.service.kind == "crash-processor":
         return _crash_processor(settings.service, layouts, scratch)
-    return _script(settings.service, scratch)
+    return _script(settings.service, layouts, scratch, warn)
 
 
 def _crash_processor(
@@ -45,15 +48,13 @@ def _crash_processor(
     return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
 
 
-def _script(asked: ScriptSettings, scratch: Path) -> tuple[ServiceSpec, Feeder]:
-    from tuner.adapters.feeders.command import CommandFeeder
-    from tuner.adapters.feeders.none import NoFeeder
+def _script(
+    asked: ScriptSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn
+) -> tuple[ServiceSpec, Feeder]:
     from tuner.services.script import script
 
     spec = script(asked.name, asked.command, _running(asked))
-    if asked.feeder.kind == "command":
-        return spec, CommandFeeder(asked.feeder.command, asked.directory, scratch)
-    return spec, NoFeeder()
+    return spec, feeder_of(asked, layouts, scratch, warn)
 
 
 def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:

@@ -9,7 +9,7 @@ from typing import Any
 HIDDEN = "<hidden>"
 _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)?s?(_|-|$)|secret|token|credential|(^|_|-)(api|private|access|signing|encryption)?_?-?key(_|-|$)"
-    r"|(^|_)(auth|dsn|cookie)(_|$)",
+    r"|(^|_)(auth|dsn|cookie)(_|$)|(^|-)authorization$",
     re.IGNORECASE,
 )
 _USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@")

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from tuner.config.feeders import FeederSettings, NoFeederSettings
 from tuner.config.fields import (
     FILLED_IN_BY_PROBES,
-    Command,
     Commands,
     ConfigPath,
     Count,
@@ -238,17 +238,6 @@ class CrashProcessorSettings(RunSettings):
         return self
 
 
-class CommandFeederSettings(Section):
-    """A command that supplies items as long as a launch runs."""
-
-    kind: Literal["command"]
-    command: Command
-
-
-class NoFeederSettings(Section):
-    """The service finds its items by itself."""
-
-    kind: Literal["none"] = "none"
 
 
 class ScriptSettings(RunSettings):
@@ -262,9 +251,7 @@ class ScriptSettings(RunSettings):
     workers: Workers | None = None  #: None: the children of the one program, else the programs
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()
-    feeder: Annotated[CommandFeederSettings | NoFeederSettings, Field(discriminator="kind")] = (
-        NoFeederSettings()
-    )
+    feeder: FeederSettings = NoFeederSettings()
 
     @model_validator(mode="after")
     def _is_told_what_it_has(self) -> Self:

@@ -1,0 +1,152 @@
+"""The HTTP feeder beside a launch: what it sends, what it tells, and that it is gone afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.feeders.http import HttpFeeder, Traffic
+from tuner.adapters.load.totals import read_counts
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.http_request import parse_url
+from tuner.core.layout import Layout
+
+from .http_service import PATIENCE_S, Service, answer, running, says
+
+pytestmark = pytest.mark.integration
+
+
+class Feeding:
+    """A feeder with all that a test wants to see of it."""
+
+    def __init__(self, folder: Path, url: str, *layouts: Layout, **traffic) -> None:
+        self.warnings: list[tuple[str, str]] = []
+        self.totals = folder / "load.totals"
+        self.feeder = HttpFeeder(
+            Traffic(parse_url(url), **traffic),
+            layouts or [Layout(2, 3)],
+            self.totals,
+            folder,
+            lambda slug, text: self.warnings.append((slug, text)),
+        )
+
+    def counts(self) -> tuple[int, int]:
+        return read_counts(self.totals) if self.totals.exists() else (0, 0)
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain"
+        time.sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def test_a_launch_is_fed_by_twice_as_many_connections_as_it_has_threads(tmp_path: Path) -> None:
+    together = threading.Event()
+
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        if number > 1:  # none of the others is answered before as many are there as may be
+            if number == 1 + 12:
+                together.set()
+            while not together.is_set():
+                await asyncio.sleep(0.01)
+        writer.write(answer())
+        return True
+
+    with running(answering) as service:
+        feeding = Feeding(tmp_path, service.url, headers={"X-Who": "tuner"})
+        feeding.feeder.prepare()
+        assert feeding.feeder.is_dry()
+        with feeding.feeder.feeding(Layout(2, 3)):
+            (pid,) = feeding.feeder.pids()
+            wait_for(lambda: feeding.counts()[0] >= 20)
+            assert not feeding.feeder.is_dry()
+        n_connections = service.n_connections
+
+    assert n_connections == 1 + 12
+    assert all("\r\nX-Who: tuner\r\n" in head for head in service.heads)
+    assert not Path(f"/proc/{pid}").exists()
+    assert feeding.feeder.is_dry()
+    assert feeding.feeder.pids() == frozenset()
+    assert feeding.warnings == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_waits_for_a_service_that_starts_later(tmp_path: Path) -> None:
+    port = free_port()
+    feeding = Feeding(tmp_path, f"http://127.0.0.1:{port}/")
+
+    with feeding.feeder.feeding(Layout(1, 1)):
+        wait_for(feeding.totals.exists)
+        assert feeding.counts() == (0, 0)
+        with running(says(answer()), port=port):
+            wait_for(lambda: feeding.counts()[0] > 10)
+
+    assert feeding.warnings == []  # that it is gone now is no failure of it
+
+
+def test_a_service_that_never_answers_spoils_the_launch_and_says_what_came(tmp_path: Path) -> None:
+    with running(says(b"SSH-2.0-OpenSSH\r\n", then_closes=True)) as service:
+        feeding = Feeding(tmp_path, service.url, wait_s=0.3)
+        with (
+            pytest.raises(MeasurementError, match=r"did not answer within 0.3 s: not HTTP/1.x: b'SSH-2.0"),
+            feeding.feeder.feeding(Layout(1, 1)),
+        ):
+            wait_for(feeding.feeder.is_dry)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_requests_that_failed_are_told_by_kind_once_the_launch_is_over(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        writer.write(answer(status="200 OK" if number % 2 else "503 Busy"))
+        return True
+
+    with running(answering) as service:
+        feeding = Feeding(tmp_path, service.url)
+        with feeding.feeder.feeding(Layout(1, 1)):
+            wait_for(lambda: sum(feeding.counts()) > 50)
+            assert feeding.warnings == []
+
+    ((slug, text),) = feeding.warnings
+    assert slug == "requests-failed"
+    assert text.startswith("1x1: ")
+    assert text.endswith(" 5xx")
+
+
+def test_a_service_that_fails_always_is_told_of_though_nothing_good_came_after(tmp_path: Path) -> None:
+    with running(says(answer(status="404 Not Found"))) as service:
+        feeding = Feeding(tmp_path, service.url)
+        with feeding.feeder.feeding(Layout(1, 1)):
+            wait_for(lambda: feeding.counts()[1] > 50)
+
+    ((slug, _),) = feeding.warnings
+    assert slug == "requests-failed"
+
+
+def test_fewer_connections_than_threads_are_refused_before_the_study(tmp_path: Path) -> None:
+    layouts = Layout(1, 4), Layout(4, 4), Layout(2, 2)
+    feeding = Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=15)
+
+    with pytest.raises(ConfigError, match="15 connections leave threads of 4x4 without a request"):
+        feeding.feeder.prepare()
+
+    Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=16).feeder.prepare()
+
+
+def test_a_file_of_requests_is_checked_before_the_study(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text("{}")
+
+    with pytest.raises(ConfigError, match=r"r.jsonl:1: no request"):
+        Feeding(tmp_path, "http://127.0.0.1:1/", requests_file=tmp_path / "r.jsonl").feeder.prepare()

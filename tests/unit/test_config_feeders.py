@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.config.feeders import HttpFeederSettings
+from tuner.config.load import canonical_json, load_settings, settings_of_study
+from tuner.config.redaction import HIDDEN
+from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.errors import ConfigError
+
+URL = "http://127.0.0.1:8000/search?q=tea"
+
+
+def load(folder: Path, feeder: str) -> Settings:
+    path = folder / "s.yaml"
+    path.write_text(f"service:\n  kind: script\n  name: web\n  command: [run]\n  feeder: {feeder}\n")
+    return load_settings(path, {})
+
+
+def feeder_of(settings: Settings) -> HttpFeederSettings:
+    assert isinstance(settings.service, ScriptSettings)
+    assert isinstance(settings.service.feeder, HttpFeederSettings)
+    return settings.service.feeder
+
+
+def test_a_url_is_enough_for_a_closed_loop(tmp_path: Path) -> None:
+    feeder = feeder_of(load(tmp_path, f"{{kind: http, url: '{URL}'}}"))
+
+    assert (feeder.target.host, feeder.target.port, feeder.target.target) == (
+        "127.0.0.1",
+        8000,
+        "/search?q=tea",
+    )
+    assert (feeder.method, feeder.connections, feeder.rate, feeder.timeout) == ("GET", None, None, 30.0)
+
+
+def test_what_a_study_keeps_of_its_traffic_is_read_back(tmp_path: Path) -> None:
+    (tmp_path / "body").write_text("{}")
+    settings = load(
+        tmp_path,
+        f"{{kind: http, url: '{URL}', method: POST, headers: {{Accept: text/html}}, body_file: body,"
+        " rate: 200, arrivals: even, max_outstanding: 50, timeout: 2s, wait: 10s, seed: 3}",
+    )
+
+    again = settings_of_study(canonical_json(settings), "study")
+
+    assert feeder_of(again) == feeder_of(settings)
+    assert feeder_of(again).body_file == tmp_path / "body"
+
+
+def test_a_study_does_not_keep_what_a_user_is_known_by(tmp_path: Path) -> None:
+    headers = "{Authorization: Bearer abc123, Cookie: session=xyz, Accept: text/html}"
+    settings = load(tmp_path, f"{{kind: http, url: '{URL}', headers: {headers}}}")
+
+    kept = canonical_json(settings)
+
+    assert "abc123" not in kept
+    assert "xyz" not in kept
+    assert kept.count(HIDDEN) == 2
+
+
+@pytest.mark.parametrize(
+    ("feeder", "place", "what"),
+    [
+        ("{kind: http}", "5:3: service.feeder.url", "is missing"),
+        ("{kind: http, url: 'https://127.0.0.1/'}", "5:29: service.feeder.url", "does not speak"),
+        ("{kind: http, url: '127.0.0.1:8000'}", "5:29: service.feeder.url", "no http URL"),
+        ("{kind: http, url: 'http://h:99999/'}", "5:29: service.feeder.url", "no URL: Port out of range"),
+        ("{kind: http, url: 'http://h:port/'}", "5:29: service.feeder.url", "no URL: Port could not be"),
+        ("{kind: http, url: 'http://h/a b'}", "5:29: service.feeder.url", "is no URL"),
+        ("{kind: http, url: 'http://me:pw@h/'}", "5:29: service.feeder.url", "a user or a fragment"),
+        ("{kind: http, url: 'http://h/', method: get}", "5:50: service.feeder.method", "no method"),
+        ("{kind: http, url: 'http://h/', headers: {A b: c}}", "5:51: service.feeder.headers", "no name"),
+        (
+            "{kind: http, url: 'http://h/', headers: {Content-Length: '3'}}",
+            "5:51: service.feeder.headers",
+            "tuner's own",
+        ),
+        (
+            '{kind: http, url: "http://h/", headers: {A: "b\\nc"}}',
+            "5:51: service.feeder.headers",
+            "cannot be",
+        ),
+        ("{kind: http, url: 'http://h/', body_file: gone}", "5:53: service.feeder.body_file", "no such file"),
+        ("{kind: http, url: 'http://h/', rate: 0}", "5:48: service.feeder.rate", "greater than 0"),
+        (
+            "{kind: http, url: 'http://h/', arrivals: even}",
+            "5:52: service.feeder.arrivals",
+            "belongs to a rate",
+        ),
+        (
+            "{kind: http, url: 'http://h/', rate: 9, arrivals: evn}",
+            "5:61: service.feeder.arrivals",
+            "did you mean even?",
+        ),
+        ("{kind: http, url: 'http://h/', connections: 4, rate: 9}", "5:64: service.feeder.rate", "not both"),
+        ("{kind: http, url: 'http://h/', body: a, body_file: s.yaml}", "5:11: service.feeder", "not both"),
+        ("{kind: http, url: 'http://h/', body: a, requests: s.yaml}", "5:11: service.feeder", "own methods"),
+    ],
+)
+def test_what_is_wrong_with_traffic_is_told_with_its_place(
+    tmp_path: Path, feeder: str, place: str, what: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, feeder)
+
+    (problem,) = caught.value.problem.splitlines()
+    assert problem.startswith(f"{tmp_path}/s.yaml:{place}")
+    assert what in problem

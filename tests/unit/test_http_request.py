@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.load.requests_file import read_requests
+from tuner.core.errors import ConfigError
+from tuner.core.http_request import parse_url, rendered_request
+
+BASE = parse_url("http://127.0.0.1:8000/")
+
+
+def test_a_request_names_its_host_and_the_length_of_its_body() -> None:
+    wire = rendered_request("POST", parse_url("http://[::1]:81?q=1"), {"Accept": "*/*"}, b"\x00ab")
+
+    assert wire == b"POST /?q=1 HTTP/1.1\r\nHost: [::1]:81\r\nAccept: */*\r\nContent-Length: 3\r\n\r\n\x00ab"
+
+
+def test_a_get_without_a_body_has_no_length_and_a_post_has() -> None:
+    assert b"Content-Length" not in rendered_request("GET", BASE, {}, b"")
+    assert b"Content-Length: 0\r\n" in rendered_request("POST", BASE, {}, b"")
+
+
+def test_another_host_may_be_named() -> None:
+    wire = rendered_request("GET", BASE, {"host": "shop.example"}, b"")
+
+    assert wire == b"GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n"
+
+
+def test_requests_of_a_file_come_in_its_order_with_headers_of_all_and_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b"\xff")
+    lines = [
+        {"url": "/a"},
+        {"url": "http://127.0.0.1:8000/b", "method": "POST", "body": "\u00e4", "headers": {"accept": "x"}},
+        {"url": "/c", "method": "PUT", "body_file": "body"},
+    ]
+    (tmp_path / "r.jsonl").write_text("\n\n".join(map(json.dumps, lines)) + "\n")
+
+    requests = read_requests(tmp_path / "r.jsonl", BASE, {"Accept": "*/*"})
+
+    host = b" HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n"
+    assert [request.wire for request in requests] == [
+        b"GET /a" + host + b"Accept: */*\r\n\r\n",
+        b"POST /b" + host + b"accept: x\r\nContent-Length: 2\r\n\r\n\xc3\xa4",
+        b"PUT /c" + host + b"Accept: */*\r\nContent-Length: 1\r\n\r\n\xff",
+    ]
+    assert [request.is_idempotent for request in requests] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("{", "r.jsonl:2: not JSON"),
+        ("[]", "r.jsonl:2: no request"),
+        ('{"method": "GET"}', "r.jsonl:2: no request"),
+        ('{"url": 5}', "r.jsonl:2: no request"),
+        ('{"url": "/", "headers": {"A": 1}}', "r.jsonl:2: no request"),
+        ('{"url": "/", "path": "/"}', "r.jsonl:2: path: none of body, body_file"),
+        ('{"url": "/", "body": "a", "body_file": "b"}', "r.jsonl:2: body and body_file"),
+        ('{"url": "http://127.0.0.1:8001/"}', "r.jsonl:2: .* goes to another service"),
+        ('{"url": "/", "method": "get"}', "r.jsonl:2: 'get' is no method"),
+        ('{"url": "/", "headers": {"Connection": "close"}}', "r.jsonl:2: Connection is tuner's own"),
+        ('{"url": "/", "body_file": "gone"}', "r.jsonl:2: the body .* cannot be read"),
+    ],
+)
+def test_a_line_that_is_no_request_is_told_by_its_number(tmp_path: Path, line: str, what: str) -> None:
+    (tmp_path / "r.jsonl").write_text('{"url": "/"}\n' + line)
+
+    with pytest.raises(ConfigError, match=what):
+        read_requests(tmp_path / "r.jsonl", BASE, {})
+
+
+@pytest.mark.parametrize(("content", "what"), [(b"\n", "holds no request"), (b"\xff", "cannot be read")])
+def test_a_file_without_requests_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
+    (tmp_path / "r.jsonl").write_bytes(content)
+
+    with pytest.raises(ConfigError, match=what):
+        read_requests(tmp_path / "r.jsonl", BASE, {})

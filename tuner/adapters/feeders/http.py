@@ -1,0 +1,144 @@
+"""The load generator beside a launch: keeps an HTTP service supplied with requests."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import tuner
+from tuner.adapters.feeders.command import CommandFeeder
+from tuner.adapters.load.order import Order, Request
+from tuner.adapters.load.requests_file import read_body, read_requests
+from tuner.adapters.load.totals import Totals, read_totals
+from tuner.core.errors import ConfigError
+from tuner.core.http_request import HttpUrl, rendered_request
+from tuner.core.layout import Layout
+
+CONNECTIONS_PER_THREAD = 2  #: unless told: one is answered while the other's request waits
+MANY_FAILED_RATIO = 0.01
+#: ``-I -S``: no PYTHON* variables of the user, no site-packages; the generator needs none
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]);"
+    " from tuner.adapters.load.generator import main; main(*sys.argv[2:])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What is sent to the service, and how."""
+
+    url: HttpUrl
+    method: str = "GET"
+    headers: Mapping[str, str] | None = None
+    body: bytes = b""
+    body_file: Path | None = None
+    requests_file: Path | None = None  #: instead of one request; see ``read_requests``
+    connections: int | None = None  #: None: twice the threads of the layout
+    rate_per_s: float | None = None  #: None: closed loop
+    arrivals: str = "poisson"
+    max_outstanding: int = 1000
+    timeout_s: float = 30.0
+    wait_s: float = 60.0
+    seed: int = 1
+
+
+class HttpFeeder:
+    """Starts a generator for each launch, which waits until the service answers, and ends it with the launch.
+
+    The generator's totals are in a file that probes may read meanwhile.
+    """
+
+    def __init__(
+        self,
+        traffic: Traffic,
+        layouts: Sequence[Layout],
+        totals: Path,
+        scratch: Path | None,
+        warn: Callable[[str, str], None],
+    ) -> None:
+        """*totals* is where the counts are while a launch runs; *layouts* are those of the study."""
+        self._traffic = traffic
+        self._layouts = layouts
+        self._totals = totals
+        self._scratch = scratch
+        self._warn = warn
+        self._generator: CommandFeeder | None = None
+
+    def prepare(self) -> None:
+        """See that all requests can be made, and that the connections keep every layout busy."""
+        self._requests()
+        largest = max(self._layouts, key=lambda layout: layout.total_threads)
+        n = self._traffic.connections
+        if self._traffic.rate_per_s is None and n is not None and n < largest.total_threads:
+            n_threads = largest.total_threads
+            raise ConfigError(
+                f"{n} connections leave threads of {largest} without a request: it has {n_threads}",
+                hint=f"Set connections to {CONNECTIONS_PER_THREAD * n_threads}, or leave it out.",
+            )
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:
+        """Send requests to one launch.
+
+        Raises:
+            MeasurementError: the service did not answer; says what came instead.
+        """
+        with tempfile.TemporaryDirectory(prefix="load-", dir=self._scratch) as folder:
+            order = Path(folder) / "order.json"
+            self._order(layout).write(order)
+            root = str(Path(tuner.__file__).parent.parent)
+            command = [sys.executable, "-I", "-S", "-c", _BOOT, root, str(order), str(self._totals)]
+            self._generator = CommandFeeder(command, scratch=self._scratch)
+            try:
+                with self._generator.feeding(layout):
+                    yield
+            finally:
+                if self._totals.exists():
+                    self._tell(layout, read_totals(self._totals))
+                    self._totals.unlink()
+
+    def is_dry(self) -> bool:
+        """Whether the generator has died."""
+        return self._generator is None or self._generator.is_dry()
+
+    def pids(self) -> frozenset[int]:
+        """The generator, while it runs."""
+        return frozenset() if self._generator is None else self._generator.pids()
+
+    def _order(self, layout: Layout) -> Order:
+        traffic = self._traffic
+        return Order(
+            host=traffic.url.host,
+            port=traffic.url.port,
+            requests=self._requests(),
+            connections=traffic.connections or CONNECTIONS_PER_THREAD * layout.total_threads,
+            rate_per_s=traffic.rate_per_s,
+            arrivals=traffic.arrivals,
+            max_outstanding=traffic.max_outstanding,
+            timeout_s=traffic.timeout_s,
+            wait_s=traffic.wait_s,
+            seed=traffic.seed,
+        )
+
+    def _requests(self) -> tuple[Request, ...]:
+        traffic, headers = self._traffic, self._traffic.headers or {}
+        if traffic.requests_file is not None:
+            return read_requests(traffic.requests_file, traffic.url, headers)
+        body = traffic.body if traffic.body_file is None else read_body(traffic.body_file)
+        return (Request(traffic.method, rendered_request(traffic.method, traffic.url, headers, body)),)
+
+    def _tell(self, layout: Layout, totals: Totals) -> None:
+        """Warn when many failed; what failed after the last good answer is the end of the service."""
+        failed = dict(totals.n_failed)
+        if totals.n_done:
+            for kind, n in totals.n_failed_since_done.items():
+                failed[kind] -= n
+        n_failed = sum(failed.values())
+        n = totals.n_done + n_failed
+        if n_failed > MANY_FAILED_RATIO * n:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items() if count)
+            self._warn("requests-failed", f"{layout}: {n_failed} of {n} requests failed: {kinds}")

@@ -1,0 +1,134 @@
+"""What supplies a service with items, as a config tells it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tuner.config.fields import (
+    Command,
+    ConfigPath,
+    Count,
+    LongerThanZero,
+    Section,
+    WholeNumber,
+    Word,
+    nearest,
+    said,
+)
+from tuner.core.errors import ConfigError
+from tuner.core.http_request import HttpUrl, check_header, check_method, parse_url
+
+ARRIVALS = ("poisson", "even")
+
+
+class CommandFeederSettings(Section):
+    """A command that supplies items as long as a launch runs."""
+
+    kind: Literal["command"]
+    command: Command
+
+
+class NoFeederSettings(Section):
+    """The service finds its items by itself."""
+
+    kind: Literal["none"] = "none"
+
+
+def _url(text: str) -> str:
+    try:
+        parse_url(text)
+    except ConfigError as error:
+        raise said(error) from error
+    return text
+
+
+def _method(text: str) -> str:
+    try:
+        return check_method(text)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        try:
+            check_header(name, value)
+        except ConfigError as error:
+            raise said(error) from error
+    return headers
+
+
+class HttpFeederSettings(Section):
+    """Requests to an HTTP service, in a closed loop or at a rate."""
+
+    kind: Literal["http"]
+    url: Annotated[str, AfterValidator(_url)]
+    method: Annotated[str, AfterValidator(_method)] = "GET"
+    headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
+    body: str | None = None
+    body_file: ConfigPath | None = None
+    requests: ConfigPath | None = None  #: JSON lines, sent in turn; their URLs may be paths
+    connections: Count | None = None  #: closed loop; None: twice the layout's threads
+    rate: Annotated[float, Field(gt=0, le=1e6)] | None = (
+        None  #: requests/s that become due; None: closed loop
+    )
+    arrivals: Literal["poisson", "even"] | None = None  #: None: poisson
+    max_outstanding: Count | None = None  #: of a rate; None: 1000
+    timeout: LongerThanZero = 30.0  #: of one answer
+    wait: LongerThanZero = 60.0  #: for the first answer
+    seed: WholeNumber = 1  #: of Poisson arrivals
+
+    @field_validator("body_file", "requests")
+    @classmethod
+    def _is_a_file(cls, value: Any) -> Any:
+        if value is not None and not value.is_file():
+            raise ValueError(f"no such file: {value}")
+        return value
+
+    @field_validator("arrivals", mode="before")
+    @classmethod
+    def _known_arrivals(cls, value: Any) -> Any:
+        if value is not None and value not in ARRIVALS:
+            raise ValueError(f"{value} is none of {', '.join(ARRIVALS)}{nearest(str(value), ARRIVALS)}")
+        return value
+
+    @field_validator("arrivals", "max_outstanding")
+    @classmethod
+    def _belongs_to_a_rate(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.data.get("rate", 0) is None:
+            raise ValueError("belongs to a rate, and there is none")
+        return value
+
+    @field_validator("rate")
+    @classmethod
+    def _one_kind_of_loop(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.data.get("connections") is not None:
+            raise ValueError("name connections (closed loop) or a rate (open loop), not both")
+        return value
+
+    @model_validator(mode="after")
+    def _one_source_of_requests(self) -> Self:
+        if self.body is not None and self.body_file is not None:
+            raise ValueError("name body or body_file, not both")
+        one = self.body is not None or self.body_file is not None or self.method != "GET"
+        if self.requests is not None and one:
+            raise ValueError("requests bring their own methods and bodies; leave these out")
+        return self
+
+    @property
+    def target(self) -> HttpUrl:
+        """Where the requests go."""
+        return parse_url(self.url)
+
+
+FeederSettings = Annotated[
+    CommandFeederSettings | HttpFeederSettings | NoFeederSettings, Field(discriminator="kind")
+]

@@ -1,0 +1,83 @@
+"""HTTP requests as bytes, and what may be said wrong of their parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tuner.core.errors import ConfigError
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_OURS = ("content-length", "transfer-encoding", "connection", "expect")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpUrl:
+    """Where a request goes."""
+
+    host: str
+    port: int
+    authority: str  #: host and port as the Host header has them
+    target: str  #: path and query
+
+
+def parse_url(text: str) -> HttpUrl:
+    """Read ``http://HOST:PORT/PATH?QUERY``.
+
+    Raises:
+        ConfigError: it is no such URL.
+    """
+    hint = "Write it as http://127.0.0.1:8000/path, escaped as in a browser's address line."
+    if _VISIBLE.fullmatch(text) is None:
+        raise ConfigError(f"{text!r} is no URL", hint=hint)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{text} is no URL: {error}", hint=hint) from error
+    if parts.scheme == "https":
+        raise ConfigError(
+            f"{text} is encrypted, which the generator does not speak",
+            hint="Name the service's own http port, behind what ends TLS.",
+        )
+    if parts.scheme != "http" or not parts.hostname or port == 0:
+        raise ConfigError(f"{text} is no http URL", hint=hint)
+    if "@" in parts.netloc or parts.fragment:
+        raise ConfigError(
+            f"{text} has a user or a fragment, which are not sent",
+            hint="Use an Authorization header for a user.",
+        )
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return HttpUrl(parts.hostname, port or 80, parts.netloc, target)
+
+
+def check_method(method: str) -> str:
+    """Refuse what is no method with an answer of its own."""
+    if _TOKEN.fullmatch(method) is None or method != method.upper() or method == "CONNECT":
+        raise ConfigError(f"{method!r} is no method to send", hint="Write GET, POST, PUT ... in capitals.")
+    return method
+
+
+def check_header(name: str, value: str) -> None:
+    """Refuse what cannot be sent as a header, and those that follow from the body."""
+    if _TOKEN.fullmatch(name) is None:
+        raise ConfigError(f"{name!r} is no name of a header", hint="Use letters, digits and -.")
+    if name.lower() in _OURS:
+        raise ConfigError(f"{name} is tuner's own to set", hint="Leave it out.")
+    if _VALUE.fullmatch(value) is None:
+        raise ConfigError(f"header {name} holds what cannot be sent", hint="Write it in one line of latin-1.")
+
+
+def rendered_request(method: str, url: HttpUrl, headers: Mapping[str, str], body: bytes) -> bytes:
+    """The request as it goes over the wire; *headers* may name another Host."""
+    sent = {} if "host" in map(str.lower, headers) else {"Host": url.authority}
+    sent |= headers
+    if body or method in _WITH_BODY:
+        sent["Content-Length"] = str(len(body))
+    lines = [f"{method} {url.target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body
