@@ -61,6 +61,17 @@ def test_a_study_does_not_keep_what_a_user_is_known_by(tmp_path: Path) -> None:
     assert kept.count(HIDDEN) == 2
 
 
+def test_a_probe_of_the_generator_needs_a_generator(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"s.yaml:6:10: service.probe: generator counts .* the feeder is none"
+    ):
+        load(tmp_path, "{kind: none}\n  probe: {kind: generator}")
+
+    kept = load(tmp_path, f"{{kind: http, url: '{URL}'}}\n  probe: {{kind: generator}}")
+    assert isinstance(kept.service, ScriptSettings)
+    assert kept.service.probe.kind == "generator"
+
+
 @pytest.mark.parametrize(
     ("feeder", "place", "what"),
     [

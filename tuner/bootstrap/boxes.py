@@ -64,7 +64,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             ready_s=60.0 if ready is None else ready.within,
         )
         launcher.check()
-        probe = probe_of(settings, clock, counters, warn)
+        probe = probe_of(settings, clock, counters, scratch, warn)
         stack.enter_context(children_marked(marker))
         stack.enter_context(launcher)  # its guardian knows the folders before they are there
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))

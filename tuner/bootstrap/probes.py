@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.feeders import load_totals
 from tuner.bootstrap.services import owner
 from tuner.ports import Clock, Probe
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
-def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Warn) -> Probe:
-    """The probe that *settings* ask for; *counters* is a folder for those that need one.
+def probe_of(settings: Settings, clock: Clock, counters: Path, scratch: Path, warn: Warn) -> Probe:
+    """The probe that *settings* ask for; *counters* and *scratch* are folders of the study for who needs one.
 
     Raises:
         ConfigError: it could never count here.
@@ -46,6 +47,10 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, warn: Warn) -> Pr
         return UwsgiProbe(clock, asked.address, asked.timeout, warn)
     if asked is not None and asked.kind == "redis":
         return _redis(asked, clock, warn)
+    if asked is not None and asked.kind == "generator":
+        from tuner.adapters.probes.generator import GeneratorProbe
+
+        return GeneratorProbe(clock, load_totals(scratch))
     from tuner.adapters.probes.mmap_counter import CounterProbe
 
     return CounterProbe(clock, counters, owner(settings))

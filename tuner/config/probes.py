@@ -176,12 +176,19 @@ class RedisProbeSettings(Section):
         return fed
 
 
+class GeneratorProbeSettings(Section):
+    """The answers that the feeder's load generator gets are counted."""
+
+    kind: Literal["generator"]
+
+
 ProbeSettings = Annotated[
     MmapCounterSettings
     | CommandProbeSettings
     | StatsdProbeSettings
     | PrometheusProbeSettings
     | UwsgiProbeSettings
-    | RedisProbeSettings,
+    | RedisProbeSettings
+    | GeneratorProbeSettings,
     Field(discriminator="kind"),
 ]

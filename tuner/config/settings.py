@@ -238,8 +238,6 @@ class CrashProcessorSettings(RunSettings):
         return self
 
 
-
-
 class ScriptSettings(RunSettings):
     """A worker of the user's own: one command per process."""
 
@@ -276,6 +274,15 @@ class ScriptSettings(RunSettings):
     def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
         """The command too."""
         return [*((("command", n), word) for n, word in enumerate(self.command)), *super().filled_in]
+
+    @model_validator(mode="after")
+    def _a_generator_is_there_to_count(self) -> Self:
+        if self.probe.kind == "generator" and self.feeder.kind != "http":
+            raise Misplaced(
+                f"generator counts the answers that feeder http gets; the feeder is {self.feeder.kind}",
+                ("probe",),
+            )
+        return self
 
 
 ServiceSettings = Annotated[CrashProcessorSettings | ScriptSettings, Field(discriminator="kind")]

@@ -1,0 +1,85 @@
+"""tuner grid with a web service of a user's own, fed by the load generator and counted by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from .http_worker import SOURCE
+
+pytestmark = pytest.mark.integration
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def config(folder: Path, feeder: str) -> None:
+    port = free_port()
+    (folder / "worker.py").write_text(SOURCE)
+    (folder / "s.yaml").write_text(
+        "service:\n  kind: script\n  name: web\n"
+        f"  command: [{sys.executable}, worker.py, '{port}']\n  directory: .\n"
+        f"  probe: {{kind: generator}}\n  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/'{feeder}}}\n"
+        "study: {strategy: all, layouts: [1x2, 1x4], window: 2s, warmup: 2s, repeats: 1, warm_cache: no,"
+        " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+
+def readings(study: Path) -> list[tuple[str, float, int]]:
+    """Layout, monotonic seconds and items done, at the edges of every window."""
+    query = (
+        "SELECT processes || 'x' || threads, reading.at_s, reading.n_done_total FROM reading"
+        " JOIN window ON window.id = window_id JOIN launch ON launch.id = launch_id"
+    )
+    with closing(sqlite3.connect(study)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_a_web_service_is_fed_and_counted_as_it_counts_itself(tuner) -> None:
+    config(tuner.folder, ", connections: 4")
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert "requests-failed" not in done.stderr
+    assert {row["layout"] for row in json.loads(done.stdout)["layouts"]} == {"1x2", "1x4"}
+    seen = readings(tuner.folder / "web.tuner.db")
+    assert len(seen) == 4
+    for layout, at_s, n_done in seen:
+        finished_s = [float(line) for line in (tuner.folder / f"truth-{layout}").read_text().split()]
+        # finished and not counted yet: at most one on each connection; the count is read a moment after at_s
+        assert n_done >= sum(one_s <= at_s for one_s in finished_s) - 4
+        assert n_done <= sum(one_s <= at_s + 1.0 for one_s in finished_s)
+    assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
+
+
+def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(tuner) -> None:
+    config(tuner.folder, ", wait: 500ms")
+    with (tuner.folder / "worker.py").open("w") as worker:
+        worker.write("import threading, os\nfor _ in range(int(os.environ['TUNER_THREADS'])):\n")
+        worker.write("    threading.Thread(target=threading.Event().wait).start()\n")
+
+    done = tuner("grid", "s.yaml", "--max-attempts", "1")
+
+    assert done.returncode == 3, done.stderr
+    assert "did not answer within 0.5 s" in done.stderr
+
+
+def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(tuner) -> None:
+    config(tuner.folder, ", connections: 3")
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 2
+    assert "3 connections leave threads of 1x4 without a request" in done.stderr
+    assert list(tuner.folder.glob("*.db")) == []

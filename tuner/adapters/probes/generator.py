@@ -1,0 +1,59 @@
+"""The probe for services that the load generator feeds: what it got answers for is what was finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tuner.adapters.load.totals import DamagedTotalsError, read_counts
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.window import Reading
+from tuner.ports import Clock
+
+
+class GeneratorProbe:
+    """Reads the totals that a load generator keeps; see ``HttpFeeder``."""
+
+    def __init__(self, clock: Clock, totals: Path) -> None:
+        """*totals* is the file that the feeder's generator counts in, as long as a launch runs."""
+        self._clock = clock
+        self._totals = totals
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[GeneratorCounting]:  # noqa: ARG002  # the feeder knows it
+        """Watch one launch."""
+        yield GeneratorCounting(self._clock, self._totals)
+
+
+class GeneratorCounting:
+    """The answers of one launch."""
+
+    def __init__(self, clock: Clock, totals: Path) -> None:
+        self._clock = clock
+        self._totals = totals
+        self._has_begun = False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The workers need to know nothing."""
+        return {}
+
+    def read(self) -> Reading:
+        """Answers with a status below 400, and requests that failed; none as long as no generator runs.
+
+        Raises:
+            MeasurementError: the counts are damaged, or gone while the launch runs.
+        """
+        at_s = self._clock.monotonic_s()
+        try:
+            n_done, n_failed = read_counts(self._totals)
+        except FileNotFoundError as error:
+            if self._has_begun:
+                raise MeasurementError(f"{self._totals} is gone: the load generator's counts") from error
+            return Reading(at_s=at_s, n_done_total=0, n_failed_total=0)
+        except (DamagedTotalsError, OSError) as error:
+            raise MeasurementError(f"the load generator's counts cannot be read: {error}") from error
+        self._has_begun = True
+        return Reading(at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)
