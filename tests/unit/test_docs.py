@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.load.requests_file import read_requests
 from tuner.cli import COMMANDS
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings
+from tuner.core.http_request import parse_url
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -67,3 +69,33 @@ def test_every_kind_of_probe_has_a_section_with_an_example() -> None:
 
     shown = {re.search(r"    kind: (\S+)\n", example)[1] for example in EXAMPLES_OF_PROBES}
     assert shown == kinds
+
+
+def test_the_lines_of_requests_on_the_page_of_http_services_are_requests(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    (tmp_path / "r.jsonl").write_text("\n".join(re.findall(r"^    ({.*})$", page, re.MULTILINE)))
+
+    requests = read_requests(tmp_path / "r.jsonl", parse_url("http://127.0.0.1:8000/"), {})
+
+    assert [request.method for request in requests] == ["GET", "POST"]
+
+
+EXAMPLES = [
+    (page.name, number, text)
+    for page in PAGES
+    for number, text in enumerate(
+        re.findall(r"^```yaml\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M)
+    )
+]
+
+
+def test_the_page_of_http_services_has_examples() -> None:
+    assert len([name for name, _, _ in EXAMPLES if name == "http.md"]) == 3
+
+
+@pytest.mark.parametrize(("name", "number", "text"), EXAMPLES, ids=lambda part: str(part)[:9])
+def test_every_example_of_a_config_can_be_loaded(tmp_path: Path, name: str, number: int, text: str) -> None:
+    (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "requests.jsonl").touch()
+
+    assert isinstance(load_settings(tmp_path / "s.yaml", {}).service, ScriptSettings)
