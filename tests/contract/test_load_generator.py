@@ -330,15 +330,19 @@ def test_a_file_that_holds_no_totals_is_refused(tmp_path: Path, content: bytes) 
         read_totals(tmp_path / "totals")
 
 
-def test_failures_since_a_request_was_done_begin_anew_with_each_that_is(tmp_path: Path) -> None:
+def test_a_failure_is_the_service_s_end_until_a_request_sent_after_it_is_done(tmp_path: Path) -> None:
     totals = TotalsWriter(tmp_path / "totals")
-    totals.failed("refused")
-    totals.answered(503, 10, 5)
-    totals.answered(200, 10, 5)
-    totals.failed("timeout")
+    totals.failed("refused", 10)
+    totals.answered(503, 10, 5, 20)
+    totals.failed("timeout", 30)
+    totals.failed("closed", 50)
+    totals.answered(200, 10, 5, 60)  # it was under way before anything failed: it tells nothing
+    early = read_totals(tmp_path / "totals")
+    totals.answered(200, 10, 40, 70)
     totals.close()
+    late = read_totals(tmp_path / "totals")
 
-    seen = read_totals(tmp_path / "totals")
-    assert seen.n_failed == {"refused": 1, "5xx": 1, "timeout": 1}
-    assert seen.n_failed_since_done == {"timeout": 1}
-    assert (seen.n_done, seen.n_failed_total, seen.n_bytes) == (1, 3, 20)
+    assert early.n_failed_since_done == early.n_failed == {"refused": 1, "5xx": 1, "timeout": 1, "closed": 1}
+    assert late.n_failed_since_done == {"closed": 1}
+    assert late.n_failed == early.n_failed
+    assert (late.n_done, late.n_failed_total, late.n_bytes) == (2, 4, 30)

@@ -16,10 +16,10 @@ def test_nothing_is_counted_until_the_generator_has_begun_and_then_what_it_count
     with GeneratorProbe(VirtualClock(), path).counting(Layout(1, 1)) as counting:
         before = counting.read()
         totals = TotalsWriter(path)
-        totals.answered(200, 10, 1000)
-        totals.answered(302, 10, 1000)
-        totals.answered(500, 10, 1000)
-        totals.failed("timeout")
+        totals.answered(200, 10, 0, 1000)
+        totals.answered(302, 10, 0, 1000)
+        totals.answered(500, 10, 0, 1000)
+        totals.failed("timeout", 2000)
         after = counting.read()
         totals.close()
 

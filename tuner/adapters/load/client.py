@@ -58,11 +58,11 @@ class Client:
 
     def answered(self, answer: Answer) -> None:
         """Its connection has a whole answer."""
-        latency_ns = time.monotonic_ns() - self._due_ns
+        now_ns = time.monotonic_ns()
         self._request = None
         if not answer.keeps_alive:
             self._drop()
-        self._totals.answered(answer.status, answer.n_bytes, latency_ns)
+        self._totals.answered(answer.status, answer.n_bytes, self._due_ns, now_ns)
         self._ended(self, None)
 
     def lost(self, connection: _Connection, kind: str) -> None:
@@ -110,7 +110,7 @@ class Client:
 
     def _failed(self, kind: str) -> None:
         self._request = None
-        self._totals.failed(kind)
+        self._totals.failed(kind, time.monotonic_ns())
         self._ended(self, kind)
 
 

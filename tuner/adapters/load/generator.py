@@ -109,7 +109,7 @@ class Generator:
             except OSError as error:
                 came = error.strerror or str(error)
             else:
-                self._totals.answered(answer.status, answer.n_bytes, time.monotonic_ns() - began_ns)
+                self._totals.answered(answer.status, answer.n_bytes, began_ns, time.monotonic_ns())
                 return True
             await asyncio.sleep(_TRY_EVERY_S)
 
@@ -158,7 +158,7 @@ class Generator:
                     client = self._idle.pop() if self._idle else self._new_client()
                     client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
                 else:
-                    self._totals.failed("overdue")
+                    self._totals.failed("overdue", now_ns)
                 due_ns += next(gaps_ns)
             if self._is_stopping or self._n_left == 0:
                 self._end_if_done()

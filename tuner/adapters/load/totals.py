@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
 KINDS = ("refused", "closed", "timeout", "garbage", "4xx", "5xx", "overdue")
 _MAGIC = int.from_bytes(b"tunload1", "little")
 _BYTES, _DONE, _FAILED = 1, 2, 3  #: places, in words of 8 bytes; the magic number is in the first
-_UNANSWERED = _FAILED + len(KINDS)  #: failures since a request was last done, by kind
+_UNANSWERED = _FAILED + len(KINDS)  #: failures since the last request that was done was sent, by kind
 _LATENCIES = _UNANSWERED + len(KINDS)
 _N_WORDS = _LATENCIES + N_BUCKETS
 _HEAD = struct.Struct(f"={_LATENCIES}Q")
@@ -32,9 +33,8 @@ class Totals:
 
     n_done: int  #: answered with a status below 400
     n_failed: Mapping[str, int]  #: by kind; kinds that did not happen are left out
-    n_failed_since_done: Mapping[
-        str, int
-    ]  #: those of them after which none was done: mostly the service's end
+    #: those of them after which no request was sent that was done: mostly the service's end
+    n_failed_since_done: Mapping[str, int]
     n_bytes: int  #: of answers that were whole
     latencies: Latencies  #: of whole answers, whatever their status
 
@@ -59,27 +59,28 @@ class TotalsWriter:
         self._words = memoryview(self._mapped).cast("Q")
         self._words[0] = _MAGIC
         os.replace(draft, path)
-        self._failing = False
+        self._unanswered: deque[tuple[int, int]] = (
+            deque()
+        )  #: when a request failed, and the place of its kind
 
-    def answered(self, status: int, n_bytes: int, latency_ns: int) -> None:
-        """Count one whole answer."""
+    def answered(self, status: int, n_bytes: int, due_ns: int, now_ns: int) -> None:
+        """Count one whole answer, which came at *now_ns* to a request that was due at *due_ns*."""
         words = self._words
         words[_BYTES] += n_bytes
-        words[_LATENCIES + bucket_of(latency_ns)] += 1
+        words[_LATENCIES + bucket_of(now_ns - due_ns)] += 1
         if status < 400:
             words[_DONE] += 1
-            if self._failing:
-                self._failing = False
-                words[_UNANSWERED:_LATENCIES] = memoryview(bytes(8 * len(KINDS))).cast("Q")
+            while self._unanswered and self._unanswered[0][0] < due_ns:
+                words[_UNANSWERED + self._unanswered.popleft()[1]] -= 1
         else:
-            self.failed("4xx" if status < 500 else "5xx")
+            self.failed("4xx" if status < 500 else "5xx", now_ns)
 
-    def failed(self, kind: str) -> None:
-        """Count one failure of *kind*."""
+    def failed(self, kind: str, now_ns: int) -> None:
+        """Count one failure of *kind*, which was seen at *now_ns*."""
         place = KINDS.index(kind)
         self._words[_FAILED + place] += 1
         self._words[_UNANSWERED + place] += 1
-        self._failing = True
+        self._unanswered.append((now_ns, place))
 
     def close(self) -> None:
         """Let go of the file, which stays."""
