@@ -127,6 +127,9 @@ def watch(name: str, study: subprocess.Popen[str]) -> dict[str, Looks]:
 def look_at(pids: list[int], seen: dict[str, Looks], study: subprocess.Popen[str], *, spy: bool) -> None:
     """Look at one launch until it ends."""
     tasks = {pid: threads_of(pid) for pid in pids}
+    if not all(tasks.values()):  # it ends: its threads are gone, and its processes are not yet
+        time.sleep(EVERY_S)
+        return
     looks = seen.setdefault(f"{len(pids)}x{len(tasks[pids[0]])}", Looks())
     spied_s = last_s = time.monotonic()
     before = {pid: schedstat(pid, tids) for pid, tids in tasks.items()}
