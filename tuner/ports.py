@@ -33,7 +33,8 @@ class Launch(Protocol):
         """Seconds from the start until every process was RUNNING."""
 
     def worker_pids(self) -> frozenset[int]:
-        """The worker processes that supervisord started, as far as they are alive."""
+        """The processes that work on items, as far as they are alive: those that supervisord started, or
+        their children, where the service has a master or a wrapper."""
 
     def overhead_pids(self) -> frozenset[int]:
         """supervisord and guardian: alive, and not part of the service."""

@@ -91,11 +91,11 @@ def test_a_service_without_threads_is_measured_in_processes_alone(tmp_path: Path
         ),
         (
             SERVICE.replace("no", "yes") + "study:\n  layouts: [8x-]",
-            "s.yaml:3:13: study.layouts.0: 8x- has no threads, and this service has",
+            "s.yaml:3:13: study.layouts.0: 8x- leaves threads out, and this service has them",
         ),
         (
             "study: {layouts: [1x1, 8x-]}",
-            "s.yaml:1:24: study.layouts.1: 8x- has no threads, and this service has",
+            "s.yaml:1:24: study.layouts.1: 8x- leaves threads out, and this service has them",
         ),
         (
             "service: {kind: script, name: pool, command: [run, '{threads}'], threads: no}",

@@ -205,21 +205,6 @@ def test_a_file_of_version_3_is_read_without_being_touched(tmp_path: Path) -> No
     assert path.read_bytes() == VERSION_3.read_bytes()
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4])
-def test_nobody_knows_of_windows_of_an_older_version_who_waited_for_the_gil(
-    tmp_path: Path, old: Path
-) -> None:
-    path = tmp_path / "old.tuner.db"
-    shutil.copyfile(old, path)
-    told = []
-    with SqliteStore.open(path, read_only=True) as store:
-        told += [store.windows()[0].gil_waiting_s, store.window(2, 0, 1).usage[0].gil_waiting_s_total]
-    with SqliteStore.open(path) as store:
-        told += [store.windows()[0].gil_waiting_s, store.window(2, 0, 1).usage[0].gil_waiting_s_total]
-
-    assert told == [None] * 4
-
-
 def test_a_file_of_version_4_is_read_without_being_touched(tmp_path: Path) -> None:
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(VERSION_4, path)
@@ -231,17 +216,27 @@ def test_a_file_of_version_4_is_read_without_being_touched(tmp_path: Path) -> No
     assert path.read_bytes() == VERSION_4.read_bytes()
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
-def test_nobody_knows_of_windows_of_an_older_version_what_was_the_start_of_a_child(
-    tmp_path: Path, old: Path
+@pytest.mark.parametrize(
+    ("old", "clock"),
+    [
+        *((old, "spawning_s") for old in (VERSION_1, VERSION_2, VERSION_3)),
+        *((old, "gil_waiting_s") for old in (VERSION_1, VERSION_2, VERSION_3, VERSION_4)),
+        *((old, "gil_waking_s") for old in (VERSION_1, VERSION_2, VERSION_3, VERSION_4)),
+    ],
+)
+def test_what_nobody_looked_for_in_an_older_version_is_not_known(
+    tmp_path: Path, old: Path, clock: str
 ) -> None:
+    """The start of children before version 4, who waited for the GIL before 5; also once it is upgraded."""
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
     told = []
-    with SqliteStore.open(path, read_only=True) as store:
-        told += [store.windows()[0].spawning_s, store.window(2, 0, 1).usage[0].spawning_s_total]
-    with SqliteStore.open(path) as store:
-        told += [store.windows()[0].spawning_s, store.window(2, 0, 1).usage[0].spawning_s_total]
+    for read_only in (True, False):
+        with SqliteStore.open(path, read_only=read_only) as store:
+            told += [
+                getattr(store.windows()[0], clock),
+                getattr(store.window(2, 0, 1).usage[0], f"{clock}_total"),
+            ]
 
     assert told == [None] * 4
 

@@ -48,7 +48,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
         spec, feeder = service_of(settings, record.layouts, scratch, warn)
-        ready = settings.service.ready if settings.service.kind == "script" else None
+        ready = settings.service.ready
         launcher = SupervisordLauncher(
             spec,
             cores=record.cores,

@@ -11,7 +11,7 @@ from tuner.bootstrap.services import owner
 from tuner.ports import Clock, Probe
 
 if TYPE_CHECKING:
-    from tuner.config.probes import RedisProbeSettings, TermSettings
+    from tuner.config.probes import PrometheusProbeSettings, RedisProbeSettings, TermSettings
     from tuner.config.settings import Settings
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
@@ -23,37 +23,42 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, scratch: Path, wa
     Raises:
         ConfigError: it could never count here.
     """
-    service = settings.service
-    asked = service.probe if service.kind == "script" else None
-    if asked is not None and asked.kind == "command":
-        from tuner.adapters.probes.command import CommandProbe
+    asked = settings.service.probe
+    match asked.kind:
+        case "mmap-counter":
+            from tuner.adapters.probes.mmap_counter import CounterProbe
 
-        return CommandProbe(clock, asked.command, asked.timeout, service.directory, warn)
-    if asked is not None and asked.kind == "statsd":
-        from tuner.adapters.probes.statsd import StatsdProbe
+            return CounterProbe(clock, counters, owner(settings))
+        case "command":
+            from tuner.adapters.probes.command import CommandProbe
 
-        included = asked.failed_included
-        return StatsdProbe(clock, asked.name, asked.failed, warn, failed_included=included)
-    if asked is not None and asked.kind == "prometheus":
-        from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+            return CommandProbe(clock, asked.command, asked.timeout, settings.service.directory, warn)
+        case "statsd":
+            from tuner.adapters.probes.statsd import StatsdProbe
 
-        done = Metric(asked.metric, asked.labels)
-        failed = None if asked.failed is None else Metric(asked.failed.metric, asked.failed.labels)
-        included = asked.failed_included
-        return PrometheusProbe(clock, asked.url, done, failed, asked.timeout, warn, failed_included=included)
-    if asked is not None and asked.kind == "uwsgi":
-        from tuner.adapters.probes.uwsgi import UwsgiProbe
+            included = asked.failed_included
+            return StatsdProbe(clock, asked.name, asked.failed, warn, failed_included=included)
+        case "prometheus":
+            return _prometheus(asked, clock, warn)
+        case "uwsgi":
+            from tuner.adapters.probes.uwsgi import UwsgiProbe
 
-        return UwsgiProbe(clock, asked.address, asked.timeout, warn)
-    if asked is not None and asked.kind == "redis":
-        return _redis(asked, clock, warn)
-    if asked is not None and asked.kind == "generator":
-        from tuner.adapters.probes.generator import GeneratorProbe
+            return UwsgiProbe(clock, asked.address, asked.timeout, warn)
+        case "redis":
+            return _redis(asked, clock, warn)
+        case "generator":
+            from tuner.adapters.probes.generator import GeneratorProbe
 
-        return GeneratorProbe(clock, load_totals(scratch))
-    from tuner.adapters.probes.mmap_counter import CounterProbe
+            return GeneratorProbe(clock, load_totals(scratch))
 
-    return CounterProbe(clock, counters, owner(settings))
+
+def _prometheus(asked: PrometheusProbeSettings, clock: Clock, warn: Warn) -> Probe:
+    from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+
+    done = Metric(asked.metric, asked.labels)
+    failed = None if asked.failed is None else Metric(asked.failed.metric, asked.failed.labels)
+    included = asked.failed_included
+    return PrometheusProbe(clock, asked.url, done, failed, asked.timeout, warn, failed_included=included)
 
 
 def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.layout import Layout
+from tuner.core.service import layout_variables
 
 if TYPE_CHECKING:
     from tuner.adapters.ready import Check
@@ -31,12 +32,6 @@ def ready_of(asked: ReadySettings | None, directory: Path | None) -> Callable[[L
         if asked.kind == "tcp":
             host, _, port = asked.address.rpartition(":")
             return TcpAnswer(host.strip("[]"), int(port))
-        facts = {
-            "TUNER_LAYOUT": str(layout),
-            "TUNER_PROCESSES": str(layout.processes),
-            "TUNER_THREADS": str(layout.threads),
-            "TUNER_VARIANT": layout.variant,
-        }
-        return CommandSucceeds(asked.command, {**os.environ, **facts}, directory)
+        return CommandSucceeds(asked.command, {**os.environ, **layout_variables(layout)}, directory)
 
     return check

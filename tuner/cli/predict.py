@@ -210,9 +210,11 @@ def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
     known, has_threads = calibrated.seen.layouts[0].variant, calibrated.seen.layouts[0].has_threads
     for layout in layouts:
         if layout.has_threads != has_threads:
-            what = "no threads, and this service has" if has_threads else "threads, and this service has none"
+            what = "leaves threads out, and this service has them"
+            if not has_threads:
+                what = "has threads, and this service has none to choose"
             raise ConfigError(
-                f"--layouts: {layout} has {what} to choose",
+                f"--layouts: {layout} {what}",
                 hint="Write 8x4." if has_threads else "Write 8x-.",
             )
         if layout.variant != known:

@@ -220,6 +220,8 @@ class CrashProcessorSettings(RunSettings):
     threads: ClassVar[bool] = True
     programs: ClassVar[Programs] = "each"
     workers: ClassVar[Workers | None] = None
+    ready: ClassVar[None] = None
+    probe: ClassVar[MmapCounterSettings] = MmapCounterSettings()
     kind: Literal["crash-processor"] = "crash-processor"
     name: Name = "crash-processor"
     spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
@@ -239,7 +241,7 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """A worker of the user's own: one command per process."""
+    """A worker of the user's own: its command, once per process or once in all."""
 
     kind: Literal["script"]
     name: Name
@@ -319,7 +321,7 @@ class Settings(Section):
             if layout.threads > 1 and not service.threads:
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
             if service.threads and not layout.has_threads:
-                raise Misplaced(f"{layout} has no threads, and this service has", ("layouts", n))
+                raise Misplaced(f"{layout} leaves threads out, and this service has them", ("layouts", n))
         return study
 
     hooks: HookSettings = HookSettings()

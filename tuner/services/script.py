@@ -1,4 +1,4 @@
-"""A worker of the user's own: one command per process, run as it is."""
+"""A worker of the user's own: its command, run as it is."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
         notes.append(
             f"The processes that supervisord started used {percent(total.own_s / total.service_s)} of the"
             " service's CPU. If they only start the real workers (a shell, a master), these are taken for"
-            " children: start the workers themselves."
+            " children: say so in the config (workers: children), or start the workers themselves."
         )
     if total.blocked_s is None:
         notes.append(
