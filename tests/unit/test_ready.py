@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -90,6 +92,27 @@ def test_a_command_is_asked_by_its_exit_code(script: str, lacking: str) -> None:
     assert command.lacks([]).endswith(lacking)
     assert bool(command.lacks([])) == bool(lacking)
     assert "cannot be run: No such file" in CommandSucceeds(("/no/such",), {}).lacks([])
+
+
+def test_a_command_that_does_not_end_is_killed_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.ready._ANSWER_S", 3.0)
+    script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
+
+    lacking = CommandSucceeds(("/bin/sh", "-c", script), {"PATH": os.defpath}).lacks([])
+
+    assert lacking == "/bin/sh did not end within 3 s"
+    stat = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    for _ in range(3000):  # 30 s: until whoever inherits it has reaped it
+        try:
+            if ") Z " in stat.read_text():
+                break
+        except OSError:  # it is gone
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail("what it started runs on")
 
 
 class _Later(Check):
