@@ -86,6 +86,34 @@ def test_a_program_that_starts_its_workers_itself_is_measured_by_these(tuner) ->
     assert {row["layout"] for row in explained["layouts"]} == {"2x1", "2x2"}
 
 
+def test_variants_of_a_service_are_an_axis_of_their_own(tuner) -> None:
+    """A pool of threads and one of processes: each thread of either does 50 items a second."""
+    (tuner.folder / "master.py").write_text(sleeping_master())
+    (tuner.folder / "worker.py").write_text(sleeping_worker())
+    (tuner.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: jobs\n  command: [{sys.executable}, worker.py]\n  variants:\n"
+        "    threads: {max_extra_threads: 1}\n"
+        "    prefork: {threads: no, programs: one, ready: {kind: log, pattern: never, within: 1s},\n"
+        f"      command: [{sys.executable}, master.py, '{{processes}}']}}\n"
+        + STUDY
+        % ("1x3@threads, 2x-@prefork", 1)
+    )
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert "2x-@prefork is not ready after 1 s" in done.stderr  # each variant has its own check
+    (tuner.folder / "jobs.tuner.db").unlink()
+    text = (tuner.folder / "s.yaml").read_text()
+    (tuner.folder / "s.yaml").write_text(text.replace("ready: {kind: log, pattern: never, within: 1s},", ""))
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    rows = {row["layout"]: row for row in json.loads(done.stdout)["layouts"]}
+    assert (rows["1x3@threads"]["variant"], rows["2x-@prefork"]["threads"]) == ("threads", None)
+    of_layout = {name: row["throughput_per_10min"]["mean"] for name, row in rows.items()}
+    assert of_layout["1x3@threads"] / of_layout["2x-@prefork"] == pytest.approx(1.5, rel=0.3)
+
+
 def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(tuner) -> None:
     told = tuner.folder / "told"
     note = f"[sh, -c, 'echo \"$TUNER_EVENT $TUNER_LAYOUT\" >> {told}']"

@@ -148,10 +148,63 @@ def test_a_strategy_on_the_command_line_leaves_out_what_the_config_says_for_anot
     ]
 
 
+POOLS = """service:
+  kind: script
+  name: jobs
+  command: [run, "{threads}"]
+  variants:
+    threads: {}
+    prefork: {threads: no, programs: one, command: [run, --fork, "{processes}"], environment: {POOL: prefork}}
+"""
+
+
+def test_variants_are_an_axis_each_with_the_threads_it_has(tmp_path: Path) -> None:
+    settings = load(tmp_path, POOLS)
+
+    assert [str(layout) for layout in settings.layouts_for(2)] == [
+        *("1x1@threads", "1x2@threads", "1x4@threads", "2x1@threads", "2x2@threads"),
+        *("1x-@prefork", "2x-@prefork", "4x-@prefork"),
+    ]
+    assert settings.service_in("prefork").environment == {"POOL": "prefork"}
+    assert settings.service_in("threads").command == ("run", "{threads}")
+    one = load(tmp_path, POOLS + "study: {variants: prefork}\n")
+    assert {layout.variant for layout in one.layouts_for(2)} == {"prefork"}
+    named = load(tmp_path, POOLS + "study: {layouts: [2x3@threads, 4x1@prefork]}\n")
+    assert [str(layout) for layout in named.layouts_for(2)] == ["2x3@threads", "4x-@prefork"]
+    assert settings_of_study(canonical_json(settings), "s.tuner.db") == settings
+
+
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        ("{layouts: [4x6]}", "s.yaml:8:19: study.layouts.0: 4x6 is of none of the variants threads, prefork"),
+        (
+            "{variants: prefrok}",
+            "s.yaml:8:9: study.variants.0: this service has no variant prefrok; did you mean prefork?",
+        ),
+        (
+            "{layouts: [1x4@prefork]}",
+            "s.yaml:8:19: study.layouts.0: 1x4@prefork has threads, and this service has none to choose",
+        ),
+    ],
+)
+def test_layouts_are_of_the_variants_that_a_service_has(tmp_path: Path, study: str, said: str) -> None:
+    assert problems_of(tmp_path, POOLS + f"study: {study}\n") == [said]
+
+
+def test_what_is_wrong_in_a_variant_is_told_where_it_stands(tmp_path: Path) -> None:
+    text = POOLS.replace('--fork, "{processes}"', '--threads, "{threads}"')
+
+    assert problems_of(tmp_path, text) == [
+        "s.yaml:7:69: service.variants.prefork.command.2: variant prefork: asks for"
+        " {threads}, and threads is no"
+    ]
+
+
 def test_options_alone_make_settings_and_errors() -> None:
     settings = load_settings(None, {("study", "cores"): Given("--cores", "24")})
 
-    assert len(settings.study.layouts_for(24)) == 22
+    assert len(settings.layouts_for(24)) == 22
     with pytest.raises(ConfigError, match=r"^--cores: should be a whole number"):
         load_settings(None, {("study", "cores"): Given("--cores", "many")})
 

@@ -76,9 +76,9 @@ def test_a_service_without_threads_is_measured_in_processes_alone(tmp_path: Path
 
     for kept in (settings, settings_of_study(canonical_json(settings), "s.db")):
         assert not kept.service.threads
-        layouts = kept.study.layouts_for(4, has_threads=kept.service.threads)
+        layouts = kept.layouts_for(4)
         assert " ".join(map(str, layouts)) == "1x- 2x- 4x- 8x-"
-    layouts = named.study.layouts_for(4, has_threads=False)
+    layouts = named.study.layouts_for(4, {"": False})
     assert " ".join(map(str, layouts)) == "4x- 2x- 8x-@uv"
 
 

@@ -30,6 +30,14 @@ class Check(Protocol):
         """What is still missing, in words; empty: it is ready. *logs* are of the launch's programs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How a launch shows that it is ready to work."""
+
+    check: Check
+    within_s: float  #: else the launch has failed
+
+
 @dataclass(slots=True)
 class LogLines:
     """So many lines of the programs' logs hold a pattern."""

@@ -13,7 +13,7 @@ from typing import Self
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
 from tuner.adapters.log_tail import last_lines
-from tuner.adapters.ready import Check, await_ready
+from tuner.adapters.ready import Readiness, await_ready
 from tuner.adapters.run_folder import new_run_folder
 from tuner.adapters.supervised_launch import SupervisedLaunch
 from tuner.adapters.supervised_start import await_running, raise_if_dead
@@ -46,8 +46,7 @@ class SupervisordLauncher:
         scratch: folders of the study that the guardian removes when tuner is killed (a spool).
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
         settle_s: how long a worker must live to count as RUNNING.
-        ready: makes the check whether a launch that runs is ready to work; None: it is.
-        ready_s: how long that may take.
+        ready: tells how a launch of a layout that runs shows that it is ready to work; None: it is.
     """
 
     def __init__(
@@ -64,11 +63,10 @@ class SupervisordLauncher:
         held: Sequence[int] = (),
         scratch: Sequence[Path] = (),
         settle_s: float = SETTLE_S,
-        ready: Callable[[Layout], Check] | None = None,
-        ready_s: float = 60.0,
+        ready: Callable[[Layout], Readiness | None] = lambda _layout: None,
     ) -> None:
         self._spec = spec
-        self._jobs = WorkerJobs(spec, cores, cpus, marker)
+        self._cores, self._cpus = cores, cpus
         self._run_root = run_root
         self._clock = clock
         self._marker = marker
@@ -77,7 +75,7 @@ class SupervisordLauncher:
         self._held = tuple(held)
         self._scratch = tuple(scratch)
         self._settle_s = settle_s
-        self._ready, self._ready_s = ready, ready_s
+        self._ready = ready
         self._guardian: Guardian | None = None
         self._n_launches = 0
 
@@ -107,38 +105,40 @@ class SupervisordLauncher:
         Raises:
             ConfigError: see ``WorkerJobs.check``; or no place for a launch's files.
         """
-        self._jobs.check()
+        for spec in self._spec.each_variant:
+            self._jobs(spec).check()
         new_run_folder(self._run_root, config.SOCKET)
 
     @contextmanager
     def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[SupervisedLaunch]:
         """See ``tuner.ports.Launcher``."""
         started_s = self._clock.monotonic_s()
+        spec = self._spec.of(layout)
         guardian = self._living_guardian()
         folder = new_run_folder(self._run_root, config.SOCKET)
-        self._tell_leftovers(guardian.expect(folder, self._jobs.stop_signal()), "before")
+        self._tell_leftovers(guardian.expect(folder, self._jobs(spec).stop_signal()), "before")
         launch = None
         try:
-            logs, status = self._prepare(folder, layout, environment)
+            logs, status = self._prepare(spec, folder, layout, environment)
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
-                launch = SupervisedLaunch(layout, self._spec, folder, logs, guardian, pid)
+                launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid)
                 await_running(launch, status, self._settle_s)
             finally:
                 os.close(status)
-            if self._ready is not None:
-                self._await_ready(launch, self._ready(layout))
+            if (ready := self._ready(layout)) is not None:
+                self._await_ready(launch, ready)
             launch.running_after_s = self._clock.monotonic_s() - started_s
             yield launch
         finally:
-            self._finish(launch, guardian)
+            self._finish(launch, spec, guardian)
 
-    def _await_ready(self, launch: SupervisedLaunch, check: Check) -> None:
-        lacking = await_ready(check, launch.log_files, self._ready_s, lambda: raise_if_dead(launch))
+    def _await_ready(self, launch: SupervisedLaunch, ready: Readiness) -> None:
+        lacking = await_ready(ready.check, launch.log_files, ready.within_s, lambda: raise_if_dead(launch))
         if lacking:
             said = " | ".join(last_lines(launch.log_files[0])) or "nothing"
             raise MeasurementError(
-                f"{launch.layout} is not ready after {self._ready_s:g} s: {lacking}; its log ends: {said}"
+                f"{launch.layout} is not ready after {ready.within_s:g} s: {lacking}; its log ends: {said}"
             )
 
     def _living_guardian(self) -> Guardian:
@@ -148,20 +148,25 @@ class SupervisordLauncher:
             self._guardian = Guardian(self._marker, self._held, self._scratch)
         return self._guardian
 
-    def _prepare(self, folder: Path, layout: Layout, environment: Mapping[str, str]) -> tuple[Path, int]:
+    def _jobs(self, spec: ServiceSpec) -> WorkerJobs:
+        return WorkerJobs(spec, self._cores, self._cpus, self._marker)
+
+    def _prepare(
+        self, spec: ServiceSpec, folder: Path, layout: Layout, environment: Mapping[str, str]
+    ) -> tuple[Path, int]:
         """Write the files of a launch; gives the folder of its logs and the read end of its status pipe."""
-        n_programs = self._spec.n_programs(layout)
+        n_programs = spec.n_programs(layout)
         minfds = config.open_files_needed(n_programs)
         self._n_launches += 1
         logs = folder
         if self._keep_logs is not None:
             logs = self._keep_logs.absolute() / f"{self._n_launches:04d}-{layout}"
         pipe = folder / config.STATUS
-        jobs = self._jobs.jobs(layout, environment, logs=logs, status=pipe)
+        jobs = self._jobs(spec).jobs(layout, environment, logs=logs, status=pipe)
         try:
             folder.mkdir(0o700)
             logs.mkdir(parents=True, exist_ok=True)
-            text = config.render_config(self._spec, n_programs, minfds=minfds, as_root=os.geteuid() == 0)
+            text = config.render_config(spec, n_programs, minfds=minfds, as_root=os.geteuid() == 0)
             (folder / config.CONFIG).write_text(text, encoding="utf-8")
             config.supervisord_job(folder, self._marker).write(folder / config.OWN_JOB)
             for job in jobs:
@@ -174,10 +179,10 @@ class SupervisordLauncher:
                 hint="Make room there, or set TMPDIR to another folder.",
             ) from error
 
-    def _finish(self, launch: SupervisedLaunch | None, guardian: Guardian) -> None:
+    def _finish(self, launch: SupervisedLaunch | None, spec: ServiceSpec, guardian: Guardian) -> None:
         try:
             if launch is not None:
-                self._stop(launch)
+                self._stop(launch, spec)
                 if self._keep_logs is not None:
                     launch.keep_log()
         except BaseException:
@@ -189,14 +194,14 @@ class SupervisordLauncher:
             if launch is not None:
                 launch.close()
 
-    def _stop(self, launch: SupervisedLaunch) -> None:
+    def _stop(self, launch: SupervisedLaunch, spec: ServiceSpec) -> None:
         """Stop the workers as the service wants it, see them gone and collected, then end supervisord.
 
         Whatever does not work here is left to the guardian's sweep.
         """
         with suppress(OSError):
             launch.rpc.stop_group(config.GROUP)
-            deadline = time.monotonic() + self._spec.stop_wait_s + _STOP_SLACK_S
+            deadline = time.monotonic() + spec.stop_wait_s + _STOP_SLACK_S
             while launch.watch.alive() and time.monotonic() < deadline and launch.supervised():
                 launch.watch.newly_dead(_TICK_S)
             while any(pid for _, pid in launch.rpc.states().values()) and time.monotonic() < deadline:
@@ -207,7 +212,7 @@ class SupervisordLauncher:
             self._warn(
                 "stopped-by-kill",
                 f"{n_killed} of {launch.n_programs} processes of {launch.layout} did not stop within "
-                f"{self._spec.stop_wait_s:g} s of {self._spec.stop_signal} and were killed; "
+                f"{spec.stop_wait_s:g} s of {spec.stop_signal} and were killed; "
                 "work in hand may be lost",
             )
 

@@ -47,7 +47,7 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     asked = settings.study
     box_cores = usable_cores().count if profile is None else float(asked.cores or _simulated_cores(profile))
     cores = asked.cores or whole_cores(box_cores)
-    layouts = asked.layouts_for(cores, has_threads=settings.service.threads)
+    layouts = settings.layouts_for(cores)
     if profile is not None:
         check_simulated(layouts)
     return StudyRecord(

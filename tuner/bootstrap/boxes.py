@@ -48,7 +48,6 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
         spec, feeder = service_of(settings, record.layouts, scratch, warn)
-        ready = settings.service.ready
         launcher = SupervisordLauncher(
             spec,
             cores=record.cores,
@@ -60,8 +59,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             warn=warn,
             held=[held],
             scratch=[scratch, counters],
-            ready=ready_of(ready, settings.service.directory),
-            ready_s=60.0 if ready is None else ready.within,
+            ready=ready_of(settings),
         )
         launcher.check()
         probe = probe_of(settings, clock, counters, scratch, warn)

@@ -12,26 +12,35 @@ from tuner.core.layout import Layout
 from tuner.core.service import layout_variables
 
 if TYPE_CHECKING:
-    from tuner.adapters.ready import Check
+    from tuner.adapters.ready import Check, Readiness
     from tuner.config.ready import ReadySettings
+    from tuner.config.settings import Settings
 
 
-def ready_of(asked: ReadySettings | None, directory: Path | None) -> Callable[[Layout], Check] | None:
-    """Makes the check of each launch; None: what runs is ready."""
+def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
+    """Tells how a launch of a layout shows that it is ready; None: what runs is ready."""
+    from tuner.adapters.ready import Readiness
+
+    def readiness(layout: Layout) -> Readiness | None:
+        service = settings.service_in(layout.variant)
+        if service.ready is None:
+            return None
+        return Readiness(_check(service.ready, layout, service.directory), service.ready.within)
+
+    return readiness
+
+
+def _check(asked: ReadySettings, layout: Layout, directory: Path | None) -> Check:
     from tuner.adapters.ready import CommandSucceeds, HttpAnswer, LogLines, TcpAnswer
 
-    if asked is None:
-        return None
-
-    def check(layout: Layout) -> Check:
-        if asked.kind == "log":
+    match asked.kind:
+        case "log":
             count = layout.processes if asked.count == "processes" else asked.count
             return LogLines(re.compile(asked.pattern.encode()), count)
-        if asked.kind == "http":
+        case "http":
             return HttpAnswer(asked.url)
-        if asked.kind == "tcp":
+        case "tcp":
             host, _, port = asked.address.rpartition(":")
             return TcpAnswer(host.strip("[]"), int(port))
-        return CommandSucceeds(asked.command, {**os.environ, **layout_variables(layout)}, directory)
-
-    return check
+        case "command":
+            return CommandSucceeds(asked.command, {**os.environ, **layout_variables(layout)}, directory)

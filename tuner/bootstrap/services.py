@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pwd
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,10 +52,14 @@ def _crash_processor(
 def _script(
     asked: ScriptSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn
 ) -> tuple[ServiceSpec, Feeder]:
+    variants = {name: _spec_of(asked.of(name)) for name in asked.variants}
+    return replace(_spec_of(asked), variants=variants), feeder_of(asked, layouts, scratch, warn)
+
+
+def _spec_of(asked: ScriptSettings) -> ServiceSpec:
     from tuner.services.script import script
 
-    spec = script(asked.name, asked.command, _running(asked))
-    return spec, feeder_of(asked, layouts, scratch, warn)
+    return script(asked.name, asked.command, _running(asked))
 
 
 def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:

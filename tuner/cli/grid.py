@@ -51,6 +51,12 @@ def grid(
             help="small: totals of N threads; divisors (default): N/2, N, 2N; full: all to 2N, P to N.",
         ),
     ] = None,
+    variants: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME", rich_help_panel=_LAYOUTS, help="Of those the service has: prefork,threads."
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -173,6 +179,7 @@ def grid(
             ("study", "cores"): cores,
             ("study", "layouts"): layouts,
             ("study", "grid"): grid_name,
+            ("study", "variants"): variants,
             ("study", "window"): window,
             ("study", "min_window"): min_window,
             ("study", "warmup"): warmup,

@@ -207,7 +207,7 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     is_pilot = record.provenance.get("made_by") == "tuner plan"
     layouts = record.layouts
     if is_pilot:
-        layouts = asked.layouts_for(record.cores, has_threads=layouts[0].has_threads)
+        layouts = asked.layouts_for(record.cores, {one.variant: one.has_threads for one in layouts})
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=layouts,

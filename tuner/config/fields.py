@@ -38,6 +38,7 @@ FILLED_IN = (
 )  #: the fields of a command, see ServiceSpec
 FILLED_IN_BY_PROBES = ("TUNER_STATSD",)  #: where there is such a probe
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -181,6 +182,35 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
 
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
+]
+
+
+def _variant(name: str) -> str:
+    if _VARIANT.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name of a variant: letters, digits and . _ + - only")
+    return name
+
+
+VariantName = Annotated[str, AfterValidator(_variant)]
+
+
+def _split_names(value: Any) -> Any:
+    """One text may name several: prefork,threads."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def _no_variant_twice(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"variant {name} is named twice")
+    return names
+
+
+Variants = Annotated[
+    tuple[VariantName, ...],
+    Field(min_length=1),
+    BeforeValidator(_split_names),
+    AfterValidator(_no_variant_twice),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -30,6 +31,8 @@ from tuner.config.fields import (
     Ratio,
     Section,
     SignalName,
+    VariantName,
+    Variants,
     WholeNumber,
     fields_in,
     nearest,
@@ -61,6 +64,7 @@ class StudySettings(Section):
     )
     grid: GridName | None = None  #: None: the layouts named, else divisors
     layouts: Layouts | None = None
+    variants: Variants | None = None  #: of those that the service has; None: all of them
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: the answer's margin; None: 2 %
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
     kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
@@ -143,11 +147,22 @@ class StudySettings(Section):
             return self.window
         return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
 
-    def layouts_for(self, cores: int, *, has_threads: bool = True) -> tuple[Layout, ...]:
-        """The layouts to measure, given the cores they are for, and whether the service has threads."""
+    def layouts_for(self, cores: int, threads_of: Mapping[str, bool]) -> tuple[Layout, ...]:
+        """The layouts to measure, given the cores they are for.
+
+        *threads_of* tells of each variant of the service whether it has threads to choose; "" is the service
+        as it is.
+        """
         if self.layouts is not None:
-            return tuple(replace(layout, has_threads=has_threads) for layout in self.layouts)
-        return tuple(grid_of(self.grid or "divisors", cores, has_threads=has_threads))
+            return tuple(
+                replace(layout, has_threads=threads_of.get(layout.variant, threads_of.get("", True)))
+                for layout in self.layouts
+            )
+        return tuple(
+            replace(layout, variant=variant)
+            for variant, has_threads in threads_of.items()
+            for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
+        )
 
 
 def _duration_only(value: Any) -> float:
@@ -214,9 +229,24 @@ class RunSettings(Section):
         return self
 
 
+class VariantSettings(Section):
+    """What is different in one variant of a service; None, or left out of the environment: as it is."""
+
+    command: LayoutCommand | None = None
+    environment: Environment = Field(default_factory=dict)
+    threads: bool | None = None
+    programs: Programs | None = None
+    workers: Workers | None = None
+    ready: ReadySettings | None = None
+    stop: StopSettings | None = None
+    max_extra_threads: WholeNumber | None = None
+
+
 class CrashProcessorSettings(RunSettings):
     """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
 
+    record: ClassVar[None] = None
+    variants: ClassVar[dict[str, VariantSettings]] = {}
     threads: ClassVar[bool] = True
     programs: ClassVar[Programs] = "each"
     workers: ClassVar[Workers | None] = None
@@ -252,19 +282,30 @@ class ScriptSettings(RunSettings):
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()
     feeder: FeederSettings = NoFeederSettings()
+    #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
+    variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
+    record: Name | None = None  #: the known service that this is one of
+
+    def of(self, variant: str) -> Self:
+        """The service in one of its variants."""
+        asked = self.variants[variant]
+        other = {
+            name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None
+        }
+        environment = {**self.environment, **asked.environment}
+        return self.model_copy(update={**other, "environment": environment, "variants": {}})
 
     @model_validator(mode="after")
     def _is_told_what_it_has(self) -> Self:
-        words = self.filled_in
-        for place, word in words:
-            if not self.threads and "{threads}" in word:
-                raise Misplaced("asks for {threads}, and threads is no", place)
-        if self.programs == "one" and not any("{processes}" in word for _, word in words):
-            raise Misplaced(
-                "the one program is not told how many processes to start: write {processes} in its command or"
-                " environment",
-                ("programs",),
-            )
+        if not self.variants:
+            _check_told(self)
+        for name, asked in self.variants.items():
+            try:
+                _check_told(self.of(name))
+            except Misplaced as problem:
+                own = bool(problem.below) and problem.below[0] in asked.model_fields_set
+                below = ("variants", name, *problem.below) if own else problem.below
+                raise Misplaced(f"variant {name}: {problem}", below) from problem
         return self
 
     @property
@@ -285,6 +326,19 @@ class ScriptSettings(RunSettings):
                 ("probe",),
             )
         return self
+
+
+def _check_told(service: ScriptSettings) -> None:
+    words = service.filled_in
+    for place, word in words:
+        if not service.threads and "threads" in fields_in(word):
+            raise Misplaced("asks for {threads}, and threads is no", place)
+    if service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
+        raise Misplaced(
+            "the one program is not told how many processes to start: write {processes} in its command or"
+            " environment",
+            ("programs",),
+        )
 
 
 ServiceSettings = Annotated[CrashProcessorSettings | ScriptSettings, Field(discriminator="kind")]
@@ -308,6 +362,9 @@ class Settings(Section):
 
     service: ServiceSettings = CrashProcessorSettings()
     study: StudySettings = StudySettings()
+    hooks: HookSettings = HookSettings()
+    #: names of programs whose CPU is the service's own backends': redis-server
+    backends: tuple[Name, ...] = ()
 
     @field_validator("study")
     @classmethod
@@ -317,14 +374,36 @@ class Settings(Section):
         service = info.data.get("service")
         if service is None:
             return study
+        known = list(service.variants)
+        for n, name in enumerate(study.variants or ()):
+            if name not in known:
+                raise Misplaced(f"this service has no variant {name}{nearest(name, known)}", ("variants", n))
+        threads_of = _threads_of(service, study)
         for n, layout in enumerate(study.layouts or ()):
-            if layout.threads > 1 and not service.threads:
+            if known and layout.variant not in threads_of:
+                raise Misplaced(
+                    f"{layout} is of none of the variants {', '.join(threads_of)}", ("layouts", n)
+                )
+            has_threads = threads_of.get(layout.variant, service.threads)
+            if layout.threads > 1 and not has_threads:
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
-            if service.threads and not layout.has_threads:
+            if has_threads and not layout.has_threads:
                 raise Misplaced(f"{layout} leaves threads out, and this service has them", ("layouts", n))
         return study
 
-    hooks: HookSettings = HookSettings()
-    backends: tuple[
-        Name, ...
-    ] = ()  #: names of programs whose CPU is the service's own backends': redis-server
+    def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
+        """The service in the *variant* of a layout."""
+        service = self.service
+        return service.of(variant) if isinstance(service, ScriptSettings) and service.variants else service
+
+    def layouts_for(self, cores: int) -> tuple[Layout, ...]:
+        """The layouts to measure, given the cores they are for."""
+        return self.study.layouts_for(cores, _threads_of(self.service, self.study))
+
+
+def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:
+    """Whether each variant that is measured has threads to choose; "" where there are no variants."""
+    if not isinstance(service, ScriptSettings) or not service.variants:
+        return {"": service.threads}
+    names = service.variants if study.variants is None else study.variants
+    return {name: service.of(name).threads for name in names}

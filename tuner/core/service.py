@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 from tuner.core.layout import Layout
 
@@ -41,6 +41,17 @@ class ServiceSpec:
     programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
     workers: Workers = "programs"  #: who works on items, and has the layout's threads
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
+    #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
+    variants: Mapping[str, Self] = field(default_factory=dict)
+
+    def of(self, layout: Layout) -> Self:
+        """The service as it is started in *layout*: that of its variant."""
+        return self.variants[layout.variant] if self.variants else self
+
+    @property
+    def each_variant(self) -> Sequence[Self]:
+        """The services that launches start: those of the variants, or this one."""
+        return tuple(self.variants.values()) or (self,)
 
     def n_programs(self, layout: Layout) -> int:
         """How often the command is started for *layout*."""

@@ -34,11 +34,12 @@ _NAMED = 8  #: layouts that a note names
 
 def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:
     """What to measure for a calibration, where *study* is what the config asks for: 1x1 and nothing else."""
+    like = study.layouts[0]
     return replace(
         study,
         strategy="all",
         kind="none",
-        layouts=(replace(ANCHOR, has_threads=study.layouts[0].has_threads),),
+        layouts=(replace(ANCHOR, variant=like.variant, has_threads=like.has_threads),),
         n_blocks=n_launches,
         windows_per_launch=n_windows,
         window_s=window_s,

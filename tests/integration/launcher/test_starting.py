@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.ready import LogLines
+from tuner.adapters.ready import LogLines, Readiness
 from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
@@ -313,9 +313,9 @@ time.sleep(60)
 def test_a_launch_is_waited_for_until_it_is_ready(launcher_of: LaunchersOf) -> None:
     checks: list[LogLines] = []
 
-    def ready(layout: Layout) -> LogLines:
+    def ready(layout: Layout) -> Readiness:
         checks.append(LogLines(re.compile(b"^ready"), 3 * layout.processes))
-        return checks[-1]
+        return Readiness(checks[-1], 60.0)
 
     command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
     with launcher_of(spec=command, ready=ready).running(Layout(2, 1), {}) as launch:
@@ -329,7 +329,9 @@ def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
     launcher_of: LaunchersOf,
 ) -> None:
     command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
-    launcher = launcher_of(spec=command, ready=lambda _: LogLines(re.compile(b"^finished"), 1), ready_s=0.5)
+    launcher = launcher_of(
+        spec=command, ready=lambda _: Readiness(LogLines(re.compile(b"^finished"), 1), 0.5)
+    )
 
     told = failure(launcher, Layout(1, 1))
 
@@ -340,6 +342,8 @@ def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
 
 
 def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:
-    launcher = launcher_of("late", "0.3", "7", ready=lambda _: LogLines(re.compile(b"never"), 1))
+    launcher = launcher_of(
+        "late", "0.3", "7", ready=lambda _: Readiness(LogLines(re.compile(b"never"), 1), 60.0)
+    )
 
     assert "died at start: exit status 7" in failure(launcher, Layout(1, 1)).problem
