@@ -14,6 +14,7 @@ from tuner.bootstrap.asked import (
     settings_kept,
 )
 from tuner.bootstrap.boxes import simulated_box, this_box
+from tuner.bootstrap.configs import settings_of
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.stores import new_store, open_store
 
@@ -31,6 +32,7 @@ __all__ = [
     "ranked",
     "recalled",
     "settings_kept",
+    "settings_of",
     "simulated_box",
     "simulated_layouts",
     "this_box",

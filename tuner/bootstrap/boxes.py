@@ -62,6 +62,8 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             ready=ready_of(settings),
         )
         launcher.check()
+        for slug, text in settings.service.cautions.items():
+            warn(slug, text)
         probe = probe_of(settings, clock, counters, scratch, warn)
         stack.enter_context(children_marked(marker))
         stack.enter_context(launcher)  # its guardian knows the folders before they are there

@@ -163,6 +163,8 @@ def _run_command(command: Command, arguments: list[str]) -> int:
 
     usage_error: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on
     runner = get_command(command.load())
+    if "--" in arguments:
+        arguments = _with_service_command(runner, command, arguments)
     try:
         with runner.make_context(f"tuner {command.name}", list(arguments)) as context:
             code = runner.invoke(context)
@@ -172,6 +174,20 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _with_service_command(runner: Any, command: Command, arguments: list[str]) -> list[str]:
+    """What stands after ``--`` as the value of the option that it is short for."""
+    import shlex
+
+    at = arguments.index("--")
+    if not any("--command" in parameter.opts for parameter in runner.params):
+        raise TunerError(
+            f"tuner {command.name} starts no service: {' '.join(arguments[at:])}", hint="Leave it out."
+        )
+    if not arguments[at + 1 :]:
+        raise TunerError("no command stands after --", hint="As tuner grid -- gunicorn app:app")
+    return [*arguments[:at], "--command", shlex.join(arguments[at + 1 :])]
 
 
 def _reflowed(text: str) -> str:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.options import FILE, ORDER, TIME, AsJson, ForeignLimit, Resume, Simulate
+from tuner.cli.options import (
+    FILE,
+    ORDER,
+    TIME,
+    AsJson,
+    ForeignLimit,
+    Resume,
+    Service,
+    ServiceCommand,
+    ServiceSettings,
+    Simulate,
+)
 
 if TYPE_CHECKING:
     from tuner.cli.session import Options, Session
@@ -161,6 +172,9 @@ def grid(
             metavar="DIR", rich_help_panel=FILE, help="Spool of the built-in service; default: temporary."
         ),
     ] = None,
+    service: Service = None,
+    settings: ServiceSettings = None,
+    command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
     """Measure layouts of a service until the best is known, and rank them.
@@ -171,8 +185,10 @@ def grid(
     Ctrl-C once finishes the window, saves and ranks; twice stops now. --resume goes on.
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
+
+    Example: tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000
     """
-    from tuner.cli.session import check_as_it_is, given, resumed_session
+    from tuner.cli.session import check_as_it_is, given, resumed_session, service_options
 
     options = given(
         {
@@ -198,7 +214,7 @@ def grid(
             ("study", "foreign_limit"): foreign_limit,
             ("service", "spool"): spool,
         }
-    )
+    ) | service_options(service, settings, command)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "quick": quick or None})
         session = resumed_session(resume, config, options, made_by="tuner grid", simulate=simulate)

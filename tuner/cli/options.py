@@ -9,6 +9,7 @@ import typer
 
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
+SERVICE = "A command instead of a config"
 TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
 
 Warmup = Annotated[
@@ -42,6 +43,33 @@ def variant_option(panel: str) -> typer.models.OptionInfo:
     return option
 
 
+Service = Annotated[
+    str | None,
+    typer.Option(
+        "--service",
+        metavar="NAME",
+        rich_help_panel=SERVICE,
+        help="What the command after -- is: see tuner services. Default: as it is known by its name.",
+    ),
+]
+ServiceSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        rich_help_panel=SERVICE,
+        help="A setting of the service: see tuner services show NAME. May be repeated.",
+    ),
+]
+ServiceCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--command",
+        metavar="TEXT",
+        rich_help_panel=SERVICE,
+        help="The command that starts it, as one text; or put it at the end, after --.",
+    ),
+]
 Resume = Annotated[
     Path | None,
     typer.Option(metavar="FILE", rich_help_panel=FILE, help="Go on with one that was cut off."),

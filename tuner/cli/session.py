@@ -32,6 +32,27 @@ if TYPE_CHECKING:
 _SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by SQLite
 
 
+def service_options(service: str | None, settings: list[str] | None, command: str | None) -> Options:
+    """What is typed of a service: its name, its record's settings as KEY=VALUE, its command.
+
+    Raises:
+        ConfigError: a setting has no ``=``.
+    """
+    from tuner.config.load import Given
+
+    options: Options = {}
+    if service is not None:
+        options["service", "kind"] = Given("--service", service)
+    for text in settings or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {text} is no KEY=VALUE", hint="As --set url=http://127.0.0.1:8000/")
+        options["service", key.strip()] = Given(f"--set {key.strip()}", value)
+    if command is not None:
+        options["service", "command"] = Given("--", command)
+    return options
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """Something to be measured into a file of its own."""
@@ -118,7 +139,7 @@ def asked_for(
     Raises:
         ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
     """
-    from tuner.config.load import load_settings
+    from tuner.bootstrap import settings_of
 
     if config is not None and _is_sqlite(config):
         raise ConfigError(
@@ -126,7 +147,7 @@ def asked_for(
             hint=f"tuner rank {config} shows it; --resume {config} goes on with it.",
         )
     if simulate is None:
-        return load_settings(config, options), None
+        return settings_of(config, options), None
     from tuner.config.profile import read_profile
 
     for place, option in options.items():
@@ -136,7 +157,7 @@ def asked_for(
                 hint="Leave one of them out.",
             )
     profile = read_profile(simulate)
-    return load_settings(config, options, without=("service", "hooks", "backends")), profile
+    return settings_of(config, options, without=("service", "hooks", "backends")), profile
 
 
 def planned(settings: Settings, profile: Profile | None, *, quick: bool = False) -> StudyRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.config.document import Document, Place, read_document
+from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
 from tuner.config.redaction import HIDDEN, redacted
 from tuner.config.settings import OF_STRATEGY, Settings
@@ -22,12 +23,25 @@ _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one 
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
 
 
+#: makes of a config's service section, and of the variants that are named, the section of a kind that
+#: settings know; Misplaced when it cannot
+ServiceReader = Callable[[Mapping[str, Any], Sequence[str] | None], Mapping[str, Any]]
+
+
 def load_settings(
-    path: Path | None, options: Mapping[Place, Given], *, without: Collection[str] = ()
+    path: Path | None,
+    options: Mapping[Place, Given],
+    *,
+    without: Collection[str] = (),
+    service: ServiceReader | None = None,
 ) -> Settings:
     """The settings of the config at *path* (None: the built-in service's) with *options* in their places.
 
-    Sections *without* are as if the config did not have them.
+    Args:
+        path: of the config.
+        options: from the command line, by their places.
+        without: sections that are as if the config did not have them.
+        service: reads its service section, where there is one; None: as it is.
 
     Raises:
         ConfigError: with every error, each as ``file:line:column: path: what (got ...)``.
@@ -45,6 +59,8 @@ def load_settings(
                 if place not in options:
                     _drop(values, place)
     if isinstance(values.get("service"), dict):
+        if service is not None and "command" in values["service"]:
+            values["service"] = _read(service, values, document, options)
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
@@ -54,6 +70,33 @@ def load_settings(
     except ValidationError as error:
         found = problems(error, document, values, options, Settings)
         raise ConfigError("\n".join(found), hint=_hint(path, values, len(found))) from error
+
+
+def _read(
+    reader: ServiceReader, values: Mapping[str, Any], document: Document, options: Mapping[Place, Given]
+) -> dict[str, Any]:
+    try:
+        return dict(reader(values["service"], _variants_named(values.get("study"))))
+    except Misplaced as error:
+        place = error.below if error.below[:1] == ("study",) else ("service", *error.below)
+        given = options.get(place)
+        where = f"{document.where(place)}: {'.'.join(map(str, place))}" if given is None else given.option
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _variants_named(study: Any) -> list[str] | None:
+    """The variants that a study's section names, by themselves or with its layouts; None: it names none."""
+    if not isinstance(study, Mapping):
+        return None
+    if study.get("variants") is not None:
+        return _names(study["variants"])
+    layouts = [layout.partition("@") for layout in _names(study.get("layouts") or [])]
+    return list(dict.fromkeys(variant for _, _, variant in layouts if variant)) or None
+
+
+def _names(asked: Any) -> list[str]:
+    names = asked.split(",") if isinstance(asked, str) else asked
+    return [str(name).strip() for name in names] if isinstance(names, list) else []
 
 
 def canonical_json(settings: Settings) -> str:

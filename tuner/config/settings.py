@@ -246,6 +246,7 @@ class CrashProcessorSettings(RunSettings):
     """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
 
     record: ClassVar[None] = None
+    cautions: ClassVar[dict[str, str]] = {}
     variants: ClassVar[dict[str, VariantSettings]] = {}
     threads: ClassVar[bool] = True
     programs: ClassVar[Programs] = "each"
@@ -285,6 +286,7 @@ class ScriptSettings(RunSettings):
     #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
     record: Name | None = None  #: the known service that this is one of
+    cautions: dict[str, str] = Field(default_factory=dict)  #: what its user should know, by slug
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

@@ -1,0 +1,160 @@
+"""What tuner makes of a command whose service it knows; the services are tried elsewhere, for real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tuner.bootstrap import settings_of
+from tuner.config.load import Given, canonical_json, settings_of_study
+from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.errors import ConfigError
+from tuner.core.layout import parse_layout
+from tuner.services.catalogue import known_services, recognised
+from tuner.services.expansion import expanded
+from tuner.services.record import Command, Service
+
+SERVICES = list(known_services().values())
+
+
+def typed(command: str, **more: str) -> Settings:
+    """The settings of ``tuner grid -- COMMAND``; *more* is of the service's section."""
+    options = {("service", "command"): Given("--", command)}
+    options |= {("service", name): Given(f"--set {name}", value) for name, value in more.items()}
+    return settings_of(None, options)
+
+
+def environment_of(settings: Settings) -> Mapping[str, str]:
+    assert isinstance(settings.service, ScriptSettings)
+    return settings.service.environment
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("run --workers 3", "3"),
+        ("run --workers=3 --workers=4", "4"),
+        ("run -w3", "3"),
+        ("run -w 3 --workers-more 9", "3"),
+        ("run --workers", ""),
+        ("run --worker 3", None),
+    ],
+)
+def test_an_option_of_a_command_is_found_however_it_is_written(words: str, value: str | None) -> None:
+    assert Command(tuple(words.split())).option("-w", "--workers") == value
+
+
+def test_gunicorn_is_told_by_its_environment_and_its_command_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--preload --bind={0}")
+    settings = typed("gunicorn app:app")
+    service = settings.service
+
+    assert (service.name, service.record, service.command) == (
+        "gunicorn",
+        "gunicorn",
+        ("gunicorn", "app:app"),
+    )
+    assert service.environment["GUNICORN_CMD_ARGS"] == (
+        "--preload --bind={{0}} --workers={processes} --threads={threads} --worker-class=gthread"
+        " --no-control-socket --statsd-host={TUNER_STATSD}"
+    )
+    assert (service.programs, service.probe.kind, service.feeder.kind) == ("one", "statsd", "http")
+    assert service.feeder.url == "http://127.0.0.1:8000/"
+    assert settings_of_study(canonical_json(settings), "s.tuner.db") == settings
+
+
+def test_what_the_command_says_itself_is_answered_by_flags_at_its_end() -> None:
+    service = typed("gunicorn app:app -w 3 -b 0.0.0.0:9000").service
+
+    assert service.command == (
+        *("gunicorn", "app:app", "-w", "3", "-b", "0.0.0.0:9000"),
+        *("--workers={processes}", "--threads={threads}", "--worker-class=gthread", "--no-control-socket"),
+    )
+    assert service.environment["GUNICORN_CMD_ARGS"] == "--statsd-host={TUNER_STATSD}"
+    assert service.feeder.url == "http://127.0.0.1:9000/"
+
+
+def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variants(tmp_path: Path) -> None:
+    assert not typed("gunicorn app:app -k sync").service.threads
+    (tmp_path / "s.yaml").write_text(
+        "service: {kind: gunicorn, command: gunicorn app:app}\nstudy: {layouts: [2x-@sync, 1x8@gevent]}\n"
+    )
+
+    settings = settings_of(tmp_path / "s.yaml", {})
+
+    assert [str(layout) for layout in settings.layouts_for(2)] == ["2x-@sync", "1x8@gevent"]
+    assert "--worker-connections={threads}" in settings.service_in("gevent").environment["GUNICORN_CMD_ARGS"]
+    assert "--threads" not in settings.service_in("sync").environment["GUNICORN_CMD_ARGS"]
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "said"),
+    [
+        ("gunicorn app:app -k tornado", {}, "--: asks for tornado; known are gthread, sync, gevent, uvicorn"),
+        ("gunicorn app:app", {"probe": "statsdd"}, "--set probe: statsdd is none of statsd, generator"),
+        ("gunicorn app:app", {"url": "ftp://x"}, "url"),
+        ("gunicorn app:app", {"kind": "gunicron"}, "did you mean gunicorn?"),
+        ("gunicorn app:app", {"conections": "4"}, "--set conections: unknown key"),
+        ("gunicorn 'app", {}, "cannot be split into words"),
+    ],
+)
+def test_what_does_not_go_with_the_record_is_told(command: str, more: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        typed(command, **more)
+
+    assert said in told.value.problem
+
+
+def test_what_is_wrong_in_a_config_is_told_with_its_place(tmp_path: Path) -> None:
+    config = tmp_path / "s.yaml"
+    config.write_text("service:\n  kind: gunicorn\n  command: gunicorn app:app\n  probe: statd\n")
+
+    with pytest.raises(ConfigError, match=r"s\.yaml:4:10: service\.probe: statd is none of .*mean statsd"):
+        settings_of(config, {})
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/srv/venv/bin/gunicorn app:app", "gunicorn"),
+        ("python3.12 -m gunicorn app:app", "gunicorn"),
+        ("env A=1 python -X dev -m gunicorn.app.wsgiapp x", "gunicorn"),
+        ("python worker.py", None),
+        ("", None),
+    ],
+)
+def test_a_service_is_recognised_by_its_program_or_module(command: str, name: str | None) -> None:
+    found = recognised(tuple(command.split()))
+
+    assert (found.name if found else None) == name
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("python3 jobs/run_all.py --n 3", "run_all"), ("./my worker", "my"), ("python3 -c pass", "pass")],
+)
+def test_a_command_that_is_not_known_is_a_script_named_by_its_program(command: str, name: str) -> None:
+    service = typed(command).service
+
+    assert (service.kind, service.name, service.record) == ("script", name, None)
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_every_known_service_makes_settings_in_each_of_its_forms_and_with_each_probe(
+    service: Service,
+) -> None:
+    words = service.example.split()
+    for form in service.forms:
+        for counted in service.probes:
+            asked = {"kind": service.name, "command": words, "probe": counted.name}
+            section = expanded(service, asked, {}, [form.name])
+            settings = Settings.model_validate({"service": section})
+            layout = parse_layout(f"2x3@{form.name}" if form.threads else f"2x-@{form.name}")
+            assert layout in Settings.model_validate(
+                {"service": section, "study": {"layouts": [str(layout)]}}
+            ).layouts_for(4)
+            assert settings.service_in(form.name).probe.kind == section["probe"]["kind"]
+    assert recognised(tuple(words)) is service
+    assert not service.summary.endswith(".")

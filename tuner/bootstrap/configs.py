@@ -1,0 +1,82 @@
+"""Reads configs and commands, with the services that tuner knows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tuner.config.document import Place
+    from tuner.config.load import Given
+    from tuner.config.settings import Settings
+
+_COMMAND = ("service", "command")
+_OWN_KINDS = ("crash-processor", "script")
+
+
+def settings_of(
+    config: Path | None, options: Mapping[Place, Given], *, without: Collection[str] = ()
+) -> Settings:
+    """The settings of a config and of options, a known service expanded by its record.
+
+    A command among the options is that of the service it is known as, or of a script.
+
+    Raises:
+        ConfigError: with every error, each with its place.
+    """
+    from tuner.config.load import load_settings
+
+    def section(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
+        if _COMMAND in options and config is None:
+            asked = _from_the_command_line(asked)
+        return _expanded(asked, variants)
+
+    return load_settings(config, options, without=without, service=section)
+
+
+def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a config would say beside a command that was typed: which service it is, or its name."""
+    from tuner.services.catalogue import recognised
+
+    try:
+        words = tuple(shlex.split(str(asked["command"])))
+    except ValueError:
+        return {"kind": "script", **asked}
+    kind = asked.get("kind")
+    if kind is None:
+        found = recognised(words)
+        kind = "script" if found is None else found.name
+    named = {"name": _name_of(words)} if kind == "script" else {}
+    return {**named, **asked, "kind": kind}
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """A script's name by its program: the last word of its path that is no interpreter's."""
+    programs = [PurePath(word) for word in words if not word.startswith("-") and "=" not in word]
+    own = [program for program in programs if re.match(r"(env|python|pypy)[0-9.]*$", program.name) is None]
+    name = re.sub(r"[^A-Za-z0-9._-]", "", (own or programs or [PurePath("script")])[0].stem)
+    return name.lstrip("._-")[:64] or "script"
+
+
+def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
+    from tuner.config.fields import Misplaced, nearest
+
+    kind = asked.get("kind")
+    if kind in _OWN_KINDS:
+        return asked
+    from tuner.services.catalogue import known_services
+    from tuner.services.expansion import Unclear, expanded
+
+    services = known_services()
+    if kind not in services:
+        known = [*_OWN_KINDS, *services]
+        raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(str(kind), known)}", ("kind",))
+    try:
+        return expanded(services[str(kind)], asked, os.environ, variants)
+    except Unclear as error:
+        below = ("study", "variants") if error.key == "variants" else (error.key,)
+        raise Misplaced(error.problem, below) from error

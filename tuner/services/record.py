@@ -1,0 +1,149 @@
+"""What is known of a worker service: how a layout becomes its processes, who counts, feeds and stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.core.service import Programs, Workers
+
+Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappings, lists, texts
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The user's command, looked at; nothing is run and no file read."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
+    given: Mapping[str, str] = field(default_factory=dict)  #: the record's settings that the user has set
+
+    def option(self, *names: str) -> str | None:
+        """The value of an option by its *names* (``-w``, ``--workers``), the last one where it is repeated.
+
+        Understands ``--workers 3``, ``--workers=3``, ``-w 3`` and ``-w3``.
+        """
+        found: str | None = None
+        for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
+            for name in names:
+                if word == name:
+                    found = following
+                elif name.startswith("--") and word.startswith(f"{name}="):
+                    found = word.removeprefix(f"{name}=")
+                elif len(name) == 2 and not word.startswith("--") and word.startswith(name):
+                    found = word.removeprefix(name)
+        return found
+
+    def has(self, *names: str) -> bool:
+        """Whether one of the options is among the words."""
+        return self.option(*names) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a service is told something: by its environment, so that its command stays as it is, or by flags.
+
+    Flags are put at the end of the command, where the last one wins. They are used where there is no
+    variable, and where the command says itself what the variable would, which then has no effect.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    set_by: tuple[str, ...] = ()  #: options of the command that variables lose against
+
+    def by_flags(self, command: Command) -> bool:
+        """Whether *command* needs the flags."""
+        return bool(self.flags) and (not self.environment or command.has(*self.set_by))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way in which a service turns a layout into processes: a pool of Celery, a worker class of gunicorn.
+
+    Several forms in one study are variants: layouts are ``4x6@NAME``.
+    """
+
+    name: str
+    summary: str
+    layout: Told  #: the numbers of processes and threads, as fields: ``{processes}``, ``{threads}``
+    threads: str = ""  #: what the layout's threads are (threads, greenlets); empty: there are none to choose
+    programs: Programs = "one"
+    workers: Workers | None = None  #: None: the children of the one program, else the programs
+    ready: Section | None = None  #: as ``service.ready``
+    stop: Section = field(default_factory=dict)  #: as ``service.stop``
+    max_extra_threads: int | None = None
+    loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
+
+    def section(self) -> dict[str, Any]:
+        """The keys of the service that this form says, but for its command and environment."""
+        section: dict[str, Any] = {
+            "threads": "yes" if self.threads else "no",
+            "programs": self.programs,
+        }
+        if self.workers is not None:
+            section["workers"] = self.workers
+        if self.ready is not None:
+            section["ready"] = dict(self.ready)
+        if self.stop:
+            section["stop"] = dict(self.stop)
+        if self.max_extra_threads is not None:
+            section["max_extra_threads"] = str(self.max_extra_threads)
+        return section
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Something a record must know of the user's service: where it listens, where its queue is."""
+
+    name: str  #: a key of the config's service section, beside those of every service
+    summary: str
+    find: Callable[[Command], str | None] = lambda _command: None  #: in the command or its environment
+    default: str | None = None  #: None: it can be left out only where nothing needs it
+
+    def value(self, command: Command) -> str | None:
+        """What the user says, or what the command shows, or the default."""
+        if self.name in command.given:
+            return command.given[self.name]
+        found = self.find(command)
+        return self.default if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One way to count what the service finishes."""
+
+    name: str  #: what ``probe`` of the service names; the kind of probe, most often
+    counts: str  #: what an item is: "requests answered, with their status"
+    costs: str  #: of the service, as it was measured: "nothing per item"
+    section: Callable[
+        [Command, Mapping[str, str]], Section
+    ]  #: of the command and the settings: ``service.probe``
+    told: Told = field(default_factory=Told)  #: what the service needs to be told for it
+    cost_warning: str = ""  #: told before a study, where counting costs the service over 1 % of an item
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A known service. Third parties name theirs by an entry point in the group ``tuner.services``."""
+
+    name: str  #: the ``kind`` of a config's service
+    summary: str
+    page: str  #: of tuner's documentation, or a URL
+    example: str  #: a command, as a user would type it
+    commands: tuple[str, ...]  #: the programs that it is known by
+    forms: tuple[Form, ...]  #: the first is for a command that asks for none
+    probes: tuple[Counted, ...]  #: the first is used unless the user names another
+    form_of: Callable[[Command], str | None] = lambda _command: None  #: the form that the command asks for
+    settings: tuple[Setting, ...] = ()
+    #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
+    feeder: Callable[[Command, Mapping[str, str]], Section | None] = lambda _command, _settings: None
+    unfed: str = ""
+    #: variables that several speakers write to, blank between: what is there already is kept before it
+    joined: tuple[str, ...] = ()
+    always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
+    advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
+
+    def form(self, name: str) -> Form | None:
+        """The form of that name."""
+        return next((form for form in self.forms if form.name == name), None)
