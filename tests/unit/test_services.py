@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import settings_of
+from tuner.bootstrap import settings_of, written_config
+from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
@@ -139,6 +142,66 @@ def test_a_command_that_is_not_known_is_a_script_named_by_its_program(command: s
     service = typed(command).service
 
     assert (service.kind, service.name, service.record) == ("script", name, None)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "gunicorn app:app --bind 127.0.0.1:9000",
+        "gunicorn 'app:make()' -w 3 -k sync",
+        "run --n {threads} 'a b: c'",
+    ],
+)
+def test_a_config_that_init_writes_asks_for_what_its_command_would(command: str, tmp_path: Path) -> None:
+    text = written_config(shlex.split(command), None, {})
+    (tmp_path / "s.yaml").write_text(text)
+
+    assert settings_of(tmp_path / "s.yaml", {}).service == typed(command).service
+    assert max(map(len, text.splitlines()[:3])) < 100
+
+
+def test_init_writes_what_it_was_told_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["init", "--set", "connections=40", "-o", "s.yaml", "--", "gunicorn", "app:app"]
+
+    assert run(asked) == 0
+    assert settings_of(tmp_path / "s.yaml", {}).service.feeder.connections == 40
+    assert run(asked) == 2
+    assert "s.yaml exists already" in capsys.readouterr().err
+    assert run(["init", "--set", "port=3", "--", "gunicorn", "app:app"]) == 2
+    assert "--set port: unknown key" in capsys.readouterr().err
+
+
+def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["services", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    for one in listed:
+        assert run(["services", "show", one["service"]]) == 0
+        page = capsys.readouterr().out
+        assert all(form["form"] in page for form in one["forms"])
+        assert all(probe["counts"] in page for probe in one["probes"])
+    assert run(["services"]) == 0
+    assert {one["service"] for one in listed} <= set(capsys.readouterr().out.split())
+    assert run(["services", "show", "gunicron"]) == 2
+    assert "Did you mean gunicorn?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rank", "--", "gunicorn", "app:app"], "tuner rank starts no service: -- gunicorn app:app"),
+        (["grid", "--"], "no command stands after --"),
+        (["init"], "which command?"),
+        (["grid", "--set", "url", "--", "gunicorn", "app:app"], "--set url is no KEY=VALUE"),
+    ],
+)
+def test_a_command_in_the_wrong_place_or_a_setting_without_value_is_told(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

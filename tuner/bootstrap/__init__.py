@@ -14,7 +14,7 @@ from tuner.bootstrap.asked import (
     settings_kept,
 )
 from tuner.bootstrap.boxes import simulated_box, this_box
-from tuner.bootstrap.configs import settings_of
+from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.stores import new_store, open_store
 
@@ -24,6 +24,8 @@ __all__ = [
     "calibrated",
     "check_same_box",
     "check_same_profile",
+    "described_service",
+    "described_services",
     "explained",
     "new_store",
     "open_store",
@@ -37,4 +39,5 @@ __all__ = [
     "simulated_layouts",
     "this_box",
     "write_profile",
+    "written_config",
 ]

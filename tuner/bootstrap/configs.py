@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from tuner.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from tuner.config.document import Place
     from tuner.config.load import Given
@@ -80,3 +82,53 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mappi
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
+
+
+def described_services() -> list[dict[str, Any]]:
+    """What is known of each known service; see `tuner.services.described`."""
+    from tuner.services.catalogue import known_services
+    from tuner.services.described import described
+
+    return [described(service) for service in known_services().values()]
+
+
+def described_service(name: str) -> dict[str, Any]:
+    """What is known of the service called *name*.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    from difflib import get_close_matches
+
+    from tuner.services.catalogue import known_services
+    from tuner.services.described import described
+
+    services = known_services()
+    if name not in services:
+        near = get_close_matches(name, services, n=1)
+        raise ConfigError(
+            f"tuner does not know a service called {name}",
+            hint=f"Did you mean {near[0]}?" if near else "tuner services lists those it knows.",
+        )
+    return described(services[name])
+
+
+def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, str]) -> str:
+    """A commented config for the command *words*, as a user would go on with; see `tuner.services.starter`.
+
+    Raises:
+        ConfigError: the command's service, or one of the settings *given* for it, is not known.
+    """
+    from tuner.config.load import Given
+    from tuner.services.catalogue import known_services, recognised
+    from tuner.services.starter import starter
+
+    options: dict[Place, Given] = {
+        ("service", name): Given(f"--set {name}", value) for name, value in given.items()
+    }
+    options["service", "command"] = Given("--", shlex.join(words))
+    if kind is not None:
+        options["service", "kind"] = Given("--service", kind)
+    settings_of(None, options)  # what is wrong with it is told here
+    service = known_services().get(kind) if kind is not None else recognised(tuple(words))
+    return starter(service, tuple(words), given, os.environ, _name_of(words))

@@ -77,6 +77,10 @@ COMMANDS = (
     Command(
         "Model", "replay", "Try a strategy on simulated studies: is it right, how soon?", f"{_HERE}.replay"
     ),
+    Command(
+        "Services", "services", "Which services are known, and what is done with each.", f"{_HERE}.services"
+    ),
+    Command("Services", "init", "Write a commented config for the command of a service.", f"{_HERE}.init"),
 )
 
 _INTRO = """\
@@ -85,7 +89,8 @@ Usage: tuner COMMAND [OPTIONS]
 Finds the right split of a Python worker service into processes and threads.
 
   tuner grid --quick            a first look: the built-in service, a few minutes
-  tuner grid CONFIG --cores 24  a study of your service, ten minutes a window
+  tuner grid -- gunicorn a:app  a study of your service, ten minutes a window
+  tuner grid CONFIG --cores 24  the same, from a config; tuner init -- COMMAND writes one
   tuner rank STUDY.tuner.db     the ranking; tuner export STUDY.tuner.db --into RUNBOOK.md
 """
 _OUTRO = """\

@@ -1,0 +1,54 @@
+"""tuner init: a commented config for a command."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.options import FILE, Service, ServiceCommand, ServiceSettings
+from tuner.core.errors import ConfigError
+
+
+def init(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", rich_help_panel=FILE, help="Default: stdout. Never overwritten."
+        ),
+    ] = None,
+    service: Service = None,
+    settings: ServiceSettings = None,
+    command: ServiceCommand = None,
+) -> int:
+    """Write a commented config after a look at the command of a service. Nothing is started.
+
+    Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
+    """
+    from tuner import bootstrap
+    from tuner.cli.session import service_options
+
+    if command is None:
+        raise ConfigError("which command?", hint="As tuner init -- gunicorn app:app")
+    options = service_options(service, settings, None)
+    given = {str(place[1]): option.text for place, option in options.items() if place[1] != "kind"}
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"the command cannot be split into words: {error}") from error
+    text = bootstrap.written_config(words, service, given)
+    if output is None:
+        typer.echo(text, nl=False)
+        return 0
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{output} exists already, and is not overwritten") from None
+    except OSError as error:
+        raise ConfigError(f"cannot write {output}: {error.strerror}") from error
+    sys.stderr.write(f"Written to {output}; measure with: tuner grid {output}\n")
+    return 0

@@ -1,0 +1,41 @@
+"""tuner services: which services tuner knows, and what it does with them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from tuner.cli.options import AsJson
+from tuner.core.errors import ConfigError
+
+
+def services(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[show NAME]", help="One service, with all that is known of it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """List the services that tuner knows, or show what it does with one of them.
+
+    A known service is measured as it is: tuner grid -- COMMAND. Any other command is a script, and its layout
+    is filled in: tuner grid -- worker --threads {threads}
+
+    Example: tuner services show gunicorn
+    """
+    from tuner import bootstrap
+    from tuner.reports.services import render_service, render_services
+
+    known = bootstrap.described_services()
+    names = [word for n, word in enumerate(words or []) if n > 0 or word != "show"]
+    if not names and not words:
+        shown = json.dumps(known, indent=2) + "\n" if as_json else render_services(known)
+        typer.echo(shown, nl=False)
+        return 0
+    if len(names) != 1:
+        raise ConfigError(f"show takes one service, not {len(names)}", hint="As tuner services show gunicorn")
+    found = bootstrap.described_service(names[0])
+    typer.echo(json.dumps(found, indent=2) + "\n" if as_json else render_service(found), nl=False)
+    return 0

@@ -1,0 +1,75 @@
+"""The services that tuner knows, and what it does with each, for people to read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.reports.formats import Table, render_table
+
+_WIDTH = 14  #: of the first column
+
+
+def render_services(services: Sequence[Mapping[str, Any]]) -> str:
+    """One line each: the name, what it is, its forms with their layouts, who counts it."""
+    rows = tuple(
+        (
+            one["service"],
+            ", ".join(f"{form['form']} {'PxT' if form['threads'] else 'Px-'}" for form in one["forms"]),
+            one["probes"][0]["probe"],
+            one["example"],
+        )
+        for one in services
+    )
+    return render_table(Table(("service", "forms", "counted by", "typed as"), rows, frozenset()), "simple")
+
+
+def render_service(one: Mapping[str, Any]) -> str:
+    """The page of one service, as `services.described` gives it."""
+    lines = [f"{one['service']}: {one['summary']}.", ""]
+    lines += _pair("typed as", f"tuner grid -- {one['example']}")
+    lines += _pair("page", one["page"])
+    for n, form in enumerate(one["forms"]):
+        lines += ["", *_form(form, is_default=n == 0)]
+    lines += ["", "Counted by"]
+    for n, probe in enumerate(one["probes"]):
+        default = " (default)" if n == 0 else f" (--set probe={probe['probe']})"
+        lines += _pair(probe["probe"], f"{probe['counts']}{default}; costs {probe['costs']}")
+    fed = one["fed_by"] or "nobody, until a setting says what; see the page"
+    lines += ["", *_pair("Fed by", fed)]
+    if one["settings"]:
+        lines += ["", "Settings, as --set NAME=VALUE or keys of the config's service"]
+        for setting in one["settings"]:
+            default = "" if setting["default"] is None else f"; default {setting['default']}"
+            lines += _pair(setting["setting"], f"{setting['summary']}{default}")
+    if one["advice"]:
+        lines += ["", "To know", *(f"  {line}" for line in one["advice"])]
+    return "\n".join(lines) + "\n"
+
+
+def _form(form: Mapping[str, Any], *, is_default: bool) -> list[str]:
+    choice = "the default" if is_default else f"--variants {form['form']}"
+    lines = [f"{form['form']}: {form['summary']} ({choice})"]
+    counted = f"processes and {form['threads']}" if form["threads"] else "processes alone"
+    started = "one program, which starts them" if form["programs"] == "one" else "a program each"
+    lines += _pair("layouts", f"{counted}: {form['layout']}; {started}")
+    told = (form["told"], form["always"])
+    for name in dict.fromkeys(name for one in told for name in one["environment"]):
+        words = " ".join(one["environment"][name] for one in told if name in one["environment"])
+        lines += _pair("environment", f"{name}={shlex.quote(words)}")
+    if flags := [flag for one in told for flag in one["flags"]]:
+        lines += _pair("or flags" if form["told"]["environment"] else "flags", shlex.join(flags))
+        if form["told"]["environment"]:
+            lines += _pair("", f"where the command has {', '.join(form['told']['set_by'])}")
+    if form["ready"] is not None:
+        lines += _pair("ready", ", ".join(f"{key} {value}" for key, value in form["ready"].items()))
+    stop = form["stop"]
+    lines += _pair("stop", f"{stop['signal']}, KILL after {stop['wait']}")
+    if form["loses"]:
+        lines += _pair("loses", form["loses"])
+    return lines
+
+
+def _pair(name: str, text: str) -> list[str]:
+    return [f"  {name:<{_WIDTH}}{text}"]

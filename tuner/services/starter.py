@@ -1,0 +1,127 @@
+"""A commented config for a command that somebody typed: what was found, and what may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from tuner.services.expansion import expanded
+from tuner.services.record import Command, Service
+
+_COLUMN = 32  #: where comments begin
+_STUDY = """\
+
+study:
+  # cores: 24                   # what the layouts are for; default: what tuner may use here
+  # layouts: [24x1, 4x6]        # just these; default: a grid for these cores
+{variants}\
+  window: 10m                   # the longest; a race takes shorter ones where they tell as much
+  within: 2%                    # how near the best the answer has to be
+  # budget: 8h                  # stop within it, with what is known by then
+  # max_load: 20                # what a winner may cause and use
+  # max_memory: 8G
+"""
+_SCRIPT = """\
+# A study of a script: its command is started once for each process of a layout.
+service:
+  kind: script
+  name: {name}
+  command: {command}
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in environment,
+  # where each process finds TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS, too.
+  threads: yes                  # no: it has none to choose, only processes
+  # environment: {{WORKER_THREADS: "{{threads}}"}}
+  # programs: one               # the command is a master, which starts {{processes}} workers itself
+  # ready: {{kind: log, pattern: started, within: 60s}}
+  stop: {{signal: TERM, wait: 60s}}   # time to let work in hand end
+  probe:
+    kind: mmap-counter          # the worker counts, by two lines of code; who else can: docs/probes.md
+  feeder:
+    kind: none                  # the worker finds its items by itself; or a command, requests, a queue
+"""
+
+
+def starter(
+    service: Service | None,
+    words: Sequence[str],
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    name: str,
+) -> str:
+    """The text of a config.
+
+    Args:
+        service: the record of what *words* start; None: a script.
+        words: the command.
+        given: settings of the record that the user has named.
+        environment: what the command will find.
+        name: of a script.
+    """
+    if service is None:
+        return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
+    looked_at = Command(tuple(words), environment, given)
+    own = service.form_of(looked_at) or service.forms[0].name
+    others = [form.name for form in service.forms if form.name != own]
+    variants = ""
+    if others:
+        named = _line("# variants", _flow([own, *others]), "several forms beside each other")
+        variants = f"{named}\n"
+    lines = [
+        f"# A study of {service.name}: {service.page}, tuner services show {service.name}",
+        "service:",
+        f"  kind: {service.name}",
+        f"  command: {_flow(list(words))}",
+        *_settings(service, looked_at),
+        *_probes(service, given.get("probe", service.probes[0].name)),
+        *_made_of_it(service, words, given, environment),
+    ]
+    return "\n".join(lines) + "\n" + _STUDY.format(variants=variants)
+
+
+def _settings(service: Service, command: Command) -> list[str]:
+    lines = []
+    for setting in service.settings:
+        value = setting.value(command)
+        if setting.name in command.given:
+            lines.append(_line(setting.name, _flow(command.given[setting.name]), setting.summary))
+        elif value is None:
+            lines.append(_line(f"# {setting.name}", "...", setting.summary))
+        else:
+            how = "the default" if setting.find(command) is None else "found"
+            lines.append(_line(f"# {setting.name}", _flow(value), f"{setting.summary} ({how})"))
+    return lines
+
+
+def _probes(service: Service, name: str) -> list[str]:
+    own = next(counted for counted in service.probes if counted.name == name)
+    others = [counted for counted in service.probes if counted is not own]
+    return [
+        _line("probe", name, f"counts {own.counts}"),
+        *(_line("# probe", one.name, f"counts {one.counts}; costs {one.costs}") for one in others),
+    ]
+
+
+def _made_of_it(
+    service: Service, words: Sequence[str], given: Mapping[str, str], environment: Mapping[str, str]
+) -> list[str]:
+    asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
+    section = expanded(service, asked, environment, None)
+    lines = ["  # What tuner makes of it; a key that is written here goes before."]
+    keys = ("threads", "programs", "ready", "stop", "feeder")
+    lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
+    lines += [f"  #   environment: {_flow({name: value})}" for name, value in section["environment"].items()]
+    if section["command"] != list(words):
+        lines.append(f"  #   started as: {_flow(section['command'])}")
+    return lines
+
+
+def _line(key: str, value: str, comment: str) -> str:
+    return f"  {key}: {value} ".ljust(_COLUMN) + f"# {comment}"
+
+
+def _flow(value: Any) -> str:
+    """*value* as YAML in one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")
