@@ -16,6 +16,9 @@ from tuner.cli.options import (
     AsJson,
     ForeignLimit,
     Resume,
+    Service,
+    ServiceCommand,
+    ServiceSettings,
     ShortWindow,
     Simulate,
     Spool,
@@ -78,6 +81,9 @@ def aa(
     ] = None,
     resume: Resume = None,
     spool: Spool = None,
+    service: Service = None,
+    settings: ServiceSettings = None,
+    command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
     """Measure a layout against itself: false alarms on this box, and the smallest difference it can see.
@@ -95,6 +101,7 @@ def aa(
         kept,
         measured,
         resumed_session,
+        service_options,
     )
     from tuner.study.pairing import pairs_strategy
 
@@ -109,7 +116,7 @@ def aa(
             ("study", "foreign_limit"): foreign_limit,
             ("service", "spool"): spool,
         }
-    )
+    ) | service_options(service, settings, command)
     of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
     if config is not None and is_study(config):
         check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})

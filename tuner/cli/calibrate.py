@@ -15,6 +15,9 @@ from tuner.cli.options import (
     AsJson,
     ForeignLimit,
     Resume,
+    Service,
+    ServiceCommand,
+    ServiceSettings,
     ShortWindow,
     Simulate,
     Spool,
@@ -61,6 +64,9 @@ def calibrate(
     resume: Resume = None,
     spool: Spool = None,
     variant: Annotated[str | None, variant_option(FILE)] = None,
+    service: Service = None,
+    settings: ServiceSettings = None,
+    command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
     """Tell what an item asks for: CPU with the GIL and without, of children, and waiting.
@@ -70,7 +76,14 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.cli.session import check_as_it_is, check_nothing_asked, given, is_study
+    from tuner.cli.session import (
+        check_as_it_is,
+        check_nothing_asked,
+        given,
+        is_study,
+        service_options,
+    )
+    from tuner.config.load import Given
 
     options = given(
         {
@@ -79,20 +92,17 @@ def calibrate(
             ("study", "foreign_limit"): foreign_limit,
             ("service", "spool"): spool,
         }
-    )
+    ) | service_options(service, settings, command)
     if into is not None:
         _check_new(into)
     of_new = {"launches": launches, "windows": windows, "study": study}
     if config is not None and is_study(config):
         check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
         return _shown(config, into, variant, as_json=as_json)
-    if variant is not None:
-        raise ConfigError(
-            f"--variant {variant} takes one variant of a study that was measured; this measures 1x1 as it is",
-            hint="Name a study's file, or leave --variant out.",
-        )
     if resume is not None:
-        check_as_it_is(resume, of_new)
+        check_as_it_is(resume, {**of_new, "variant": variant})
+    elif variant is not None:
+        options["study", "layouts"] = Given("--variant", f"1x1@{variant}")
     session = _session(config, options, launches, windows, study, resume, simulate)
     return _measured(session, into, simulate, as_json=as_json)
 

@@ -38,7 +38,7 @@ def variant_option(panel: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
         rich_help_panel=panel,
-        help="Of a study with variants (4x6@NAME); default: the service as it is.",
+        help="Of those that the service has (4x6@NAME); default: the service as it is.",
     )
     return option
 

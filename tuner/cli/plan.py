@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_WEAKER
-from tuner.cli.options import FILE, ORDER, TIME, AsJson, ForeignLimit, Resume, Simulate, Spool, Warmup
+from tuner.cli.options import (
+    FILE,
+    ORDER,
+    TIME,
+    AsJson,
+    ForeignLimit,
+    Resume,
+    Service,
+    ServiceCommand,
+    ServiceSettings,
+    Simulate,
+    Spool,
+    Warmup,
+)
 
 if TYPE_CHECKING:
     from tuner.cli.session import Options, Session
@@ -80,6 +93,9 @@ def plan(
     ] = None,
     resume: Resume = None,
     spool: Spool = None,
+    service: Service = None,
+    settings: ServiceSettings = None,
+    command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
     """Foretell how long a study takes, for 1 %, 2 % and 5 %, and what limits it.
@@ -97,6 +113,7 @@ def plan(
         kept,
         measured,
         resumed_session,
+        service_options,
     )
     from tuner.core.strategies.of_study import strategy_of
 
@@ -115,7 +132,7 @@ def plan(
             ("study", "foreign_limit"): foreign_limit,
             ("service", "spool"): spool,
         }
-    )
+    ) | service_options(service, settings, command)
     of_new = {"pilot": pilot, "study": study}
     if config is not None and is_study(config):
         check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
