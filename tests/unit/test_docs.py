@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.load.requests_file import read_requests
+from tuner.bootstrap import settings_of
 from tuner.cli import COMMANDS
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings
@@ -98,4 +99,4 @@ def test_every_example_of_a_config_can_be_loaded(tmp_path: Path, name: str, numb
     (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "requests.jsonl").touch()
 
-    assert isinstance(load_settings(tmp_path / "s.yaml", {}).service, ScriptSettings)
+    assert isinstance(settings_of(tmp_path / "s.yaml", {}).service, ScriptSettings)

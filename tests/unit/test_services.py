@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tuner.services.catalogue import known_services, recognised
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service
 
+ROOT = Path(__file__).resolve().parents[2]
 SERVICES = list(known_services().values())
 
 
@@ -202,6 +205,60 @@ def test_a_command_in_the_wrong_place_or_a_setting_without_value_is_told(
 ) -> None:
     assert run(arguments) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Installs a package that brings a service called shopworker; its module is the text that is given."""
+    site = tmp_path / "site"
+    (site / "shop-1.dist-info").mkdir(parents=True)
+    (site / "shop-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1\n")
+    (site / "shop-1.dist-info" / "entry_points.txt").write_text(
+        "[tuner.services]\nshopworker = shop_tuning:SERVICE\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+
+    def install(module: str) -> None:
+        (site / "shop_tuning.py").write_text(module)
+        known_services.cache_clear()
+
+    yield install
+    sys.modules.pop("shop_tuning", None)
+    known_services.cache_clear()
+
+
+def test_a_package_brings_a_service_as_the_page_shows(package: Callable[[str], None]) -> None:
+    page = (ROOT / "docs" / "services" / "README.md").read_text(encoding="utf-8")
+    (module,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert '"tuner.services"]\nshopworker = ' in page
+    package(module)
+
+    service = typed("shopworker --queue orders").service
+
+    assert (service.record, service.programs, service.probe.kind) == ("shopworker", "each", "prometheus")
+    assert service.environment == {"SHOP_THREADS": "{threads}"}
+    assert "keep it full" in service.cautions["nothing-feeds"]
+    assert typed("shopworker -t 9").service.command == ("shopworker", "-t", "9", "--threads", "{threads}")
+    with pytest.raises(ConfigError, match="SHOP_THREADS is what tuner tells shopworker with; leave it out"):
+        expanded(
+            known_services()["shopworker"], {"command": "x", "environment": {"SHOP_THREADS": "3"}}, {}, None
+        )
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("import nothing_of_that_name", "shopworker .* cannot be loaded: ModuleNotFoundError"),
+        ("SERVICE = 3", "which is no Service of that name"),
+    ],
+)
+def test_a_package_whose_service_is_none_is_told(
+    package: Callable[[str], None], module: str, said: str
+) -> None:
+    package(module)
+
+    with pytest.raises(ConfigError, match=said):
+        known_services()
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
