@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.bootstrap import planned
 from tuner.config.load import Given, canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
@@ -199,6 +200,23 @@ def test_what_is_wrong_in_a_variant_is_told_where_it_stands(tmp_path: Path) -> N
         "s.yaml:7:69: service.variants.prefork.command.2: variant prefork: asks for"
         " {threads}, and threads is no"
     ]
+
+
+def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(tmp_path: Path) -> None:
+    service = (
+        "service: {kind: script, name: jobs, command: [run, '{threads}']%s}\nstudy: {max_connections: 3%s}\n"
+    )
+
+    threads = load(tmp_path, service % ("", ""))
+    assert " ".join(map(str, threads.layouts_for(2))) == "1x1 1x2 2x1"
+    assert " ".join(map(str, threads.left_out(2))) == "1x4 2x2"
+    pool = load(tmp_path, service % (", connections: 2", ""))
+    assert " ".join(map(str, pool.layouts_for(2))) == "1x1 1x2 1x4"
+    assert problems_of(tmp_path, service % (", connections: 2", ", layouts: [1x9, 2x1]")) == [
+        "s.yaml:2:44: study.layouts.1: 2x1 opens 4 connections, and 3 is the most"
+    ]
+    with pytest.raises(ConfigError, match="every layout opens more than 3 connections"):
+        planned(load(tmp_path, service % (", connections: 9", "")))
 
 
 def test_options_alone_make_settings_and_errors() -> None:

@@ -48,6 +48,11 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     box_cores = usable_cores().count if profile is None else float(asked.cores or _simulated_cores(profile))
     cores = asked.cores or whole_cores(box_cores)
     layouts = settings.layouts_for(cores)
+    if not layouts:
+        raise ConfigError(
+            f"every layout opens more than {asked.max_connections} connections",
+            hint="Raise --max-connections, or say what a process opens: service.connections.",
+        )
     if profile is not None:
         check_simulated(layouts)
     return StudyRecord(

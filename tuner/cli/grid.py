@@ -68,6 +68,12 @@ def grid(
             metavar="NAME,NAME", rich_help_panel=_LAYOUTS, help="Of those the service has: prefork,threads."
         ),
     ] = None,
+    max_connections: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", rich_help_panel=_LAYOUTS, help="Leave out layouts that open more, one per thread."
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -196,6 +202,7 @@ def grid(
             ("study", "layouts"): layouts,
             ("study", "grid"): grid_name,
             ("study", "variants"): variants,
+            ("study", "max_connections"): max_connections,
             ("study", "window"): window,
             ("study", "min_window"): min_window,
             ("study", "warmup"): warmup,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -209,8 +210,6 @@ def _forecast(file: Path, *, as_json: bool) -> int:
 
 def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
-    import json
-
     from tuner.config.settings import StudySettings
 
     return StudySettings.model_validate(json.loads(record.config).get("study", {}))
@@ -224,7 +223,9 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     is_pilot = record.provenance.get("made_by") == "tuner plan"
     layouts = record.layouts
     if is_pilot:
-        layouts = asked.layouts_for(record.cores, {one.variant: one.has_threads for one in layouts})
+        connections = json.loads(record.config).get("service", {}).get("connections", "threads")
+        threads_of = {one.variant: one.has_threads for one in layouts}
+        layouts = asked.layouts_for(record.cores, threads_of, connections)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=layouts,

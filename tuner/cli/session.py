@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     Options = dict[tuple[str | int, ...], Given]
 
+_NAMED = 12  #: layouts that a line names
 _SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by SQLite
 
 
@@ -165,6 +166,10 @@ def planned(settings: Settings, profile: Profile | None, *, quick: bool = False)
     from tuner import bootstrap
 
     record = bootstrap.planned(settings, quick=quick, profile=profile)
+    if left_out := settings.left_out(record.cores):
+        most = settings.study.max_connections
+        told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
+        say(f"Not measured, for they open more than {most} connections: {told}.")
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
             f"The profile's box has {counted(profile.machine.cores, 'core')}, a simulated one only whole"

@@ -42,7 +42,7 @@ from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout, grid_of
-from tuner.core.service import Programs, Workers
+from tuner.core.service import Programs, Workers, connections_of
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
@@ -69,6 +69,7 @@ class StudySettings(Section):
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
     kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
     objective: ObjectiveName = "throughput"  #: what is to be large
+    max_connections: Count | None = None  #: a layout that opens more is not measured; see the service's
     max_load: MaxLoad | None = None  #: a layout with a larger load average cannot win
     max_memory: MaxMemory | None = None  #: bytes (PSS) of workers and their children
     max_p95: MaxP95 | None = None  #: seconds; for services that report latency
@@ -147,11 +148,16 @@ class StudySettings(Section):
             return self.window
         return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
 
-    def layouts_for(self, cores: int, threads_of: Mapping[str, bool]) -> tuple[Layout, ...]:
-        """The layouts to measure, given the cores they are for.
+    def layouts_for(
+        self, cores: int, threads_of: Mapping[str, bool], connections: int | Literal["threads"] = "threads"
+    ) -> tuple[Layout, ...]:
+        """The layouts to measure.
 
-        *threads_of* tells of each variant of the service whether it has threads to choose; "" is the service
-        as it is.
+        Args:
+            cores: that they are for.
+            threads_of: of each variant of the service whether it has threads to choose; "" is the service as
+                it is.
+            connections: that a process opens; a layout of the grid with too many is left out.
         """
         if self.layouts is not None:
             return tuple(
@@ -162,6 +168,7 @@ class StudySettings(Section):
             replace(layout, variant=variant)
             for variant, has_threads in threads_of.items()
             for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
+            if self.max_connections is None or connections_of(layout, connections) <= self.max_connections
         )
 
 
@@ -202,6 +209,8 @@ class RunSettings(Section):
     stop: StopSettings = StopSettings()
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
     max_extra_threads: WholeNumber | None = None
+    #: that a process opens (to its database): as many as it has threads, or its pool's size
+    connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
     @classmethod
@@ -391,6 +400,12 @@ class Settings(Section):
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
             if has_threads and not layout.has_threads:
                 raise Misplaced(f"{layout} leaves threads out, and this service has them", ("layouts", n))
+            opened = connections_of(layout, service.connections)
+            if study.max_connections is not None and opened > study.max_connections:
+                raise Misplaced(
+                    f"{layout} opens {opened} connections, and {study.max_connections} is the most",
+                    ("layouts", n),
+                )
         return study
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
@@ -399,8 +414,15 @@ class Settings(Section):
         return service.of(variant) if isinstance(service, ScriptSettings) and service.variants else service
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
-        """The layouts to measure, given the cores they are for."""
-        return self.study.layouts_for(cores, _threads_of(self.service, self.study))
+        """The layouts to measure on so many *cores*: those that do not open too many connections."""
+        return self.study.layouts_for(cores, _threads_of(self.service, self.study), self.service.connections)
+
+    def left_out(self, cores: int) -> tuple[Layout, ...]:
+        """The layouts that would open too many connections, and are not measured."""
+        every = self.study.model_copy(update={"max_connections": None})
+        kept = self.layouts_for(cores)
+        of_all = every.layouts_for(cores, _threads_of(self.service, self.study))
+        return tuple(layout for layout in of_all if layout not in kept)
 
 
 def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:

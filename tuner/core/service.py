@@ -79,6 +79,12 @@ class ServiceSpec:
         return {name: told.get(name, f"{{{name}}}") for name in self.probe_fields}
 
 
+def connections_of(layout: Layout, per_process: int | Literal["threads"]) -> int:
+    """How many connections *layout* opens in all (to its database): a pool of a size in each process, or one
+    for each thread."""
+    return layout.processes * (layout.threads if per_process == "threads" else per_process)
+
+
 def layout_variables(layout: Layout) -> dict[str, str]:
     """What commands that run beside a launch (feeder, probe) find of *layout* in their environment."""
     return {
