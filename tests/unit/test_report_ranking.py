@@ -96,6 +96,17 @@ def test_every_format_says_when_the_box_had_fewer_cores_than_the_layouts_are_for
     assert "Layouts for 24 cores measured on 2" in render_ranking(study, ranking_of(study, TRUTH), fmt)
 
 
+@pytest.mark.parametrize("fmt", [*table_formats(), "json"])
+def test_every_format_says_what_is_known_of_the_service_beforehand(fmt: str) -> None:
+    study = study_of(TRUTH)
+    known = {"service": {"cautions": {"loses-at-stop": "arq loses jobs in hand"}}}
+    study = replace(study, config=json.dumps(known))
+
+    text = render_ranking(study, ranking_of(study, TRUTH), fmt)
+
+    assert "arq loses jobs in hand." in text.replace("\\", "")
+
+
 def test_the_json_has_the_fields_that_programs_rely_on() -> None:
     study = study_of(TRUTH)
     content = json.loads(render_ranking(study, ranking_of(study, TRUTH), "json"))

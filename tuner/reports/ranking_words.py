@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -72,6 +73,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     if study.provenance.get("quick") == "true":
         found.append("A first look with short windows, not an answer to act on.")
     found += memory_assumed(study)
+    found += _cautions(study)
     in_pairs = 2 if study.strategy == "aa" else 1
     asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)
@@ -84,6 +86,12 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.unbound is not None:
         found.append(ranking.unbound)
     return [*found, *_not_ranked(ranking)]
+
+
+def _cautions(study: StudyRecord) -> list[str]:
+    """What is known of the service beforehand: work lost at a stop, what counting costs."""
+    service = json.loads(study.config).get("service", {}) if study.config else {}
+    return [text if text.endswith(".") else f"{text}." for text in service.get("cautions", {}).values()]
 
 
 def _not_ranked(ranking: Ranking) -> list[str]:
