@@ -3,11 +3,12 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+SERVICES := .venv-services
 SOURCES := pyproject.toml meson.build $(shell find tuner workers -type f ! -name '*.pyc' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help grid test test-all check format preflight wheel clean
+.PHONY: help grid test test-all services check format preflight wheel clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -17,14 +18,20 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 	$(BIN)/tuner grid --quick --study "$(STUDY)" $(OPTIONS) || [ $$? -eq 5 ]  # 5: ranked, but weaker than asked
 	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md
 
-test: check  ## linters, types, every test but the long ones
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "not long"
+# Tests that only compute share the cores; those with processes of their own run one at a time after them, for they look
+# at cores, clocks and load. Tests of real services mostly wait: three at a time, on two cores too.
+test: check  ## linters, types, every test but the long ones and those of real services
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "integration and not long and not services"
 
-test-all: test  ## the long tests too, and the fast ones on every Python that is installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m long
+test-all: test $(SERVICES)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services
 	@versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
 	[ -z "$$versions" ] || export PYENV_VERSION="$$versions"; \
 	"$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters
+
+services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real
 
 check: $(VENV)/.installed-dev  ## linters, types, import directions
 	$(BIN)/ruff check
@@ -64,5 +71,10 @@ $(VENV)/.installed-dev: $(VENV)/.dev $(SOURCES)
 	$(install_tuner)
 	touch $@
 
+$(SERVICES)/.installed: requirements/services.txt deploy/preflight.sh
+	python=$$(deploy/preflight.sh) && "$$python" -m venv --clear $(SERVICES)
+	$(SERVICES)/bin/pip install --quiet --require-hashes -r requirements/services.txt
+	touch $@
+
 clean:  ## take away what was built here
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	rm -rf $(VENV) $(SERVICES) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache

@@ -1,12 +1,20 @@
-"""The fast tests on every Python that tuner supports and this box has."""
+"""The tests that only compute, on every Python that tuner supports and this box has but the one that runs
+nox: `make test` ran them there. `nox -s fast-3.12` runs them on any."""
+
+import platform
 
 import nox
 
+PYTHONS = ["3.11", "3.12", "3.13"]
+HERE = ".".join(platform.python_version_tuple()[:2])
+
 nox.options.default_venv_backend = "venv"
+nox.options.sessions = [f"fast-{version}" for version in PYTHONS if version != HERE]
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=PYTHONS)
 def fast(session: nox.Session) -> None:
     session.install("--quiet", "--require-hashes", "-r", "requirements/dev.txt")
     session.install("--quiet", "--no-deps", "--no-build-isolation", ".")
-    session.run("pytest", "-q", "-m", "not long and not integration", *session.posargs)
+    options = ["-q", "-n", "logical", "--maxprocesses", "8", "--dist", "worksteal"]
+    session.run("pytest", *options, "-m", "not long and not integration and not services", *session.posargs)

@@ -35,6 +35,35 @@ def pytest_configure() -> None:
             signal.signal(number, usual)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _box_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A box lock of this process's own: neighbours (pytest -n) and a study on this box do not wait for it."""
+    before = os.environ.get("TUNER_LOCK")
+    os.environ["TUNER_LOCK"] = str(tmp_path_factory.getbasetemp() / "box-lock")
+    yield
+    if before is None:
+        del os.environ["TUNER_LOCK"]
+    else:
+        os.environ["TUNER_LOCK"] = before
+
+
+@pytest.fixture(scope="session")
+def services_venv() -> Path:
+    """The virtual environment of real services, as requirements/services.txt locks them: bin/celery, ...
+
+    It is TUNER_SERVICES_VENV, else .venv-services; without one the test skips at home and fails in CI.
+    """
+    named = os.environ.get("TUNER_SERVICES_VENV")
+    folder = Path(named) if named else ROOT / ".venv-services"
+    complete = (folder / "bin" / "python").exists() if named else (folder / ".installed").exists()
+    if not complete:
+        reason = f"no services in {folder}: make services"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}; CI must test with them")
+        pytest.skip(reason)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of measured data that lies beside a checkout; tests that need it skip without it."""
