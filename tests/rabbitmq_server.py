@@ -44,7 +44,7 @@ class RabbitServer:
 
 @contextmanager
 def running_rabbitmq(*, management: bool = False) -> Iterator[RabbitServer]:
-    """A server for one test (5 s and 120 MB, more with *management*); skips at home where none is installed,
+    """A server for one test; its start takes 6 s of CPU. Skips at home where none is installed,
     fails in CI."""
     if not Path(SERVER).exists():
         if os.environ.get("CI"):

@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.services]
 
 PUT_AND_COUNT = """
 import sys
+import time
+
 import amqp
 
 with amqp.Connection(f"127.0.0.1:{sys.argv[1]}") as connection, connection.channel() as channel:
@@ -22,7 +24,7 @@ with amqp.Connection(f"127.0.0.1:{sys.argv[1]}") as connection, connection.chann
     for _ in range(3):
         channel.basic_publish(amqp.Message("job"), routing_key="jobs")
     while channel.queue_declare("jobs", passive=True).message_count < 3:
-        pass
+        time.sleep(0.05)
     print(channel.queue_declare("jobs", passive=True).message_count)
 """
 
