@@ -81,7 +81,7 @@ class SupervisedLaunch:
     @property
     def log_files(self) -> Sequence[Path]:
         """What the programs log to; some may not be there yet."""
-        return [self._logs / f"{config.GROUP}_{process}.log" for process in range(self.n_programs)]
+        return config.program_logs(self._logs, self.n_programs)
 
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""
@@ -94,8 +94,8 @@ class SupervisedLaunch:
     def end_of(self, process: int) -> str:
         """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
         how = self._how_ended(process)
-        name = f"{config.GROUP}_{process}.log"
-        said = last_lines(self._logs / name) or last_lines(self._folder / name)  # or what came before its log
+        log = self.log_files[process]
+        said = last_lines(log) or last_lines(self._folder / log.name)  # or what came before its log
         if not said:
             return f"{how}; it logged nothing"
         return f"{how}; its log ends: {' | '.join(said)}"

@@ -64,7 +64,7 @@ stopasgroup={stop_as_group}
 killasgroup=true
 ; only what the shim says before it has its own log; workers write to that log themselves
 redirect_stderr=true
-stdout_logfile=%(program_name)s_%(process_num)d.log
+stdout_logfile={program_log}
 stdout_logfile_maxbytes=0
 """
 
@@ -77,11 +77,24 @@ def render_config(spec: ServiceSpec, processes: int, *, minfds: int, as_root: bo
         minfds=minfds,
         user="user=0\n" if as_root else "",  # else supervisord logs a critical line
         group=GROUP,
+        program_log=_log_name("%(process_num)d"),
         processes=processes,
         stop_signal=spec.stop_signal,
         stop_wait_s=math.ceil(spec.stop_wait_s),
         stop_as_group="true" if spec.stop_as_group else "false",
     )
+
+
+def program_logs(folder: Path, n_programs: int) -> list[Path]:
+    """What the programs of a launch log to, in the order of their numbers: files in its folder of logs.
+
+    One of the same name in the launch's own folder holds what a shim said before it had opened its log.
+    """
+    return [folder / _log_name(str(process)) for process in range(n_programs)]
+
+
+def _log_name(process: str) -> str:
+    return f"{GROUP}_{process}.log"
 
 
 def open_files_needed(processes: int) -> int:

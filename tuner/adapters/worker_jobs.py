@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.job import INTERNAL, Job, User
+from tuner.adapters.supervisord_config import program_logs
 from tuner.adapters.sweep import RUN_ID
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
@@ -59,8 +60,8 @@ class WorkerJobs:
 
     def jobs(self, layout: Layout, added: Mapping[str, str], *, logs: Path, status: Path) -> list[Job]:
         """One job per program of *layout*, with *added* in their environments."""
-        programs = range(self.spec.n_programs(layout))
-        return [self._job(layout, process, added, logs, status) for process in programs]
+        outputs = program_logs(logs, self.spec.n_programs(layout))
+        return [self._job(layout, n, added, output, status) for n, output in enumerate(outputs)]
 
     def stop_signal(self) -> signal.Signals:
         """The signal that asks a worker to stop. ConfigError when there is none of that name."""
@@ -72,7 +73,7 @@ class WorkerJobs:
                 hint="Use TERM, INT, QUIT, HUP, USR1 or USR2.",
             ) from None
 
-    def _job(self, layout: Layout, process: int, added: Mapping[str, str], logs: Path, status: Path) -> Job:
+    def _job(self, layout: Layout, process: int, added: Mapping[str, str], output: Path, status: Path) -> Job:
         command = self._command(layout, process, added)
         environment = self._environment(layout, process, added)
         return Job(
@@ -80,7 +81,7 @@ class WorkerJobs:
             program=str(self._program(command, environment)),
             argv=command,
             directory=str(self._directory()),
-            output=str(logs / f"worker_{process}.log"),
+            output=str(output),
             environment=environment,
             without=INTERNAL,
             status=str(status),
