@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from .postgres_server import PostgresServer
     from .redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,6 +80,15 @@ def redis_server() -> Iterator[RedisServer]:
     from .redis_server import running_redis  # 0.3 s that only the tests with a Redis need
 
     with running_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL of this test's own."""
+    from .postgres_server import running_postgres
+
+    with running_postgres() as server:
         yield server
 
 

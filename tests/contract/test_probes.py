@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import socketserver
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,9 +20,13 @@ from redis import Redis
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.command import CommandProbe
+from tuner.adapters.probes.log import LogProbe, logs_of_user
 from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.adapters.probes.postgres_database import PostgresDatabase
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.redis import RedisProbe, Term
+from tuner.adapters.probes.sql import SqlProbe
+from tuner.adapters.probes.sqlite_database import SqliteDatabase
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.core.layout import Layout
@@ -28,6 +34,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
 from tuner.probe.counter import DIRECTORY_VARIABLE, Slot, open_counter
 
+from ..postgres_server import running_postgres
 from ..redis_server import running_redis
 
 pytestmark = pytest.mark.integration
@@ -178,6 +185,44 @@ def redis(folder: Path, stack: ExitStack) -> Counted:
     return Counted(probe, lambda _: None, finish)
 
 
+def log(folder: Path, stack: ExitStack) -> Counted:
+    path = folder / "app.log"
+    path.write_bytes(b"done\n" * 1000)
+    probe = LogProbe(CLOCK, re.compile(b"^done"), None, lambda: logs_of_user([path]), no_warning)
+
+    def finish(n: int) -> None:
+        with path.open("ab") as file:
+            file.write(b"done\nunrelated\n" * n)
+
+    return Counted(probe, lambda _: None, finish)
+
+
+def sqlite(folder: Path, stack: ExitStack) -> Counted:
+    path = folder / "jobs.db"
+    connection = stack.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+    connection.execute("create table job (n int)")
+    connection.execute("insert into job values (1000)")
+    probe = SqlProbe(CLOCK, lambda: SqliteDatabase(path, 30.0), "select sum(n) from job", None, no_warning)
+    return Counted(
+        probe, lambda _: None, lambda n: void(connection.execute("insert into job values (?)", (n,)))
+    )
+
+
+def postgresql(folder: Path, stack: ExitStack) -> Counted:
+    server = stack.enter_context(running_postgres())
+    admin = stack.enter_context(server.connect())
+    admin.execute("create table job (n int)")
+    admin.execute("insert into job values (1000)")
+    probe = SqlProbe(
+        CLOCK, lambda: PostgresDatabase(server.url, 30.0), "select sum(n) from job", None, no_warning
+    )
+    return Counted(probe, lambda _: None, lambda n: void(admin.execute("insert into job values (%s)", (n,))))
+
+
+def void(_: object) -> None:
+    """Forget what was given back."""
+
+
 SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
     "mmap-counter": counter,
     "command": command,
@@ -185,6 +230,9 @@ SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
     "prometheus": prometheus,
     "uwsgi": uwsgi,
     "redis": redis,
+    "log": log,
+    "sqlite": sqlite,
+    "postgresql": postgresql,
 }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -63,3 +65,53 @@ def test_what_a_service_tells_statsd_is_what_it_finished(tuner) -> None:
         assert abs(window.n_done - n_true) <= window.layout.total_threads
         assert window.n_done > 10
     assert {str(window.layout) for window in windows} == {"1x1", "2x3"}
+
+
+#: logs a line and adds a row for each item, and keeps when it was finished; the file is the truth
+_KEEPER = """\
+import os, signal, sqlite3, struct, sys, threading, time
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+kept = os.open("finished", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+jobs = sqlite3.connect("jobs.db", timeout=60, isolation_level=None)
+while not stop.is_set():
+    time.sleep(0.01)
+    jobs.execute("insert into job values ('done')")
+    print("job", os.getpid(), "done", flush=True)
+    os.write(kept, struct.pack("d", time.monotonic()))
+"""
+_PROBES = {
+    "log": "{kind: log, pattern: '^job [0-9]+ done$'}",
+    "sql": "{kind: sql, url: sqlite:///jobs.db, query: select count(*) from job}",
+}
+
+
+@pytest.mark.parametrize("kind", list(_PROBES))
+def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, tuner) -> None:
+    (tuner.folder / "worker.py").write_text(_KEEPER)
+    with closing(sqlite3.connect(tuner.folder / "jobs.db")) as jobs:
+        jobs.execute("pragma journal_mode = wal")
+        jobs.execute("create table job (state text)")
+    (tuner.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: keeper\n  directory: {tuner.folder}\n"
+        f"  command: [{sys.executable}, worker.py]\n  threads: no\n  probe: {_PROBES[kind]}\n"
+        "study: {strategy: all, layouts: [1x-, 3x-], window: 4s, warmup: 1s, repeats: 1, warm_cache: no,"
+        " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 0, done.stderr
+    finished_s = [moment for (moment,) in struct.iter_unpack("d", (tuner.folder / "finished").read_bytes())]
+    with SqliteStore.open(tuner.folder / "keeper.tuner.db", read_only=True) as store:
+        windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
+    for window in windows:
+        begin, end = window.readings
+        # when exactly it was counted, only the contract's tests can know: a second is a long time for a look
+        least, most = (
+            sum(begin.at_s + late_s < moment <= end.at_s - late_s for moment in finished_s)
+            for late_s in (1.0, -1.0)
+        )
+        assert 10 < least <= window.n_done <= most
+    assert {str(window.layout) for window in windows} == {"1x-", "3x-"}

@@ -78,6 +78,7 @@ class SupervisordLauncher:
         self._ready = ready
         self._guardian: Guardian | None = None
         self._n_launches = 0
+        self._log_files: Sequence[Path] = ()
 
     def __enter__(self) -> Self:
         self._living_guardian()
@@ -98,6 +99,10 @@ class SupervisordLauncher:
     def guardian_pid(self) -> int | None:
         """The guardian process; None before the first launch."""
         return None if self._guardian is None else self._guardian.pid
+
+    def log_files(self) -> Sequence[Path]:
+        """What the programs of the launch under way log to; empty while there is none."""
+        return self._log_files
 
     def check(self) -> None:
         """Find what would make every launch fail.
@@ -123,6 +128,7 @@ class SupervisordLauncher:
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
                 launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid)
+                self._log_files = launch.log_files
                 await_running(launch, status, self._settle_s)
             finally:
                 os.close(status)
@@ -131,6 +137,7 @@ class SupervisordLauncher:
             launch.running_after_s = self._clock.monotonic_s() - started_s
             yield launch
         finally:
+            self._log_files = ()
             self._finish(launch, spec, guardian)
 
     def _await_ready(self, launch: SupervisedLaunch, ready: Readiness) -> None:

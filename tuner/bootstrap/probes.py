@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,24 +13,41 @@ from tuner.bootstrap.services import owner
 from tuner.ports import Clock, Probe
 
 if TYPE_CHECKING:
-    from tuner.config.probes import PrometheusProbeSettings, RedisProbeSettings, TermSettings
+    from tuner.config.probes import (
+        LogProbeSettings,
+        PrometheusProbeSettings,
+        RedisProbeSettings,
+        SqlProbeSettings,
+        TermSettings,
+    )
     from tuner.config.settings import Settings
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
-def probe_of(settings: Settings, clock: Clock, counters: Path, scratch: Path, warn: Warn) -> Probe:
-    """The probe that *settings* ask for; *counters* and *scratch* are folders of the study for who needs one.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a probe may need of the study around it."""
+
+    clock: Clock
+    counters: Path  #: a folder for those who count in memory
+    scratch: Path  #: the feeder's folder
+    logs: Callable[[], Sequence[Path]]  #: of the programs of the launch under way; none while there is none
+    warn: Warn
+
+
+def probe_of(settings: Settings, around: Surroundings) -> Probe:
+    """The probe that *settings* ask for.
 
     Raises:
         ConfigError: it could never count here.
     """
-    asked = settings.service.probe
+    asked, clock, warn = settings.service.probe, around.clock, around.warn
     match asked.kind:
         case "mmap-counter":
             from tuner.adapters.probes.mmap_counter import CounterProbe
 
-            return CounterProbe(clock, counters, owner(settings))
+            return CounterProbe(clock, around.counters, owner(settings))
         case "command":
             from tuner.adapters.probes.command import CommandProbe
 
@@ -46,10 +65,14 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, scratch: Path, wa
             return UwsgiProbe(clock, asked.address, asked.timeout, warn)
         case "redis":
             return _redis(asked, clock, warn)
+        case "log":
+            return _log(asked, around)
+        case "sql":
+            return _sql(asked, clock, warn)
         case "generator":
             from tuner.adapters.probes.generator import GeneratorProbe
 
-            return GeneratorProbe(clock, load_totals(scratch))
+            return GeneratorProbe(clock, load_totals(around.scratch))
 
 
 def _prometheus(asked: PrometheusProbeSettings, clock: Clock, warn: Warn) -> Probe:
@@ -77,3 +100,28 @@ def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:
         falls=asked.falls,
         fed=None if asked.fed is None else term(asked.fed),
     )
+
+
+def _log(asked: LogProbeSettings, around: Surroundings) -> Probe:
+    from tuner.adapters.probes.log import LogProbe, logs_of_programs, logs_of_user
+
+    done = re.compile(asked.pattern.encode())
+    failed = None if asked.failed is None else re.compile(asked.failed.encode())
+    files = asked.files
+    if files is None:
+        return LogProbe(around.clock, done, failed, lambda: logs_of_programs(around.logs()), around.warn)
+    return LogProbe(around.clock, done, failed, lambda: logs_of_user(files), around.warn)
+
+
+def _sql(asked: SqlProbeSettings, clock: Clock, warn: Warn) -> Probe:
+    from tuner.adapters.probes.sql import SqlProbe
+
+    url, file, timeout_s = asked.url, asked.file, asked.timeout
+    if file is not None:
+        from tuner.adapters.probes.sqlite_database import SqliteDatabase
+
+        return SqlProbe(clock, lambda: SqliteDatabase(file, timeout_s), asked.query, asked.failed, warn)
+    from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
+
+    check_postgres_url(url)
+    return SqlProbe(clock, lambda: PostgresDatabase(url, timeout_s), asked.query, asked.failed, warn)

@@ -214,12 +214,13 @@ Variants = Annotated[
 ]
 
 
-def _from_config_folder(path: Path, info: ValidationInfo) -> Path:
+def from_config_folder(path: Path, info: ValidationInfo) -> Path:
+    """Where *path* is meant, in a config; as it is where there is none."""
     base: Path = (info.context or {}).get("folder", Path.cwd())
     return base / path.expanduser()
 
 
-ConfigPath = Annotated[Path, AfterValidator(_from_config_folder)]
+ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]
 
 
 def check_fields(text: str) -> str:
@@ -300,6 +301,15 @@ def check_variable(name: str) -> str:
     return name
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text.encode())
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
 Variable = Annotated[str, AfterValidator(check_variable)]
 Environment = Mapping[Variable, FieldWord]
 

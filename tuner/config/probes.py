@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tuner.config.fields import Command, LongerThanZero, Section
+from tuner.config.fields import Command, ConfigPath, LongerThanZero, Pattern, Section, from_config_folder
 
 LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 
@@ -121,6 +122,7 @@ def _redis_url(url: str) -> str:
 
 
 RedisKey = Annotated[str, Field(min_length=1)]
+_SQLITE = "sqlite:///"
 _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 
 
@@ -176,6 +178,74 @@ class RedisProbeSettings(Section):
         return fed
 
 
+def _sql_url(url: str) -> str:
+    if re.fullmatch(r"sqlite:///[^\0]*[^\0/]", url) is not None:
+        return url
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("postgresql", "postgres") and parts.port != 0
+    except ValueError:  # the port
+        known = False
+    if not known or not url.startswith(f"{parts.scheme}://") or parts.netloc.count("@") > 1 or parts.fragment:
+        raise ValueError(
+            "should be sqlite:///FILE, or postgresql://USER:PASSWORD@HOST:PORT/DATABASE with every / @ # of a"
+            " password as %2F %40 %23"
+        )
+    return url
+
+
+class SqlProbeSettings(Section):
+    """A database knows how many items are done."""
+
+    kind: Literal["sql"]
+    url: Annotated[str, AfterValidator(_sql_url)]
+    query: Annotated[str, Field(min_length=1)]  #: gives one number, which only grows
+    failed: Annotated[str, Field(min_length=1)] | None = None  #: likewise, of items that failed
+    timeout: LongerThanZero = 2.0  #: of each query; then it is a gap
+
+    @field_validator("url")
+    @classmethod
+    def _file_from_the_config_folder(cls, url: str, info: ValidationInfo) -> str:
+        """A relative path begins where the config stands; kept as a whole one."""
+        if not url.startswith(_SQLITE):
+            return url
+        path = from_config_folder(Path(url.removeprefix(_SQLITE)), info)
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder")
+        return f"{_SQLITE}{path}"
+
+    @property
+    def file(self) -> Path | None:
+        """Of SQLite; None: the url is PostgreSQL's."""
+        return Path(self.url.removeprefix(_SQLITE)) if self.url.startswith(_SQLITE) else None
+
+
+def _one_file_as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class LogProbeSettings(Section):
+    """A line is logged for each item."""
+
+    kind: Literal["log"]
+    pattern: Pattern
+    failed: Pattern | None = None  #: a line that matches it counts as failed only
+    #: None: what the programs write to stdout and stderr
+    files: (
+        Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
+    ) = None
+
+    @field_validator("files")
+    @classmethod
+    def _are_no_folders(cls, files: Any) -> Any:
+        for path in files or ():
+            if path.is_dir():
+                raise ValueError(f"{path} is a folder")
+        if len(set(files or ())) < len(files or ()):
+            raise ValueError("names a file twice")
+        return files
+
+
 class GeneratorProbeSettings(Section):
     """The answers that the feeder's load generator gets are counted."""
 
@@ -189,6 +259,8 @@ ProbeSettings = Annotated[
     | PrometheusProbeSettings
     | UwsgiProbeSettings
     | RedisProbeSettings
+    | LogProbeSettings
+    | SqlProbeSettings
     | GeneratorProbeSettings,
     Field(discriminator="kind"),
 ]

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from tuner.config.fields import Command, Count, LongerThanZero, Section
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text.encode())
-    except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from error
-    return text
+from tuner.config.fields import Command, Count, LongerThanZero, Pattern, Section
 
 
 def _url(text: str) -> str:
@@ -41,7 +32,6 @@ def _check_port(text: str, port: Any) -> None:
         raise ValueError(f"{text} has no port that could be: {error}") from error
 
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
 Address = Annotated[str, AfterValidator(_address)]
 

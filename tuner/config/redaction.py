@@ -13,6 +13,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@")
+_PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*)=)[^&#\s]+")
 _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w-]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -31,8 +32,14 @@ def redacted(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return _redacted_words(list(value))
     if isinstance(value, str):
-        return _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
+        without_user = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
+        return _PARAMETER.sub(_hidden_parameter, without_user)
     return value
+
+
+def _hidden_parameter(match: re.Match[str]) -> str:
+    """``?password=X`` of a URL loses X."""
+    return f"{match['before']}{HIDDEN}" if looks_secret(match["name"]) else match[0]
 
 
 def _redacted_words(words: list[Any]) -> list[Any]:

@@ -1,0 +1,134 @@
+"""A PostgreSQL of the tests' own: a cluster in a temporary folder, nothing kept."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+LONG_S = 120.0
+PASSWORD = "s3cret"
+_ORDINARY = "nobody"  #: initdb refuses root
+_OPTIONS = ("fsync=off", "shared_buffers=4MB", "max_connections=20", "listen_addresses=127.0.0.1")
+
+
+class PostgresServer:
+    """A server that may be stopped and started again at the same addresses: a unix socket, and 127.0.0.1."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        self._user: str | int | None = None
+        if os.geteuid() == 0:
+            self._user = _ORDINARY
+            os.chown(folder, pwd.getpwnam(_ORDINARY).pw_uid, -1)
+        self._initialize()
+        self.port = self._start_on_a_free_port()
+
+    @property
+    def url(self) -> str:
+        """By the socket, where everybody is believed."""
+        return f"postgresql://tuner@/postgres?host={self._folder}&port={self.port}"
+
+    @property
+    def tcp_url(self) -> str:
+        """By TCP, with a password."""
+        return f"postgresql://tuner:{PASSWORD}@127.0.0.1:{self.port}/postgres"
+
+    def connect(self) -> psycopg.Connection:
+        """As whoever may do all."""
+        return psycopg.connect(self.url, autocommit=True)
+
+    def start(self) -> None:
+        """Start it where it was; once this returns it answers."""
+        assert self._has_started(self.port)
+
+    def stop(self) -> None:
+        """End it, whoever is connected."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(LONG_S)
+
+    def _initialize(self) -> None:
+        secret = self._folder / "secret"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        self._run("initdb", "-D", "data", "-U", "tuner", "--auth-local=trust", "--auth-host=scram-sha-256",
+                  "--pwfile=secret", "--no-sync", "-E", "UTF8", "--locale=C")  # fmt: skip
+
+    def _start_on_a_free_port(self) -> int:
+        for _ in range(10):  # another one may take it meanwhile
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = int(free.getsockname()[1])
+            if self._has_started(port):
+                return port
+        pytest.fail(f"postgres did not start: {(self._folder / 'log').read_text()[-500:]}")
+
+    def _has_started(self, port: int) -> bool:
+        options = [word for option in _OPTIONS for word in ("-c", option)]
+        with (self._folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self._programs / "postgres", "-D", "data", "-k", self._folder, "-p", str(port), *options],
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                user=self._user,
+                extra_groups=None if self._user is None else [],
+            )
+        deadline_s = time.monotonic() + LONG_S
+        while time.monotonic() < deadline_s and self.process.poll() is None:
+            try:
+                psycopg.connect(f"postgresql://tuner@/postgres?host={self._folder}&port={port}").close()
+            except psycopg.OperationalError:
+                time.sleep(0.02)
+            else:
+                return True
+        assert self.process.poll() is not None, "postgres did not answer"
+        return False
+
+    def _run(self, name: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self._programs / name, *arguments],
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=LONG_S,
+            check=False,
+            user=self._user,
+            extra_groups=None if self._user is None else [],
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def _programs() -> Path | None:
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).resolve().parent
+    return next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """A server for one test; skips at home where none is installed, fails in CI."""
+    programs = _programs()
+    if programs is None:
+        if os.environ.get("CI"):
+            pytest.fail("postgresql is not installed, and CI must test with it")
+        pytest.skip("postgresql is not installed")
+    # directly in /tmp: another user must get there, and a socket's path has 107 bytes
+    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
+        server = PostgresServer(programs, Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop()

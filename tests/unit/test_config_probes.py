@@ -1,0 +1,101 @@
+"""What a config may say of who counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.config.load import canonical_json, load_settings, settings_of_study
+from tuner.config.probes import LogProbeSettings, SqlProbeSettings
+from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.errors import ConfigError
+
+
+def load(folder: Path, probe: str, more: str = "") -> Settings:
+    path = folder / "s.yaml"
+    path.write_text(f"service:\n  kind: script\n  name: web\n  command: [run]\n  probe: {probe}\n{more}")
+    return load_settings(path, {})
+
+
+def script(settings: Settings) -> ScriptSettings:
+    assert isinstance(settings.service, ScriptSettings)
+    return settings.service
+
+
+def said_of(folder: Path, probe: str, more: str = "") -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, probe, more)
+    return caught.value.problem.removeprefix(f"{folder}/s.yaml:")
+
+
+def test_logs_are_the_programs_own_or_files_beside_the_config(tmp_path: Path) -> None:
+    for said, files in {
+        "": None,
+        ", files: a.log": (tmp_path / "a.log",),
+        ", files: [a.log, /b]": (tmp_path / "a.log", Path("/b")),
+    }.items():
+        settings = load(tmp_path, f"{{kind: log, pattern: done{said}}}")
+        probe = script(settings).probe
+
+        assert isinstance(probe, LogProbeSettings)
+        assert probe.files == files
+        assert settings_of_study(canonical_json(settings), "study") == settings
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        ("{kind: log, pattern: '(a'}", "service.probe.pattern: is no regular expression: missing )"),
+        (
+            "{kind: log, pattern: a, failed: '*'}",
+            "service.probe.failed: is no regular expression: nothing to",
+        ),
+        ("{kind: log, pattern: a, files: []}", "service.probe.files: should name at least one"),
+        ("{kind: log, pattern: a, files: .}", "service.probe.files: "),
+        ("{kind: log, pattern: a, files: [b, b]}", "service.probe.files: names a file twice"),
+        ("{kind: sql, url: 'sqlite:///x.db'}", "service.probe.query: is missing"),
+        ("{kind: sql, url: 'sqlite:///.', query: q}", "service.probe.url: "),
+        (
+            "{kind: sql, url: 'mysql://h/d', query: q}",
+            "service.probe.url: should be sqlite:///FILE",
+        ),
+        ("{kind: sql, url: 'sqlite://x.db', query: q}", "service.probe.url: should be sqlite:///FILE"),
+        ("{kind: sql, url: 'postgresql:/h', query: q}", "service.probe.url: should be sqlite:///FILE"),
+        (
+            "{kind: sql, url: 'postgresql://u:Pa@ss@h/d', query: q}",
+            "service.probe.url: should be sqlite:///FILE",
+        ),
+        (
+            "{kind: sql, url: 'postgresql://u:Pa/ss@h/d', query: q}",
+            "service.probe.url: should be sqlite:///FILE",
+        ),
+    ],
+)
+def test_what_cannot_be_read_or_asked_is_told_with_its_place(tmp_path: Path, probe: str, said: str) -> None:
+    told = said_of(tmp_path, probe)
+
+    assert f": {said}" in told
+    assert "Pa" not in told.removeprefix(said)
+
+
+def test_a_file_of_sqlite_lies_beside_the_config_unless_its_path_is_whole(tmp_path: Path) -> None:
+    for url, file in {
+        "sqlite:///jobs.db": tmp_path / "jobs.db",
+        "sqlite:////a/jobs.db": Path("/a/jobs.db"),
+    }.items():
+        settings = load(tmp_path, f"{{kind: sql, url: '{url}', query: select 1}}")
+        probe = script(settings).probe
+
+        assert isinstance(probe, SqlProbeSettings)
+        assert probe.file == file
+        assert settings_of_study(canonical_json(settings), "study") == settings
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:hunter2@h/d", "postgresql://h/d?user=u&password=hunter2"])
+def test_a_study_does_not_keep_the_password_of_a_database(tmp_path: Path, url: str) -> None:
+    settings = load(tmp_path, f"{{kind: sql, url: '{url}', query: select 1}}")
+    kept = canonical_json(settings)
+
+    assert "hunter2" not in kept
+    assert "//<hidden>@h/d" in kept or "user=u&password=<hidden>" in kept

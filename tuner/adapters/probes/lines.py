@@ -1,0 +1,116 @@
+"""The lines that are added to a log, whatever becomes of its file: renamed, cut off, replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tuner.core.errors import MeasurementError
+
+_AT_A_TIME_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 1 << 16  #: what comes after it in a line is not looked at
+_TAIL_BYTES = 64  #: of what was read last: it still stands there, unless somebody rewrote the file
+
+
+class FollowedLog:
+    """One log, by its path, from its beginning or from where it ends now.
+
+    The file is kept open, so that what is written to it after it was renamed is not lost: it is read along
+    with the one that took its place, until that is replaced too. Memory is bounded whatever a file holds.
+    """
+
+    def __init__(self, path: Path, *, from_end: bool) -> None:
+        """*from_end*: what the file holds already is left out; one that comes later is read as a whole."""
+        self.path = path
+        self.n_cuts = 0  #: how often the file was cut off: lines may have gone unread
+        self._files: list[_OpenLog] = []  #: the file that the path names last, and the one it named before
+        if from_end:
+            with suppress(OSError, MeasurementError):  # it may come with the launch
+                self._follow_path()
+                self._files[-1].skip()
+
+    def new_lines(self) -> Iterator[bytes]:
+        """The lines that were ended since the last call, the first 64 KiB of each, without their ends.
+
+        Raises:
+            MeasurementError: there is no such file, and there was none; it cannot be read, or is no file.
+        """
+        try:
+            self._follow_path()
+            for file in self._files:
+                yield from file.new_lines()
+        except OSError as error:
+            raise MeasurementError(f"{self.path} cannot be read: {error.strerror}") from error
+        self.n_cuts += sum(file.was_cut for file in self._files)
+        while len(self._files) > 2:
+            self._files.pop(0).close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+    def _follow_path(self) -> None:
+        """Open the file that is at the path now, unless it is open already."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            if self._files:
+                return  # renamed, and the next one is not there yet
+            raise
+        if self._files and self._files[-1].is_it(found):
+            return
+        if not stat.S_ISREG(found.st_mode):  # to open a pipe would wait for its writer
+            raise MeasurementError(f"{self.path} is no file that lines are added to")
+        self._files.append(_OpenLog(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)))
+
+
+class _OpenLog:
+    """A file, and how far it was read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.was_cut = False  #: seen at the last look
+        self._descriptor = descriptor
+        self._offset = 0
+        self._tail = b""  #: what stands before the offset
+        self._line = b""  #: the beginning of the line that has not ended yet
+
+    def is_it(self, found: os.stat_result) -> bool:
+        return os.path.samestat(os.fstat(self._descriptor), found)
+
+    def skip(self) -> None:
+        """Go to the end; half a line there counts when it is ended."""
+        self._offset = os.fstat(self._descriptor).st_size
+        self._tail = self._before(self._offset)
+
+    def new_lines(self) -> Iterator[bytes]:
+        self.was_cut = self._begins_anew()
+        if self.was_cut:
+            self._offset, self._tail, self._line = 0, b"", b""
+        ends = os.fstat(self._descriptor).st_size  # a writer who is faster than us must not hold us
+        while self._offset < ends:
+            part = os.pread(self._descriptor, min(_AT_A_TIME_BYTES, ends - self._offset), self._offset)
+            if not part:
+                return  # cut off while we read; seen at the next look
+            self._offset += len(part)
+            self._tail = (self._tail + part)[-_TAIL_BYTES:]
+            *ended, rest = part.split(b"\n")
+            for line in ended:
+                yield (self._line + line)[:LONGEST_LINE_BYTES].removesuffix(b"\r")
+                self._line = b""
+            self._line = (self._line + rest)[:LONGEST_LINE_BYTES]
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _begins_anew(self) -> bool:
+        """Shorter than it was, or another text: it may have grown beyond the old end meanwhile."""
+        return self._before(self._offset) != self._tail
+
+    def _before(self, offset: int) -> bytes:
+        begin = max(0, offset - _TAIL_BYTES)
+        return os.pread(self._descriptor, offset - begin, begin)

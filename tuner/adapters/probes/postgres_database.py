@@ -1,0 +1,152 @@
+"""A PostgreSQL server, asked by the SQL probe: read only, and never longer than allowed."""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tuner.adapters.probes.sql import Row
+from tuner.core.durations import render_duration
+from tuner.core.errors import ConfigError, MeasurementError
+
+_GRACE_S = 0.5  #: for the server to give up by itself: then the connection stays
+_SHOWN = 200
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.pq.abc import PGconn, PGresult
+
+
+def check_postgres_url(url: str) -> None:
+    """Find out before anything starts whether *url* could be asked.
+
+    Raises:
+        ConfigError: the client is not installed, or *url* is none; libpq's own words would show its password.
+    """
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        raise ConfigError(
+            "the sql probe needs the client of PostgreSQL, which is not installed",
+            hint="pip install 'tuner[postgresql]'",
+        ) from error
+    try:
+        conninfo_to_dict(url)
+    except ProgrammingError:
+        raise ConfigError(
+            "the url of the sql probe is none that PostgreSQL knows",
+            hint="Write postgresql://USER@HOST:PORT/DATABASE, with / and @ in a password as %2F and %40.",
+        ) from None
+
+
+class PostgresDatabase:
+    """One connection, made at the first query and again after it broke. Use it in a ``with`` block.
+
+    The server is told not to write, and to give up after *timeout_s*; whether it does is watched from here,
+    since one that hangs does not. (psycopg's own cursors would wait for ever; hence its libpq below them.)
+
+    Args:
+        timeout_s: for each query; connecting may take 2 s at least.
+    """
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._disconnect()
+
+    def rows(self, query: str) -> list[Row]:
+        """See ``Database``."""
+        import psycopg
+        from psycopg.pq import ConnStatus
+
+        try:
+            if self._connection is None:
+                self._connection = self._connected()
+            rows = self._answer(self._connection, query)
+        except TimeoutError as error:
+            self._disconnect()
+            took = f"PostgreSQL did not answer within {render_duration(self._timeout_s)}"
+            raise MeasurementError(took) from error
+        except psycopg.Error as error:
+            self._disconnect()
+            raise _said(str(error)) from error
+        except MeasurementError:
+            if self._connection is not None and self._connection.pgconn.status != ConnStatus.OK:
+                self._disconnect()
+            raise
+        if len(rows) > 1:
+            self._disconnect()  # nobody wants the rest
+        return rows
+
+    def _connected(self) -> Connection:
+        import psycopg
+
+        connection = psycopg.connect(
+            self._url,
+            autocommit=True,
+            client_encoding="utf8",
+            connect_timeout=math.ceil(self._timeout_s),
+            application_name="tuner",
+        )
+        try:
+            self._answer(connection, "set default_transaction_read_only = on")
+            self._answer(connection, f"set statement_timeout = {math.ceil(self._timeout_s * 1000)}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _answer(self, connection: Connection, query: str) -> list[Row]:
+        """At most two rows; there may be more. TimeoutError when the server is later than told."""
+        from psycopg.pq import ExecStatus
+
+        deadline_s = time.monotonic() + self._timeout_s + _GRACE_S
+        server = connection.pgconn
+        server.send_query_params(query.encode(), None)  # this way of asking takes one statement only
+        server.set_single_row_mode()
+        rows: list[Row] = []
+        problem = None
+        while len(rows) < 2 and (result := _next_result(server, deadline_s)) is not None:
+            if result.status == ExecStatus.FATAL_ERROR:
+                problem = _said(result.error_message.decode("utf-8", "replace"))
+            rows += [_row(result, number) for number in range(result.ntuples)]
+        if problem is not None:
+            raise problem
+        return rows
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _next_result(server: PGconn, deadline_s: float) -> PGresult | None:
+    readable = select.poll()
+    readable.register(server.socket, select.POLLIN)
+    while server.is_busy():
+        if not readable.poll(max(0.0, deadline_s - time.monotonic()) * 1000):
+            raise TimeoutError
+        server.consume_input()
+    return server.get_result()
+
+
+def _row(result: PGresult, number: int) -> Row:
+    values = (result.get_value(number, column) for column in range(result.nfields))
+    return tuple(None if value is None else value.decode("utf-8", "replace") for value in values)
+
+
+def _said(words: str) -> MeasurementError:
+    first = words.strip().partition("\n")[0]  # the next lines point into the query
+    return MeasurementError(f"PostgreSQL says: {first[:_SHOWN]}")

@@ -1,0 +1,84 @@
+"""The probe for services whose database knows what is done: SQLite or PostgreSQL, asked by a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.ports import Clock
+
+Row = tuple[object, ...]
+_NUMBER = re.compile(r"([0-9]{1,18})(\.0*)?")  #: a sum may come as 12.0
+_SHOWN = 80
+
+
+class Database(Protocol):
+    """Somewhere to ask; a connection is made when there is none, and kept or not as suits it."""
+
+    def rows(self, query: str) -> list[Row]:
+        """The first two rows of the answer, or fewer.
+
+        Raises:
+            MeasurementError: there was none, or none in time.
+        """
+
+
+class SqlProbe:
+    """Asks once per look, over a connection of its own for each launch.
+
+    Args:
+        database: connects to it, for one launch.
+        query: gives one row of one number, the items done up to now.
+        failed: likewise, those that failed; None: nothing tells them.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        database: Callable[[], AbstractContextManager[Database]],
+        query: str,
+        failed: str | None,
+        warn: Warn,
+    ) -> None:
+        self._clock = clock
+        self._database = database
+        self._query, self._failed = query, failed
+        self._warn = warn
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
+        """Watch one launch."""
+        with self._database() as database:
+            asked = PolledCounting(
+                self._clock,
+                lambda: self._counts(database),
+                "the database",
+                self._warn,
+                most_falls=0,  # rows that went are no restart
+            )
+            with polling(asked) as counting:
+                yield counting
+
+    def _counts(self, database: Database) -> Counts:
+        done = {"query": _number("query", database.rows(self._query))}
+        if self._failed is None:
+            return Counts(done)
+        return Counts(done, {"failed": _number("failed", database.rows(self._failed))})
+
+
+def _number(name: str, rows: list[Row]) -> int:
+    if len(rows) != 1 or len(rows[0]) != 1:
+        gave = "no row" if not rows else f"{len(rows[0])} columns" if len(rows) == 1 else "several rows"
+        raise MeasurementError(f"{name} should give one number, and gave {gave}")
+    value = rows[0][0]
+    if value is None:
+        return 0  # the sum of no rows
+    match = _NUMBER.fullmatch(str(value))
+    if match is None:
+        raise MeasurementError(f"{name} should give a whole number, and gave {str(value)[:_SHOWN]!r}")
+    return int(match[1])
