@@ -134,6 +134,15 @@ class Hooks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """A second probe, which has to agree with the first one."""
+
+    probe: Probe
+    within_ratio: float  #: share (0..1) of a window's items by which the two may be apart
+    names: tuple[str, str]  #: of the first and the second, for people
+
+
+@dataclass(frozen=True, slots=True)
 class Box:
     """One box to measure on, as its adapters see it: all that taking a window needs."""
 
@@ -144,6 +153,7 @@ class Box:
     feeder: Feeder
     sampler: Sampler
     hooks: Hooks
+    cross_check: CrossCheck | None = None  #: None: nobody looks after the probe
 
 
 class Store(Protocol):

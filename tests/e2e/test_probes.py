@@ -87,18 +87,23 @@ _PROBES = {
 }
 
 
-@pytest.mark.parametrize("kind", list(_PROBES))
-def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, tuner) -> None:
+def _keeper(tuner, service: str, study: str) -> None:
+    """A config for it, and all that it needs."""
     (tuner.folder / "worker.py").write_text(_KEEPER)
     with closing(sqlite3.connect(tuner.folder / "jobs.db")) as jobs:
         jobs.execute("pragma journal_mode = wal")
         jobs.execute("create table job (state text)")
     (tuner.folder / "s.yaml").write_text(
         f"service:\n  kind: script\n  name: keeper\n  directory: {tuner.folder}\n"
-        f"  command: [{sys.executable}, worker.py]\n  threads: no\n  probe: {_PROBES[kind]}\n"
-        "study: {strategy: all, layouts: [1x-, 3x-], window: 4s, warmup: 1s, repeats: 1, warm_cache: no,"
+        f"  command: [{sys.executable}, worker.py]\n  threads: no\n{service}"
+        f"study: {{strategy: all, window: 4s, warmup: 1s, repeats: 1, warm_cache: no, {study},"
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )
+
+
+@pytest.mark.parametrize("kind", list(_PROBES))
+def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, tuner) -> None:
+    _keeper(tuner, f"  probe: {_PROBES[kind]}\n", "layouts: [1x-, 3x-]")
 
     done = tuner("grid", "s.yaml")
 
@@ -115,3 +120,19 @@ def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, 
         )
         assert 10 < least <= window.n_done <= most
     assert {str(window.layout) for window in windows} == {"1x-", "3x-"}
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_second_probe_is_held_against_the_first_one(agrees: bool, tuner) -> None:
+    second = _PROBES["log"] if agrees else "{kind: log, pattern: no such line}"
+    # so far apart: a look that is late on a busy box does not matter here
+    both = f"  probe: {_PROBES['sql']}\n  cross_check: {second}\n  cross_check_within: 49%\n"
+    _keeper(tuner, both, "layouts: [2x-], max_attempts: 1")
+
+    done = tuner("grid", "s.yaml")
+
+    with SqliteStore.open(tuner.folder / "keeper.tuner.db", read_only=True) as store:
+        (window,) = store.windows()
+    assert [reason.slug for reason in window.void] == ([] if agrees else ["probes-disagree"])
+    assert (done.returncode == 0) is agrees, done.stderr
+    assert ("cross_check log 0 in the same time" in done.stderr) is not agrees

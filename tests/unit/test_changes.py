@@ -30,3 +30,8 @@ def test_a_setting_that_is_new_gone_or_unset_is_named_too() -> None:
 
 def test_a_list_that_differs_is_shown_whole() -> None:
     assert changed_settings('{"a": [1, 2]}', '{"a": [2, 1]}') == ["a: [1, 2] in the study, [2, 1] given"]
+
+
+def test_a_setting_that_an_older_study_did_not_have_and_nobody_sets_is_no_change() -> None:
+    assert changed_settings('{"a": 1}', '{"a": 1, "b": null}') == []
+    assert changed_settings('{"a": 1, "b": null}', '{"a": 1}') == []

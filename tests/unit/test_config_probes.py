@@ -99,3 +99,63 @@ def test_a_study_does_not_keep_the_password_of_a_database(tmp_path: Path, url: s
 
     assert "hunter2" not in kept
     assert "//<hidden>@h/d" in kept or "user=u&password=<hidden>" in kept
+
+
+SECOND = "  cross_check: {kind: log, pattern: done}\n"
+
+
+def test_a_second_probe_is_of_any_kind_and_kept(tmp_path: Path) -> None:
+    redis = "{kind: redis, url: 'redis://h', count: [{get: %s}]}"
+    for first, second in [
+        ("{kind: mmap-counter}", "{kind: log, pattern: done}"),
+        (redis % "a", redis % "b"),
+        ("{kind: log, pattern: a}", "{kind: log, pattern: b}"),
+    ]:
+        settings = load(tmp_path, first, f"  cross_check: {second}\n  cross_check_within: 5%\n")
+
+        assert script(settings).cross_check is not None
+        assert script(settings).cross_check_within == 0.05
+        assert settings_of_study(canonical_json(settings), "study") == settings
+
+
+def test_a_second_probe_may_be_the_one_that_tells_workers_where_statsd_is(tmp_path: Path) -> None:
+    more = "  cross_check: {kind: statsd, name: a}\n  environment: {AT: '{TUNER_STATSD}'}\n"
+
+    assert script(load(tmp_path, "{kind: log, pattern: a}", more)).probe_fields == ("TUNER_STATSD",)
+
+
+@pytest.mark.parametrize(
+    ("probe", "more", "said"),
+    [
+        (
+            "{kind: statsd, name: a}",
+            "  cross_check: {kind: statsd, name: b}\n",
+            "6:16: service.cross_check: a launch has one statsd only, and probe has it",
+        ),
+        (
+            "{kind: mmap-counter}",
+            "  cross_check: {kind: mmap-counter}\n",
+            "6:16: service.cross_check: a launch has one mmap-counter only",
+        ),
+        ("{kind: log, pattern: done}", SECOND, "6:16: service.cross_check: is the same as probe"),
+        (
+            "{kind: log, pattern: done}",
+            "  cross_check: {kind: generator}\n",
+            "6:16: service.cross_check: generator counts the answers that feeder http gets",
+        ),
+        (
+            "{kind: log, pattern: done}",
+            "  cross_check_within: 2%\n",
+            "6:23: service.cross_check_within: belongs to a cross_check, and there is none",
+        ),
+        (
+            "{kind: statsd, name: a}",
+            SECOND + "  cross_check_within: 60%\n",
+            "7:23: service.cross_check_within: should be less than 0.5",
+        ),
+    ],
+)
+def test_a_second_probe_that_could_tell_nothing_is_refused(
+    tmp_path: Path, probe: str, more: str, said: str
+) -> None:
+    assert said_of(tmp_path, probe, more).startswith(said)

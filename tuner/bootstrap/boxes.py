@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
-from tuner.bootstrap.probes import Surroundings, probe_of
+from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, service_of
 from tuner.core.records import StudyRecord
@@ -64,7 +64,9 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         launcher.check()
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
-        probe = probe_of(settings, Surroundings(clock, counters, scratch, launcher.log_files, warn))
+        around = Surroundings(clock, counters, scratch, launcher.log_files, warn)
+        probe = probe_of(settings.service.probe, settings, around)
+        cross_check = cross_check_of(settings, around)
         stack.enter_context(children_marked(marker))
         stack.enter_context(launcher)  # its guardian knows the folders before they are there
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
@@ -79,6 +81,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             feeder=feeder,
             sampler=ProcSampler(clock, backends=settings.backends, warn=warn, gil_looks_per_s=LOOKS_PER_S),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
+            cross_check=cross_check,
         )
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.feeders import load_totals
 from tuner.bootstrap.services import owner
-from tuner.ports import Clock, Probe
+from tuner.ports import Clock, CrossCheck, Probe
 
 if TYPE_CHECKING:
     from tuner.config.probes import (
         LogProbeSettings,
+        ProbeSettings,
         PrometheusProbeSettings,
         RedisProbeSettings,
         SqlProbeSettings,
@@ -36,13 +37,26 @@ class Surroundings:
     warn: Warn
 
 
-def probe_of(settings: Settings, around: Surroundings) -> Probe:
-    """The probe that *settings* ask for.
+CROSS_CHECK_WITHIN = 0.02  #: of a window's items, unless told otherwise
+
+
+def cross_check_of(settings: Settings, around: Surroundings) -> CrossCheck | None:
+    """The second probe that *settings* ask for, if any; ConfigError as for ``probe_of``."""
+    service = settings.service
+    if service.cross_check is None:
+        return None
+    within = CROSS_CHECK_WITHIN if service.cross_check_within is None else service.cross_check_within
+    names = f"probe {service.probe.kind}", f"cross_check {service.cross_check.kind}"
+    return CrossCheck(probe_of(service.cross_check, settings, around), within, names)
+
+
+def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> Probe:
+    """The probe that is *asked* for, of the service of *settings*.
 
     Raises:
         ConfigError: it could never count here.
     """
-    asked, clock, warn = settings.service.probe, around.clock, around.warn
+    clock, warn = around.clock, around.warn
     match asked.kind:
         case "mmap-counter":
             from tuner.adapters.probes.mmap_counter import CounterProbe

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from tuner.config.fields import Command, ConfigPath, LongerThanZero, Pattern, Section, from_config_folder
 
+#: workers find the counter's folder, or statsd, by one variable; and there is one load generator
+ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator")
 LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 
 

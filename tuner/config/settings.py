@@ -37,7 +37,7 @@ from tuner.config.fields import (
     fields_in,
     nearest,
 )
-from tuner.config.probes import MmapCounterSettings, ProbeSettings
+from tuner.config.probes import ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings
 from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
@@ -262,6 +262,8 @@ class CrashProcessorSettings(RunSettings):
     workers: ClassVar[Workers | None] = None
     ready: ClassVar[None] = None
     probe: ClassVar[MmapCounterSettings] = MmapCounterSettings()
+    cross_check: ClassVar[None] = None
+    cross_check_within: ClassVar[None] = None
     kind: Literal["crash-processor"] = "crash-processor"
     name: Name = "crash-processor"
     spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
@@ -291,6 +293,8 @@ class ScriptSettings(RunSettings):
     workers: Workers | None = None  #: None: the children of the one program, else the programs
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()
+    cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one
+    cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None  #: None: 2 %
     feeder: FeederSettings = NoFeederSettings()
     #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
@@ -322,7 +326,13 @@ class ScriptSettings(RunSettings):
     @property
     def probe_fields(self) -> tuple[str, ...]:
         """The address of statsd, with that probe."""
-        return ("TUNER_STATSD",) if self.probe.kind == "statsd" else ()
+        return ("TUNER_STATSD",) if any(probe.kind == "statsd" for probe in self.probes.values()) else ()
+
+    @property
+    def probes(self) -> dict[str, ProbeSettings]:
+        """The one that counts, and the second one where there is one, by their keys."""
+        second = {} if self.cross_check is None else {"cross_check": self.cross_check}
+        return {"probe": self.probe, **second}
 
     @property
     def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
@@ -331,11 +341,26 @@ class ScriptSettings(RunSettings):
 
     @model_validator(mode="after")
     def _a_generator_is_there_to_count(self) -> Self:
-        if self.probe.kind == "generator" and self.feeder.kind != "http":
-            raise Misplaced(
-                f"generator counts the answers that feeder http gets; the feeder is {self.feeder.kind}",
-                ("probe",),
-            )
+        for key, probe in self.probes.items():
+            if probe.kind == "generator" and self.feeder.kind != "http":
+                raise Misplaced(
+                    f"generator counts the answers that feeder http gets; the feeder is {self.feeder.kind}",
+                    (key,),
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _two_probes_can_differ(self) -> Self:
+        if self.cross_check is None:
+            if self.cross_check_within is not None:
+                raise Misplaced("belongs to a cross_check, and there is none", ("cross_check_within",))
+            return self
+        kind = self.cross_check.kind
+        if kind == self.probe.kind and kind in ONE_OF_A_KIND:
+            why = f"a launch has one {kind} only, and probe has it: name a probe of another kind"
+            raise Misplaced(why, ("cross_check",))
+        if self.cross_check == self.probe:
+            raise Misplaced("is the same as probe, and would always agree with it", ("cross_check",))
         return self
 
 

@@ -24,9 +24,14 @@ def _differences(kept: Any, given: Any, place: str) -> Iterator[str]:
         for name in dict.fromkeys([*kept, *given]):
             below = f"{place}.{name}" if place else name
             yield from _differences(kept.get(name, _ABSENT), given.get(name, _ABSENT), below)
-    elif kept != given:
+    elif kept != given and not (_is_nothing(kept) and _is_nothing(given)):
         yield f"{place}: {_shown(kept)} in the study, {_shown(given)} given"
 
 
+def _is_nothing(value: Any) -> bool:
+    """Not set, or a setting that the tuner of the time did not have."""
+    return value is _ABSENT or value is None
+
+
 def _shown(value: Any) -> str:
-    return "nothing" if value is _ABSENT or value is None else json.dumps(value, ensure_ascii=False)
+    return "nothing" if _is_nothing(value) else json.dumps(value, ensure_ascii=False)

@@ -89,6 +89,16 @@ def void_reasons(
     return tuple(dict.fromkeys(reasons))
 
 
+def longest_gap_s(at_s: Sequence[float], looks_s: Sequence[float]) -> float:
+    """The greatest age of counts of *at_s* when they were looked at, or the longest time between two of them.
+
+    Raises:
+        ValueError: not one look for each, or fewer than two.
+    """
+    ages_s = [look_s - then_s for look_s, then_s in zip(looks_s, at_s, strict=True)]
+    return max(*ages_s, *(later - earlier for earlier, later in pairwise(at_s)))
+
+
 def _disturbed(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
     """Both are means over the window: a cron job of 2 s does not spoil ten minutes."""
     first, last = usage[0], usage[-1]
@@ -143,8 +153,7 @@ def _probe_gap(
     samples: Sequence[Sample], looks_s: Sequence[float], interval_s: float
 ) -> tuple[VoidReason, ...]:
     """Counts that are old when they are looked at, or the time that went by between two of them."""
-    ages_s = [look_s - sample.at_s for look_s, sample in zip(looks_s, samples, strict=True)]
-    gap_s = max(*ages_s, *(later.at_s - earlier.at_s for earlier, later in pairwise(samples)))
+    gap_s = longest_gap_s([sample.at_s for sample in samples], looks_s)
     if gap_s <= MISSED_INTERVALS * interval_s:
         return ()
     detail = f"the probe gave no fresh count for {gap_s:.1f} s; one every {interval_s:g} s was due"

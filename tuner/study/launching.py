@@ -7,10 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.cells import Cell, spoils_launch
+from tuner.study.second_probe import SecondCounting
 from tuner.study.watching import RunningLayout, Warmup
 
 LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
@@ -85,13 +87,15 @@ class Workbench:
             with ExitStack() as stack:
                 stack.enter_context(self.between("launch", _facts(self.study, launch)))
                 counting = stack.enter_context(self.box.probe.counting(launch.layout))
+                second, told = self._cross_check(launch.layout, stack)
                 stack.enter_context(self.box.feeder.feeding(launch.layout))
-                running = self.box.launcher.running(launch.layout, counting.environment)
+                running = self.box.launcher.running(launch.layout, {**counting.environment, **told})
                 live = stack.enter_context(running)
                 launch = replace(launch, running_after_s=live.running_after_s)
                 watch = stack.enter_context(self.box.sampler.watching(live, self.box.feeder.pids()))
                 asked = replace(self.study, window_s=window_s)  # as this launch has it
-                layout = RunningLayout(launch.layout, asked, clock, live, counting, watch, self.box.feeder)
+                feeder = self.box.feeder
+                layout = RunningLayout(launch.layout, asked, clock, live, counting, watch, feeder, second)
                 warmup = self._warm_up(layout, launch_id)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 used(layout, launch_id)
@@ -108,6 +112,16 @@ class Workbench:
             text = f"{launch.layout} never settled{why}; its windows count all the same"
             self.progress.warning("never-settled", text)
         return launch
+
+    def _cross_check(
+        self, layout: Layout, stack: ExitStack
+    ) -> tuple[SecondCounting | None, Mapping[str, str]]:
+        """The second probe as long as *stack*, and what it has to tell the workers."""
+        check = self.box.cross_check
+        if check is None:
+            return None, {}
+        counting = stack.enter_context(check.probe.counting(layout))
+        return SecondCounting(counting, check, self.progress.warning), counting.environment
 
     def _warm_up(self, running: RunningLayout, launch_id: int) -> Warmup:
         layout = running.layout

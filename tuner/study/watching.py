@@ -14,6 +14,7 @@ from tuner.core.validity import missing_threads, void_reasons
 from tuner.core.warmup import has_settled
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Clock, Counting, Feeder, Launch, Watch
+from tuner.study.second_probe import SecondCounting
 from tuner.study.seen import Seen
 
 SAMPLE_EVERY_S = 1.0
@@ -37,13 +38,15 @@ class _Watched:
     samples: list[Sample]
     looked_s: list[float]  #: when each was; the probe's counts may be older
     usage: list[tuple[int, Usage]]  #: with the index of the sample that was taken with it
+    second_readings: list[Reading]  #: of the second probe; empty without one
     problems: Sequence[VoidReason] = ()
     dry: bool = False
 
-    def add(self, looked_s: float, reading: Reading, sample: Sample) -> None:
+    def add(self, looked_s: float, reading: Reading, sample: Sample, second: Sequence[Reading]) -> None:
         self.looked_s.append(looked_s)
         self.readings.append(reading)
         self.samples.append(sample)
+        self.second_readings.extend(second)
 
     def items_per_s(self) -> list[float]:
         return [_rate(before, now) for before, now in pairwise(self.readings)]
@@ -60,6 +63,7 @@ class RunningLayout:
     counting: Counting
     watch: Watch
     feeder: Feeder
+    second: SecondCounting | None = None  #: of the cross-check
     seen: Seen = field(default_factory=Seen)
 
     def warm_up(
@@ -73,13 +77,13 @@ class RunningLayout:
         began_s = self.clock.monotonic_s()
         lasts_s = self.study.warmup_cap_s if self.study.warmup_s is None else self.study.warmup_s
         self.seen.warm_up_again(began_s)
-        _, begin, sample = self._look()
+        _, begin, sample, _ = self._look()
         before = begin
         self.seen.unkept.append(sample)
         n_active: list[float | None] = []
         settled: bool | None = None if self.study.warmup_s is not None else False
         for at_s in self._ticks(began_s, lasts_s):
-            _, reading, sample = self._look()
+            _, reading, sample, _ = self._look()
             self._check(self.launch.problems(threads=False), "while it warmed up")
             self.seen.unkept.append(sample)
             self.seen.add([_rate(before, reading)], [reading.at_s])
@@ -104,8 +108,8 @@ class RunningLayout:
         as long as asked. It begins at the cap of the warm-up at the latest.
         """
         usage = [(0, self.watch.usage())]  # before the first reading, as the last one comes after the last
-        looked_s, reading, sample = self._look()
-        window = _Watched([reading], [sample], [looked_s], usage)
+        looked_s, reading, sample, second = self._look()
+        window = _Watched([reading], [sample], [looked_s], usage, [*second])
         self._go_on(window, told)
         while warming := self._warming_n(window):
             self._give_head_to_warmup(window, warming)
@@ -123,7 +127,7 @@ class RunningLayout:
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,
             looked_s=window.looked_s,
-        )
+        ) + self._cross_checked(window)
         if not void:
             self.seen.add_window(window.items_per_s(), [reading.at_s for reading in window.readings[1:]])
         readings = (window.readings[0], window.readings[-1])
@@ -172,8 +176,8 @@ class RunningLayout:
         window.problems = self.launch.problems()
         already = len(window.samples) - 1
         for n, at_s in enumerate(self._ticks(began_s, self.study.window_s), start=already + 1):
-            looked_s, reading, sample = self._look()
-            window.add(looked_s, reading, sample)
+            looked_s, reading, sample, second = self._look()
+            window.add(looked_s, reading, sample, second)
             window.problems = self.launch.problems()
             window.dry = window.dry or self.feeder.is_dry()
             told(at_s - began_s, sample, _rate(begin, reading))
@@ -206,14 +210,26 @@ class RunningLayout:
         self.seen.unkept.extend(window.samples[:cut])
         if not self.seen.window_starts:
             self.seen.heads_s += window.readings[cut].at_s - window.readings[0].at_s
-        del window.readings[:cut], window.samples[:cut], window.looked_s[:cut]
+        del window.readings[:cut], window.samples[:cut], window.looked_s[:cut], window.second_readings[:cut]
         window.usage = [(n - cut, usage) for n, usage in window.usage if n >= cut]
 
-    def _look(self) -> tuple[float, Reading, Sample]:
-        """What was seen, and when; a probe that got no fresh count repeats an older one with its own time."""
+    def _look(self) -> tuple[float, Reading, Sample, Sequence[Reading]]:
+        """What was seen, and when; a probe that got no fresh count repeats an older one with its own time.
+
+        The last is what the second probe read, where there is one.
+        """
         looked_s = self.clock.monotonic_s()
         reading = self.counting.read()
-        return looked_s, reading, self.watch.sample(reading)
+        sample = self.watch.sample(reading)
+        return looked_s, reading, sample, () if self.second is None else (self.second.read(reading),)
+
+    def _cross_checked(self, window: _Watched) -> tuple[VoidReason, ...]:
+        """What the second probe has against *window*, unless that was cut short."""
+        if self.second is None or window.problems or window.dry:
+            return ()
+        return self.second.verdict(
+            self.layout, window.readings, window.second_readings, window.looked_s, SAMPLE_EVERY_S
+        )
 
     def _check(self, problems: Sequence[VoidReason], when: str) -> None:
         if problems:
