@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -28,11 +30,8 @@ class PostgresServer:
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs, self._folder = programs, folder
-        self._user: str | int | None = None
-        if os.geteuid() == 0:
-            self._user = _ORDINARY
-            os.chown(folder, pwd.getpwnam(_ORDINARY).pw_uid, -1)
-        self._initialize()
+        _give_away(folder)
+        _run("cp", "-a", str(_new_cluster(programs)), "data", folder=folder)
         self.port = self._start_on_a_free_port()
 
     @property
@@ -58,13 +57,6 @@ class PostgresServer:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(LONG_S)
 
-    def _initialize(self) -> None:
-        secret = self._folder / "secret"
-        secret.write_text(PASSWORD)
-        secret.chmod(0o644)
-        self._run("initdb", "-D", "data", "-U", "tuner", "--auth-local=trust", "--auth-host=scram-sha-256",
-                  "--pwfile=secret", "--no-sync", "-E", "UTF8", "--locale=C")  # fmt: skip
-
     def _start_on_a_free_port(self) -> int:
         for _ in range(10):  # another one may take it meanwhile
             with socket.socket() as free:
@@ -82,8 +74,8 @@ class PostgresServer:
                 cwd=self._folder,
                 stdout=log,
                 stderr=log,
-                user=self._user,
-                extra_groups=None if self._user is None else [],
+                user=_user(),
+                extra_groups=None if _user() is None else [],
             )
         deadline_s = time.monotonic() + LONG_S
         while time.monotonic() < deadline_s and self.process.poll() is None:
@@ -96,18 +88,44 @@ class PostgresServer:
         assert self.process.poll() is not None, "postgres did not answer"
         return False
 
-    def _run(self, name: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [self._programs / name, *arguments],
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=LONG_S,
-            check=False,
-            user=self._user,
-            extra_groups=None if self._user is None else [],
-        )
-        assert done.returncode == 0, done.stderr
+
+@cache
+def _new_cluster(programs: Path) -> Path:
+    """A cluster to copy, made once for all tests: that takes seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    atexit.register(shutil.rmtree, folder)
+    secret = folder / "secret"
+    secret.write_text(PASSWORD)
+    for path in (folder, secret):
+        _give_away(path)
+    trust = ("--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile=secret")
+    encoding = ("--no-sync", "-E", "UTF8", "--locale=C")
+    _run(str(programs / "initdb"), "-D", "data", "-U", "tuner", *trust, *encoding, folder=folder)
+    return folder / "data"
+
+
+def _user() -> str | None:
+    """Whom programs run as; None: whoever runs the tests."""
+    return _ORDINARY if os.geteuid() == 0 else None
+
+
+def _give_away(path: Path) -> None:
+    if (user := _user()) is not None:
+        os.chown(path, pwd.getpwnam(user).pw_uid, -1)
+
+
+def _run(*command: str, folder: Path) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        check=False,
+        user=_user(),
+        extra_groups=None if _user() is None else [],
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def _programs() -> Path | None:
