@@ -133,6 +133,30 @@ class Hooks(Protocol):
         """
 
 
+class BrakeWatch(Protocol):
+    """The brake, looking at one launch."""
+
+    def passed(self, reading: Reading | None) -> str | None:
+        """What has passed a limit of the user's, with the figures; None: nothing has, the launch goes on.
+
+        Called every second with what the probe just *read*: cheap, and never waits.
+        """
+
+
+class Brake(Protocol):
+    """Limits of the user's at which a launch is stopped, for the sake of the box."""
+
+    @property
+    def leaves_out(self) -> bool:
+        """A layout that passes one is left out and the study goes on; False: the study stops."""
+
+    def watching(self, facts: Mapping[str, str]) -> AbstractContextManager[BrakeWatch]:
+        """Look at one launch, from before it starts; *facts* as hooks have them."""
+
+    def still_over(self, facts: Mapping[str, str]) -> str | None:
+        """Wait until nothing is over a limit while nothing runs; what still is after a minute, or None."""
+
+
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
     """A second probe, which has to agree with the first one."""
@@ -154,6 +178,7 @@ class Box:
     sampler: Sampler
     hooks: Hooks
     cross_check: CrossCheck | None = None  #: None: nobody looks after the probe
+    brake: Brake | None = None  #: None: the user sets no limits
 
 
 class Store(Protocol):

@@ -13,6 +13,7 @@ from tuner.config.fields import Command, ConfigPath, LongerThanZero, Pattern, Se
 
 #: workers find the counter's folder, or statsd, by one variable; and there is one load generator
 ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator")
+COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell failed items without being asked
 LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 
 
