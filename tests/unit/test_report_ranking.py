@@ -5,7 +5,6 @@ import io
 import json
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
