@@ -133,6 +133,30 @@ class Hooks(Protocol):
         """
 
 
+class BrakeWatch(Protocol):
+    """The brake, looking at one launch."""
+
+    def passed(self, reading: Reading | None) -> str | None:
+        """What has passed a limit of the user's, with the figures; None: nothing has, the launch goes on.
+
+        Called every second with what the probe just *read*: cheap, and never waits.
+        """
+
+
+class Brake(Protocol):
+    """Limits of the user's at which a launch is stopped, for the sake of the box."""
+
+    @property
+    def leaves_out(self) -> bool:
+        """A layout that passes one is left out and the study goes on; False: the study stops."""
+
+    def watching(self, facts: Mapping[str, str]) -> AbstractContextManager[BrakeWatch]:
+        """Look at one launch, from before it starts; *facts* as hooks have them."""
+
+    def still_over(self, facts: Mapping[str, str]) -> str | None:
+        """Wait until nothing is over a limit while nothing runs; what still is after a minute, or None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """One box to measure on, as its adapters see it: all that taking a window needs."""
@@ -144,6 +168,7 @@ class Box:
     feeder: Feeder
     sampler: Sampler
     hooks: Hooks
+    brake: Brake | None = None  #: None: the user sets no limits
 
 
 class Store(Protocol):

@@ -47,6 +47,7 @@ class SupervisordLauncher:
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
         settle_s: how long a worker must live to count as RUNNING.
         ready: tells how a launch of a layout that runs shows that it is ready to work; None: it is.
+        while_starting: called again and again until it is ready; what it raises ends the launch.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class SupervisordLauncher:
         scratch: Sequence[Path] = (),
         settle_s: float = SETTLE_S,
         ready: Callable[[Layout], Readiness | None] = lambda _layout: None,
+        while_starting: Callable[[], None] = lambda: None,
     ) -> None:
         self._spec = spec
         self._cores, self._cpus = cores, cpus
@@ -76,6 +78,7 @@ class SupervisordLauncher:
         self._scratch = tuple(scratch)
         self._settle_s = settle_s
         self._ready = ready
+        self._while_starting = while_starting
         self._guardian: Guardian | None = None
         self._n_launches = 0
 
@@ -134,7 +137,11 @@ class SupervisordLauncher:
             self._finish(launch, spec, guardian)
 
     def _await_ready(self, launch: SupervisedLaunch, ready: Readiness) -> None:
-        lacking = await_ready(ready.check, launch.log_files, ready.within_s, lambda: raise_if_dead(launch))
+        def meanwhile() -> None:
+            raise_if_dead(launch)
+            self._while_starting()
+
+        lacking = await_ready(ready.check, launch.log_files, ready.within_s, meanwhile)
         if lacking:
             said = " | ".join(last_lines(launch.log_files[0])) or "nothing"
             raise MeasurementError(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
+from tuner.bootstrap.brake import brake_of
 from tuner.bootstrap.probes import probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, service_of
@@ -43,6 +44,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
 
     clock = SystemClock()
     hooks = settings.hooks
+    brake = brake_of(settings.brake, clock)
     with ExitStack() as stack:
         held = stack.enter_context(box_held(study))
         marker = uuid.uuid4().hex
@@ -60,6 +62,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             held=[held],
             scratch=[scratch, counters],
             ready=ready_of(settings),
+            while_starting=brake.check if brake is not None else lambda: None,
         )
         launcher.check()
         for slug, text in settings.service.cautions.items():
@@ -79,6 +82,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             feeder=feeder,
             sampler=ProcSampler(clock, backends=settings.backends, warn=warn, gil_looks_per_s=LOOKS_PER_S),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
+            brake=brake,
         )
 
 

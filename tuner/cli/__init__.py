@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 EXIT_INPUT = 2  #: input or environment
 EXIT_NOTHING = 3  #: nothing could be measured
 EXIT_WEAKER = 5  #: an answer weaker than asked
+EXIT_BRAKED = 6  #: the user's brake stopped the study
 EXIT_INTERRUPTED = 130
+CUT_OFF = (EXIT_BRAKED, EXIT_INTERRUPTED)  #: before it was done; it can be resumed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_WEAKER
+from tuner.cli import CUT_OFF, EXIT_WEAKER
 from tuner.cli.options import (
     FILE,
     ORDER,
@@ -130,7 +130,7 @@ def aa(
     if not kept(session, outcome, "tuner aa", simulate):
         return code
     shown = _shown(session.file, as_json=as_json)
-    return code if code == EXIT_INTERRUPTED else shown
+    return code if code in CUT_OFF else shown
 
 
 def _new(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED
+from tuner.cli import CUT_OFF
 from tuner.cli.options import (
     FILE,
     TIME,
@@ -161,7 +161,7 @@ def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_
     code, _ = outcome = measured(session, strategy_of(session.record))
     if not kept(session, outcome, "tuner calibrate", simulate):
         return code
-    if code == EXIT_INTERRUPTED and not _has_windows(session.file):
+    if code in CUT_OFF and not _has_windows(session.file):
         return code
     _shown(session.file, into, None, as_json=as_json)
     return code

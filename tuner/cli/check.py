@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.options import FILE, TIME, AsJson, Resume, Simulate
 from tuner.core.errors import ConfigError, StaleReport
 
@@ -112,9 +112,9 @@ def check(
         return code
     checked = _shown(study, session.file, as_json=as_json)
     say(f"Kept in {session.file}")
-    if code == EXIT_INTERRUPTED or checked.check.state == "open":
+    if code in CUT_OFF or checked.check.state == "open":
         go_on(session, f"tuner check {study}", simulate)
-    if code == EXIT_INTERRUPTED:
+    if code in CUT_OFF:
         return code
     return {"right": 0, "stale": StaleReport.exit_code, "open": EXIT_WEAKER}[checked.check.state]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_WEAKER
+from tuner.cli import CUT_OFF, EXIT_WEAKER
 from tuner.cli.options import (
     FILE,
     ORDER,
@@ -144,7 +144,7 @@ def plan(
     else:
         session = _new(config, options, pilot, study, simulate)
     code, _ = outcome = measured(session, strategy_of(session.record))
-    if not kept(session, outcome, "tuner plan", simulate) or code == EXIT_INTERRUPTED:
+    if not kept(session, outcome, "tuner plan", simulate) or code in CUT_OFF:
         return code
     return _forecast(session.file, as_json=as_json)
 

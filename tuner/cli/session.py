@@ -158,7 +158,7 @@ def asked_for(
                 hint="Leave one of them out.",
             )
     profile = read_profile(simulate)
-    return settings_of(config, options, without=("service", "hooks", "backends")), profile
+    return settings_of(config, options, without=("service", "hooks", "brake", "backends")), profile
 
 
 def planned(settings: Settings, profile: Profile | None, *, quick: bool = False) -> StudyRecord:
@@ -227,8 +227,9 @@ def resumed_session(
         settings = bootstrap.settings_kept(record, file, again)
     else:
         changes = changed_settings(record.config, canonical_json(settings))
-        # The file fixes the study section itself, options of the command line that began it included.
-        if changes := [change for change in changes if not change.startswith("study")]:
+        # The file fixes the study section itself, options of the command line that began it included. A brake
+        # changes nothing of what is measured: the one given now holds.
+        if changes := [change for change in changes if not change.startswith(("study", "brake"))]:
             raise ConfigError(
                 f"{config} is not what {file} was begun with: {'; '.join(changes)}",
                 hint="Leave it out, or begin anew without --resume.",

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from tuner.config.fields import Command, LongerThanZero, Section
 
+COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell failed items without being asked
 LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from tuner.config.brake import BrakeSettings
 from tuner.config.feeders import FeederSettings, NoFeederSettings
 from tuner.config.fields import (
     FILLED_IN_BY_PROBES,
@@ -37,7 +38,7 @@ from tuner.config.fields import (
     fields_in,
     nearest,
 )
-from tuner.config.probes import MmapCounterSettings, ProbeSettings
+from tuner.config.probes import COUNT_FAILED, MmapCounterSettings, ProbeSettings
 from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
@@ -373,6 +374,7 @@ class Settings(Section):
 
     service: ServiceSettings = CrashProcessorSettings()
     study: StudySettings = StudySettings()
+    brake: BrakeSettings | None = None  #: at what a launch is stopped; None: at nothing
     hooks: HookSettings = HookSettings()
     #: names of programs whose CPU is the service's own backends': redis-server
     backends: tuple[Name, ...] = ()
@@ -407,6 +409,21 @@ class Settings(Section):
                     ("layouts", n),
                 )
         return study
+
+    @field_validator("brake")
+    @classmethod
+    def _failed_items_are_counted(
+        cls, brake: BrakeSettings | None, info: ValidationInfo
+    ) -> BrakeSettings | None:
+        service = info.data.get("service")
+        if brake is None or brake.errors is None or service is None:
+            return brake
+        of_variants = [service.of(name) for name in service.variants]
+        for probe in [one.probe for one in of_variants] or [service.probe]:
+            if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
+                told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
+                raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
+        return brake
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
         """The service in the *variant* of a layout."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tuner.core.brake import over_limit
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
@@ -132,7 +133,10 @@ def rank(
     of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}
     for one in tallies:
         of_layout.setdefault(one.layout, []).append(one)
-    reasons = {x: _why_not(own, void[x], errors.get(x), objective) for x, own in of_layout.items()}
+    over = over_limit(launches)
+    reasons = {
+        x: over.get(x) or _why_not(own, void[x], errors.get(x), objective) for x, own in of_layout.items()
+    }
     measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
     judged = _judged(study, limits, list(of_layout), tallies, confidence)
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]

@@ -31,13 +31,14 @@ class Cell:
     n_wanted: int
     max_attempts: int
     n_spoilt: int = 0  #: launches that failed or were spoilt
+    is_over_limit: bool = False  #: a launch passed a limit of the user's, and the layout is left out for it
     tries: Counter[int] = field(default_factory=Counter)  #: window index -> windows taken, void ones included
     kept: dict[int, Observed] = field(default_factory=dict)  #: the windows that count, by index
 
     @property
     def next_index(self) -> int | None:
         """The window to take next; None: there is nothing left to try."""
-        if self.n_spoilt >= self.max_attempts:
+        if self.n_spoilt >= self.max_attempts or self.is_over_limit:
             return None
         for index in range(self.n_wanted):
             if index not in self.kept and self.tries[index] < self.max_attempts:
@@ -52,7 +53,7 @@ class Cell:
     @property
     def is_begun(self) -> bool:
         """Whether something came of it, good or bad."""
-        return bool(self.tries) or self.n_spoilt > 0
+        return bool(self.tries) or self.n_spoilt > 0 or self.is_over_limit
 
     @property
     def is_void(self) -> bool:
@@ -66,8 +67,8 @@ class Cell:
 
     @property
     def is_hopeless(self) -> bool:
-        """Every launch of it failed or was spoilt, and none gave a window."""
-        return self.n_spoilt >= self.max_attempts and not self.kept
+        """Every launch of it failed or was spoilt, and none gave a window; or it is left out by the brake."""
+        return self.is_over_limit or (self.n_spoilt >= self.max_attempts and not self.kept)
 
     @property
     def asked(self) -> Proposal:

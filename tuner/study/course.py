@@ -19,13 +19,15 @@ class Course:
     """
 
     def __init__(self, history: History, strategy: Strategy, max_attempts: int) -> None:
-        self.failed: list[Layout] = []  #: cannot be run, or never gave a window while others did
+        #: cannot be run, never gave a window while others did, or passed a limit of the user's
+        self.failed: list[Layout] = []
         self.otherwise: list[int] = []  #: blocks that were measured otherwise than the strategy asks now
         self.n_blocks_done = 0
         self._history = history
         self._strategy = strategy
         self._max_attempts = max_attempts
         self._first_cell: dict[Layout, Cell] = {}
+        self._cells: list[Cell] = []
         self._n_vain: Counter[Layout] = Counter()  # cells in a row without a window
         self._since: dict[Layout, int] = {}  # windows of all layouts when that began
         self._n_windows = 0  # in the blocks that have ended
@@ -40,6 +42,7 @@ class Course:
             self.otherwise.append(block.number)
         for cell in block.cells:
             self._first_cell.setdefault(cell.layout, cell)
+            self._cells.append(cell)
         return block
 
     def forward(self) -> Block | None:
@@ -74,16 +77,22 @@ class Course:
         rest = self._strategy.expected_rest()
         return None if rest is None else [one for one in rest if not self._is_hopeless(one.layout)]
 
+    @property
+    def over_limit(self) -> frozenset[Layout]:
+        """Layouts that passed a limit of the user's in the blocks up to now, and are left out for it."""
+        return frozenset(cell.layout for cell in self._cells if cell.is_over_limit)
+
     def _is_hopeless(self, layout: Layout) -> bool:
         """Whether it is not tried again: it failed, or will be told to have failed once its block ends."""
         first = self._first_cell.get(layout)
-        return layout in self.failed or (first is not None and first.is_hopeless)
+        return layout in self.failed or (first is not None and first.is_hopeless) or layout in self.over_limit
 
     def _failed_in(self, block: Block, n_observed: int) -> list[Layout]:
         """Layouts of *block* that cannot be run.
 
-        That is: every launch of the first cell failed; or so many cells in a row gave no window while other
-        layouts gave some. A box that is never quiet says nothing about a layout.
+        That is: every launch of the first cell failed; or a launch passed a limit of the user's; or so many
+        cells in a row gave no window while other layouts gave some. A box that is never quiet says nothing
+        about a layout.
         """
         for cell in block.cells:
             if cell.kept:
@@ -99,7 +108,7 @@ class Course:
             for layout in dict.fromkeys(cell.layout for cell in block.cells)
             if layout not in self.failed
             and (
-                self._first_cell[layout].is_hopeless
+                self._is_hopeless(layout)
                 or (self._n_vain[layout] >= self._max_attempts and n_windows > self._since[layout])
             )
         ]

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
 from tuner.core.limits import usage_of
 from tuner.core.objective import value_of
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
@@ -24,7 +25,12 @@ class Launched:
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether it failed, or has to be made again before it can give another window."""
+        """Whether it failed, or has to be made again before it can give another window.
+
+        Not one that the brake cut off: that is no fault of its layout.
+        """
+        if braked_by(self.launch.error, BRAKED) is not None:
+            return False
         return self.launch.error is not None or any(spoils_launch(window) for window, _ in self.windows)
 
     @property
@@ -104,18 +110,22 @@ class History:
         launched.windows.append((window, observed))
         self._add(cell, window, observed)
 
-    def end_launch(self, cell: Cell, *, spoilt: bool) -> None:
+    def end_launch(self, cell: Cell, launched: Launched) -> None:
         """Take note of how a launch of *cell* went."""
-        cell.n_spoilt += spoilt
-        self.n_launches_spoilt += spoilt
+        self.n_launches_spoilt += launched.is_spoilt
+        self._take_note(cell, launched)
 
     def _fill(self, cell: Cell, launched: Launched) -> None:
-        cell.n_spoilt += launched.is_spoilt
+        self._take_note(cell, launched)
         for window, observed in launched.windows:
             self._add(cell, window, observed)
 
+    def _take_note(self, cell: Cell, launched: Launched) -> None:
+        cell.n_spoilt += launched.is_spoilt
+        cell.is_over_limit |= braked_by(launched.launch.error, OVER_LIMIT) is not None
+
     def _add(self, cell: Cell, window: WindowRecord, observed: Observed | None) -> None:
-        cell.tries[window.index] += 1
+        cell.tries[window.index] += all(reason.slug != BRAKED for reason in window.void)
         if observed is None:
             self.n_void += 1
         else:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
 from tuner.core.errors import MeasurementError
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
@@ -35,8 +36,8 @@ class Workbench:
     ) -> LaunchRecord:
         """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
 
-        *window_taken* gets the window and its launch's id. Returns with the cell done, the launch failed or
-        spoilt (its ``error`` says so), or a stop requested.
+        *window_taken* gets the window and its launch's id. Returns with the cell done, the launch failed,
+        spoilt or stopped by the brake (its ``error`` says so), or a stop requested.
         """
 
         def take_windows(running: RunningLayout, launch_id: int) -> None:
@@ -49,6 +50,8 @@ class Workbench:
                         self.store.add_warmup(launch_id, head)
                     self.store.add_window(launch_id, window)
                 window_taken(window, launch_id)
+                if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
+                    raise Braked(f"in window {index + 1}: {passed[0]}")
                 if spoils_launch(window):
                     seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
                     raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
@@ -81,9 +84,13 @@ class Workbench:
         """
         clock = self.box.clock
         launch_id = self.store.add_launch(launch)
+        facts = _facts(self.study, launch)
         try:
             with ExitStack() as stack:
-                stack.enter_context(self.between("launch", _facts(self.study, launch)))
+                stack.enter_context(self.between("launch", facts))
+                brake = None
+                if self.box.brake is not None:
+                    brake = stack.enter_context(self.box.brake.watching(facts))
                 counting = stack.enter_context(self.box.probe.counting(launch.layout))
                 stack.enter_context(self.box.feeder.feeding(launch.layout))
                 running = self.box.launcher.running(launch.layout, counting.environment)
@@ -91,16 +98,21 @@ class Workbench:
                 launch = replace(launch, running_after_s=live.running_after_s)
                 watch = stack.enter_context(self.box.sampler.watching(live, self.box.feeder.pids()))
                 asked = replace(self.study, window_s=window_s)  # as this launch has it
-                layout = RunningLayout(launch.layout, asked, clock, live, counting, watch, self.box.feeder)
+                feeder = self.box.feeder
+                layout = RunningLayout(launch.layout, asked, clock, live, counting, watch, feeder, brake)
                 warmup = self._warm_up(layout, launch_id)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 used(layout, launch_id)
                 launch = layout.judged(launch)
         except MeasurementError as error:
-            launch = replace(launch, error=error.problem)
-            self.progress.warning(
-                "launch-failed", f"{error.problem} (attempt {launch.attempt} of {self.study.max_attempts})"
-            )
+            if braked := _brake_behind(error):
+                launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
+            else:
+                launch = replace(launch, error=error.problem)
+                self.progress.warning(
+                    "launch-failed",
+                    f"{error.problem} (attempt {launch.attempt} of {self.study.max_attempts})",
+                )
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
         if launch.settled is False:
@@ -108,6 +120,22 @@ class Workbench:
             text = f"{launch.layout} never settled{why}; its windows count all the same"
             self.progress.warning("never-settled", text)
         return launch
+
+    def _told_of_brake(self, braked: Braked, launch: LaunchRecord, facts: Mapping[str, str]) -> str:
+        """What the launch's record says of the brake that stopped it; the launch is gone by now.
+
+        A layout is only blamed when the box recovers without it: else all the others would be left out too.
+        """
+        brake, passed = self.box.brake, braked.problem
+        assert brake is not None
+        stopped = f"the brake stopped {launch.layout} {passed}"
+        still = brake.still_over(facts) if brake.leaves_out else None
+        if brake.leaves_out and not still:
+            self.progress.warning("over-limit", f"{stopped}; it is left out from now on")
+            return f"{OVER_LIMIT}: {passed}"
+        why = f"; and with nothing running, {still}" if still else ""
+        self.progress.warning("braked", f"{stopped}{why}; the study stops here")
+        return f"{BRAKED}: {passed}{why}"
 
     def _warm_up(self, running: RunningLayout, launch_id: int) -> Warmup:
         layout = running.layout
@@ -125,6 +153,14 @@ class Workbench:
         layout, window_s = cell.layout, cell.window_s
         sampled = self.progress.sampled
         return lambda elapsed_s, sample, rate: sampled(layout, elapsed_s, window_s, sample, rate)
+
+
+def _brake_behind(error: BaseException) -> Braked | None:
+    """The brake that *error* is, or that was on its way when *error* came: a stop may fail too."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, Braked):
+        seen = seen.__context__
+    return seen
 
 
 def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
 from tuner.core.errors import TunerError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -63,6 +64,7 @@ class _Study:
         self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
         self._out_of_budget = False
         self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
+        self._braked: str | None = None  #: what passed a limit of the user's, and so stops the study
         self._starts: bool | None = None  #: whether the service can be started at all; None: not known yet
         if any(launch.running_after_s is not None for _, launch in launches):
             self._starts = True
@@ -87,6 +89,7 @@ class _Study:
             exit_code = INTERRUPTED
             raise
         finally:
+            facts |= {} if self._braked is None else {"brake": self._braked}
             told = {"exit_code": str(exit_code), "windows": str(self._history.n_windows)}
             self._box.hooks.run("finished", {**facts, **told})
         return outcome
@@ -112,7 +115,12 @@ class _Study:
         self._foreseen = self._course.expected_rest() if self._block is not None else []
 
     def _must_end(self) -> bool:
-        return self._stop.requested() or self._starts is False or self._n_disturbed >= MOST_DISTURBED
+        return (
+            self._stop.requested()
+            or self._starts is False
+            or self._braked is not None
+            or self._n_disturbed >= MOST_DISTURBED
+        )
 
     def _renew_budget(self) -> None:
         """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
@@ -137,15 +145,15 @@ class _Study:
     def _measure_cell(self, cell: Cell) -> None:
         while not cell.is_done and not self._must_end():
             attempt = cell.n_spoilt + 1
-            launch = self._launched(
+            launched = self._launched(
                 cell.asked,
                 (cell.block, cell.position, attempt),
                 lambda launch, launched: self._bench.measure(
                     launch, cell, lambda window, id_: self._window_taken(cell, launched, window, id_)
                 ),
             )
-            self._history.end_launch(cell, spoilt=launch.error is not None)
-        if cell.is_void:
+            self._history.end_launch(cell, launched)
+        if cell.is_void and not cell.is_over_limit:
             self._progress.warning(
                 "cell-void", f"{cell.layout} lacks a valid window in block {cell.block + 1}"
             )
@@ -170,7 +178,7 @@ class _Study:
         asked: Proposal,
         which: tuple[int, int, int],
         made: Callable[[LaunchRecord, Launched], LaunchRecord],
-    ) -> LaunchRecord:
+    ) -> Launched:
         block, position, attempt = which
         self._progress.launch_started(asked.layout, block, position, self._remaining_s())
         began_s = self._box.clock.monotonic_s()
@@ -188,14 +196,15 @@ class _Study:
             n_windows=asked.n_windows,
         )
         launched = self._history.begin(launch)
-        launch = made(launch, launched)
+        launched.launch = launch = made(launch, launched)
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
+        self._braked = braked_by(launch.error, BRAKED) or self._braked
         if launch.running_after_s is not None:
             self._starts = True
-        elif self._starts is None and not self._stop.requested():
+        elif self._starts is None and not self._stop.requested() and not _is_stopped_by_brake(launch):
             self._see_whether_it_starts()
-        return launch
+        return launched
 
     def _see_whether_it_starts(self) -> None:
         """The very first start has failed: try the smallest layout, lest all fail at every attempt."""
@@ -238,6 +247,8 @@ class _Study:
 
     def _tell_left_out(self, failed: list[Layout]) -> None:
         for layout in failed:
+            if layout in self._course.over_limit:
+                continue  # told when it was stopped
             text = f"{layout} gave no window at any attempt and is left out from now on"
             self._progress.warning("left-out", text)
 
@@ -262,9 +273,14 @@ class _Study:
                 if cell.is_void and cell.layout not in course.failed
             ),
             out_of_budget=self._out_of_budget,
+            braked=self._braked,
             interrupted=self._stop.requested() and self._block is not None,
             is_over=self._block is None,
         )
+
+
+def _is_stopped_by_brake(launch: LaunchRecord) -> bool:
+    return any(braked_by(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
 
 
 def _last_seen_s(launch: LaunchRecord) -> float:

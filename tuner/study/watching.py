@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from tuner.core.brake import Braked
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
@@ -13,7 +14,7 @@ from tuner.core.summary import window_from
 from tuner.core.validity import missing_threads, void_reasons
 from tuner.core.warmup import has_settled
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
-from tuner.ports import Clock, Counting, Feeder, Launch, Watch
+from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
 from tuner.study.seen import Seen
 
 SAMPLE_EVERY_S = 1.0
@@ -60,6 +61,7 @@ class RunningLayout:
     counting: Counting
     watch: Watch
     feeder: Feeder
+    brake: BrakeWatch | None = None  #: None: there is none
     seen: Seen = field(default_factory=Seen)
 
     def warm_up(
@@ -69,6 +71,7 @@ class RunningLayout:
 
         Raises:
             MeasurementError: a worker died, or what runs at the end is not the layout.
+            Braked: a limit of the user's is passed.
         """
         began_s = self.clock.monotonic_s()
         lasts_s = self.study.warmup_cap_s if self.study.warmup_s is None else self.study.warmup_s
@@ -81,6 +84,8 @@ class RunningLayout:
         for at_s in self._ticks(began_s, lasts_s):
             _, reading, sample = self._look()
             self._check(self.launch.problems(threads=False), "while it warmed up")
+            if self.brake is not None and (passed := self.brake.passed(reading)):
+                raise Braked(f"while it warmed up: {passed}")
             self.seen.unkept.append(sample)
             self.seen.add([_rate(before, reading)], [reading.at_s])
             n_active.append(sample.n_active)
@@ -99,7 +104,8 @@ class RunningLayout:
     def take_window(self, index: int, attempt: int, told: Callable[[float, Sample, float], None]) -> Window:
         """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
 
-        A window that is spoilt (a worker died, the source ran dry) ends at once: waiting would gain nothing.
+        A window that is spoilt (a worker died, the source ran dry, a limit of the user's was passed) ends at
+        once: waiting would gain nothing.
         One that turns out to have begun before steady state goes on, and loses its head: what is returned is
         as long as asked. It begins at the cap of the warm-up at the latest.
         """
@@ -174,7 +180,7 @@ class RunningLayout:
         for n, at_s in enumerate(self._ticks(began_s, self.study.window_s), start=already + 1):
             looked_s, reading, sample = self._look()
             window.add(looked_s, reading, sample)
-            window.problems = self.launch.problems()
+            window.problems = [*self.launch.problems(), *self._braked(reading)]
             window.dry = window.dry or self.feeder.is_dry()
             told(at_s - began_s, sample, _rate(begin, reading))
             if window.problems or window.dry:
@@ -214,6 +220,10 @@ class RunningLayout:
         looked_s = self.clock.monotonic_s()
         reading = self.counting.read()
         return looked_s, reading, self.watch.sample(reading)
+
+    def _braked(self, reading: Reading) -> Iterator[VoidReason]:
+        if self.brake is not None and (passed := self.brake.passed(reading)):
+            yield VoidReason("braked", passed)
 
     def _check(self, problems: Sequence[VoidReason], when: str) -> None:
         if problems:

@@ -1,0 +1,130 @@
+"""The command of a brake: real processes, and nothing left of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.brake import read_box
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.repeated_command import AskedCommand, RepeatedCommand
+from tuner.core.brake import Answer
+from tuner.core.errors import ConfigError
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 60.0
+
+
+def awaited(asked: AskedCommand, wanted: Callable[[Answer], bool] = lambda _: True) -> Answer:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if (answer := asked.answer()) is not None and wanted(answer):
+            return answer
+        time.sleep(0.01)
+    raise AssertionError("no such answer")
+
+
+def command(script: str, every_s: float = 0.05, timeout_s: float = PATIENCE_S) -> RepeatedCommand:
+    return RepeatedCommand(SystemClock(), ["sh", "-c", script], every_s, timeout_s)
+
+
+def test_exit_code_0_lets_it_go_on_and_anything_else_is_told_with_the_last_line() -> None:
+    with command("echo fine").asking({}) as asked:
+        assert awaited(asked).refusal is None
+    with command("echo first; echo 'queue  too deep' >&2; echo; exit 3").asking({}) as asked:
+        assert awaited(asked).refusal == "sh ended with exit code 3: queue too deep"
+    with command("kill -9 $$").asking({}) as asked:
+        assert awaited(asked).refusal == "sh was killed by signal 9"
+
+
+def test_it_is_run_again_and_again(tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    with command(f"test ! -e {flag}").asking({}) as asked:
+        assert awaited(asked).refusal is None
+        flag.touch()
+        assert (
+            awaited(asked, lambda answer: answer.refusal is not None).refusal == "sh ended with exit code 1"
+        )
+        flag.unlink()
+        assert awaited(asked, lambda answer: answer.refusal is None)
+
+
+def test_it_is_told_what_runs() -> None:
+    with command('echo "$TUNER_LAYOUT"; exit 1').asking({"layout": "4x2"}) as asked:
+        assert awaited(asked).refusal == "sh ended with exit code 1: 4x2"
+
+
+def is_gone(pid_file: Path) -> bool:
+    pid = int(pid_file.read_text())
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_one_that_does_not_end_is_killed_with_what_it_started_and_has_said_no(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"sleep 1000 & echo $! > {child}.new; mv {child}.new {child}; wait"
+    with command(script, timeout_s=2.0).asking({}) as asked:
+        answer = awaited(asked)
+
+    assert answer.refusal == "sh did not end within 2s"
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_gone(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert is_gone(child)
+
+
+def test_one_that_runs_when_the_launch_ends_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"sleep 1000 & echo $! > {child}.new; mv {child}.new {child}; wait"
+    deadline = time.monotonic() + PATIENCE_S
+    with command(script).asking({}) as asked:
+        while not child.exists() and time.monotonic() < deadline:
+            assert asked.answer() is None
+            time.sleep(0.01)
+
+    while not is_gone(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert is_gone(child)
+
+
+def test_a_command_that_is_not_there_is_told_before_anything_runs() -> None:
+    with pytest.raises(ConfigError) as caught:
+        RepeatedCommand(SystemClock(), ["no-such-thing"], 1.0, 1.0)
+
+    assert caught.value.problem == "the brake's command no-such-thing is missing or not executable"
+
+
+def test_one_that_cannot_be_run_has_said_no(tmp_path: Path) -> None:
+    program = tmp_path / "odd"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    with RepeatedCommand(SystemClock(), [str(program)], 1.0, 1.0).asking({}) as asked:
+        assert awaited(asked).refusal == f"{program} cannot be run: No such file or directory"
+
+
+def test_the_box_tells_its_load_and_memory() -> None:
+    box = read_box(Path("/proc"))
+
+    assert box.load1 >= 0
+    assert 0 < box.memory_used_bytes < box.memory_bytes
+    assert box.memory_bytes == pytest.approx(
+        os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), rel=0.2
+    )
+
+
+def test_a_proc_without_them_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        read_box(tmp_path)
+    (tmp_path / "loadavg").write_text("1.50 1.0 1.0 1/2 3\n")
+    (tmp_path / "meminfo").write_text("MemTotal:  1000 kB\n")
+    with pytest.raises(ConfigError, match="MemAvailable"):
+        read_box(tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal:  1000 kB\nMemAvailable:  400 kB\n")
+
+    assert read_box(tmp_path).memory_used_bytes == 600 * 1024

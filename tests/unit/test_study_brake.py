@@ -1,0 +1,250 @@
+"""Studies that a limit of the user's stops, on the virtual box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tuner.adapters.brake import LimitsBrake
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual_launch import RunningLayout
+from tuner.core.brake import BoxNow, BrakeLimits
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.ranking import rank
+from tuner.core.records import WARMING_BLOCK
+from tuner.core.strategies.of_study import strategy_of
+from tuner.ports import BrakeWatch
+from tuner.study import StudyOutcome, recalled, run_study
+
+A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
+SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
+SHORT: dict[str, Any] = {"window_s": 30.0, "warmup_s": 5.0, "n_blocks": 3, "warms_cache": False}
+GIB = 1024**3
+
+
+class Eaten(VirtualBox):
+    """Knows how long what runs has run, and what was told to its hooks."""
+
+    def __init__(self, *args: Any, failing_stop: bool = False, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.events: list[tuple[str, dict[str, str]]] = []
+        self.failing_stop = failing_stop
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        super().run(event, facts)
+        self.events.append((event, dict(facts)))
+
+    @contextmanager
+    def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:
+        with super().running(layout, environment) as running:
+            try:
+                yield running
+            except MeasurementError:
+                if self.failing_stop:
+                    raise MeasurementError("it would not stop") from None
+                raise
+
+    def running_layout(self) -> tuple[Layout, float, int] | None:
+        """What runs, for how long, in which block."""
+        running = self._running
+        if running is None:
+            return None
+        return running.layout, self.clock.monotonic_s() - running._began_s, self._try.block
+
+
+Uses = Callable[["Eaten"], float]  #: GiB of the 10 there are
+
+
+class Ran:
+    """A study with a brake at 9 GiB that has run, or has gone on in *store*."""
+
+    def __init__(
+        self,
+        uses: Uses,
+        *,
+        leaves_out: bool = False,
+        store: MemoryStore | None = None,
+        failing_stop: bool = False,
+        **asked: Any,
+    ) -> None:
+        self.store = store or MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
+        self.progress = MemoryProgress()
+        self.clock = VirtualClock.resumed(self.store)
+        self.box = Eaten(SERVICE, seed=5, cores=4, clock=self.clock, failing_stop=failing_stop)
+        brake = LimitsBrake(
+            self.clock,
+            BrakeLimits(memory_ratio=0.9),
+            leaves_out=leaves_out,
+            look=lambda: BoxNow(0.0, int(uses(self.box) * GIB), 10 * GIB),
+        )
+        self.strategy = strategy_of(self.store.study())
+        self.outcome: StudyOutcome = run_study(
+            replace(self.box.box(), brake=brake), self.store, self.progress, PlannedStop(), self.strategy
+        )
+
+    @property
+    def slugs(self) -> list[str]:
+        return [slug for slug, _ in self.progress.warnings]
+
+    def errors(self) -> list[tuple[Layout, str]]:
+        return [(launch.layout, launch.error) for _, launch in self.store.launches() if launch.error]
+
+
+def eats(layout: Layout, after_s: float, block: int | None = None) -> Uses:
+    def uses(box: Eaten) -> float:
+        running = box.running_layout()
+        if running is None or running[0] != layout or block not in (None, running[2]):
+            return 2.0
+        return 9.5 if running[1] >= after_s else 2.0
+
+    return uses
+
+
+SAID = "memory in use on the box is 95 % (9.5 GiB of 10 GiB), over 90 %"
+
+
+def test_nothing_happens_while_nothing_is_over() -> None:
+    ran = Ran(lambda _: 8.9)
+
+    assert (ran.outcome.exit_code, ran.outcome.n_windows, ran.slugs) == (0, 9, [])
+
+
+def test_the_window_ends_at_once_and_the_study_with_it_all_hooks_run() -> None:
+    ran = Ran(eats(B, after_s=15.0, block=1))
+
+    void = [window for window in ran.store.windows() if window.void]
+    assert [(window.layout, window.block, window.length_s) for window in void] == [(B, 1, 10.0)]
+    assert [(reason.slug, reason.detail) for reason in void[0].void] == [("braked", SAID)]
+    assert ran.errors() == [(B, f"braked: in window 1: {SAID}")]
+    assert ran.progress.warnings == [
+        ("braked", f"the brake stopped 2x2 in window 1: {SAID}; the study stops here")
+    ]
+    assert [event for event, _ in ran.box.events[-4:]] == [
+        "after_window",
+        "after_launch",
+        "after_study",
+        "finished",
+    ]
+    assert ran.box.events[-1][1]["exit_code"] == "6"
+    assert ran.box.events[-1][1]["brake"] == f"in window 1: {SAID}"
+    assert (ran.outcome.exit_code, ran.outcome.is_over) == (6, False)
+    assert all(launch.ended_wall_s is not None for _, launch in ran.store.launches())
+
+
+def test_it_looks_while_a_launch_warms_up_too() -> None:
+    ran = Ran(eats(B, after_s=2.0))
+
+    assert ran.errors() == [(B, f"braked: while it warmed up: {SAID}")]
+    assert not [window for window in ran.store.windows() if window.void]
+
+
+def test_it_looks_at_the_launch_that_warms_the_cache() -> None:
+    ran = Ran(lambda box: 9.5 if box.running_layout() else 2.0, warms_cache=True)
+
+    assert [launch.block for _, launch in ran.store.launches()] == [WARMING_BLOCK]
+    assert ran.outcome.exit_code == 3
+
+
+def test_a_study_that_was_stopped_goes_on_and_nobody_is_blamed() -> None:
+    stopped = Ran(eats(B, after_s=15.0, block=1))
+    for _ in range(5):
+        again = Ran(eats(B, after_s=15.0, block=1), store=stopped.store)
+        assert again.outcome.exit_code == 6
+    resumed = Ran(lambda _: 2.0, store=stopped.store)
+
+    assert (resumed.outcome.exit_code, resumed.outcome.n_windows) == (0, 9)
+    assert resumed.outcome.n_launches_failed == 0
+    assert "chosen-otherwise" not in resumed.slugs
+
+
+def test_a_brake_is_not_lost_when_stopping_goes_wrong_too() -> None:
+    assert Ran(eats(B, after_s=2.0, block=1), failing_stop=True).outcome.exit_code == 6
+
+
+@pytest.mark.parametrize("block", [0, 1])
+def test_a_layout_that_is_over_is_left_out_and_the_others_are_measured(block: int) -> None:
+    ran = Ran(eats(B, after_s=15.0, block=block), leaves_out=True)
+
+    assert ran.errors() == [(B, f"over-limit: in window 1: {SAID}")]
+    assert ran.progress.warnings == [
+        ("over-limit", f"the brake stopped 2x2 in window 1: {SAID}; it is left out from now on")
+    ]
+    assert ran.outcome.left_out == (B,)
+    assert ran.outcome.n_windows == 6 + block
+    assert (ran.outcome.exit_code, ran.outcome.is_over) == (5, True)
+
+
+def test_a_layout_that_is_left_out_is_not_ranked_though_it_has_windows() -> None:
+    ran = Ran(eats(C, after_s=15.0, block=1), leaves_out=True)
+
+    launches = [launch for _, launch in ran.store.launches()]
+    ranking = rank(ran.store.study(), ran.store.windows(), launches=launches)
+    rows = {row.layout: row for row in ranking.rows}
+    assert rows[C].rank is None
+    assert rows[C].reason == f"left out by the brake in window 1: {SAID}"
+    assert rows[C].n_windows == 1
+    assert {rows[A].rank, rows[B].rank} == {1, 2}
+
+
+@pytest.mark.parametrize("strategy", ["all", "race"])
+def test_what_was_left_out_stays_so_in_a_study_that_goes_on_and_in_what_is_recalled(strategy: str) -> None:
+    asked = {"strategy": strategy, "n_blocks": 3 if strategy == "all" else 0}
+    whole = Ran(eats(C, after_s=15.0, block=1), leaves_out=True, **asked)
+    again = Ran(lambda _: 2.0, leaves_out=True, store=whole.store)
+
+    assert again.outcome.left_out == (C,)
+    assert again.progress.launches == []
+    known = recalled(whole.store, strategy_of(whole.store.study()))
+    assert known.failed == (C,)
+    assert known.otherwise == ()
+    assert known.strategy.answer().layout != C
+
+
+def test_a_box_that_stays_over_with_nothing_running_stops_the_study() -> None:
+    seen: list[Layout] = []
+
+    def others(box: Eaten) -> float:
+        running = box.running_layout()
+        if running is not None:
+            seen.append(running[0])
+        return 9.5 if len(set(seen)) == 2 else 2.0
+
+    ran = Ran(others, leaves_out=True)
+
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.exit_code == 6
+    ((slug, text),) = ran.progress.warnings
+    assert slug == "braked"
+    assert text.endswith(f"; and with nothing running, {SAID}; the study stops here")
+
+
+def test_a_box_that_needs_a_while_to_recover_is_given_it() -> None:
+    stopped_s: list[float] = []
+
+    def slowly(box: Eaten) -> float:
+        running, now_s = box.running_layout(), box.clock.monotonic_s()
+        if running is not None and running[0] == B:
+            stopped_s.append(now_s)
+            return 9.5
+        return 9.5 if stopped_s and now_s < stopped_s[-1] + 30 else 2.0
+
+    ran = Ran(slowly, leaves_out=True)
+
+    assert ran.outcome.left_out == (B,)
+    assert ran.outcome.n_windows == 6
+
+
+def test_the_port_is_kept() -> None:
+    brake = LimitsBrake(
+        VirtualClock(), BrakeLimits(), leaves_out=False, look=lambda: BoxNow(0.0, GIB, 10 * GIB)
+    )
+
+    with brake.watching({}) as watch:
+        kept: BrakeWatch = watch
+        assert kept.passed(None) is None
