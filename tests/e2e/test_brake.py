@@ -26,11 +26,12 @@ _SPARE_BYTES = 150 * _MIB
 #: takes 10 MiB an item; if nothing stops it, it ends that by itself at 3 GiB
 _EATING = (
     sleeping_worker("0.02")
-    .replace("        slot.done()\n", "        slot.done()\n        eat()\n")
+    .replace("stop = threading.Event()\n", "stop = threading.Event()\neaten = []\n")
     .replace(
-        "def work():",
-        "def eat():\n    if len(eaten) < 300:\n        eaten.append(b'x' * (10 << 20))\n\n\neaten = []\n\n\ndef work():",
+        "        slot.done()\n",
+        "        slot.done()\n        eaten.extend([b'x' * EATS][len(eaten) // 300 :])\n",
     )
+    .replace("EATS", str(10 * _MIB))
 )
 
 _CONFIG = """\
