@@ -22,7 +22,7 @@ _FAILING = sleeping_worker("0.01").replace(
 )
 _MIB = 1024**2
 #: more than the box uses when it starts; others may take of it meanwhile, and the brake only comes sooner
-_SPARE_BYTES = 150 * _MIB
+_SPARE_BYTES = 400 * _MIB
 #: takes 10 MiB an item; if nothing stops it, it ends that by itself at 3 GiB
 _EATING = (
     sleeping_worker("0.02")

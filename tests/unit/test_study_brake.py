@@ -82,6 +82,7 @@ class Ran:
             BrakeLimits(memory_ratio=0.9),
             leaves_out=leaves_out,
             look=lambda: BoxNow(0.0, int(uses(self.box) * GIB), 10 * GIB),
+            warn=self.progress.warning,
         )
         self.strategy = strategy_of(self.store.study())
         self.outcome: StudyOutcome = run_study(
@@ -132,7 +133,7 @@ def test_the_window_ends_at_once_and_the_study_with_it_all_hooks_run() -> None:
         "finished",
     ]
     assert ran.box.events[-1][1]["exit_code"] == "6"
-    assert ran.box.events[-1][1]["brake"] == f"in window 1: {SAID}"
+    assert [facts["brake"] for _, facts in ran.box.events[-2:]] == [f"in window 1: {SAID}"] * 2
     assert (ran.outcome.exit_code, ran.outcome.is_over) == (6, False)
     assert all(launch.ended_wall_s is not None for _, launch in ran.store.launches())
 
@@ -219,9 +220,46 @@ def test_a_box_that_stays_over_with_nothing_running_stops_the_study() -> None:
 
     assert ran.outcome.left_out == ()
     assert ran.outcome.exit_code == 6
-    ((slug, text),) = ran.progress.warnings
-    assert slug == "braked"
+    (waiting, _), (slug, text) = ran.progress.warnings
+    assert (waiting, slug) == ("still-over", "braked")
     assert text.endswith(f"; and with nothing running, {SAID}; the study stops here")
+
+
+def test_nothing_is_started_on_a_box_that_is_over_already() -> None:
+    ran = Ran(lambda _: 9.5)
+
+    assert list(ran.store.launches()) == []
+    assert ran.progress.warnings[0][0] == "still-over"
+    assert ran.progress.warnings[1:] == [("braked", f"with nothing running, {SAID}; no layout is started")]
+    assert [event for event, _ in ran.box.events] == ["before_study", "after_study", "finished"]
+    assert ran.box.events[-1][1]["exit_code"] == "3"
+
+
+def test_a_study_that_is_over_asks_no_brake() -> None:
+    whole = Ran(lambda _: 2.0)
+
+    assert Ran(lambda _: 9.5, store=whole.store).outcome.exit_code == 0
+
+
+def test_a_load_of_others_is_not_taken_for_the_layouts() -> None:
+    clock_of: list[VirtualClock] = []
+
+    def look() -> BoxNow:
+        at_s = clock_of[0].monotonic_s() - 1000.0
+        if at_s < 60:
+            return BoxNow(1.0, GIB, 10 * GIB)
+        return BoxNow(20.0 + (at_s // 5 % 2) / 10, GIB, 10 * GIB)  # it wavers, as load averages do
+
+    store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
+    box = Eaten(SERVICE, seed=5, cores=4, clock=VirtualClock.resumed(store))
+    clock_of.append(box.clock)
+    brake = LimitsBrake(box.clock, BrakeLimits(load=10.0), leaves_out=True, look=look, warn=progress.warning)
+    outcome = run_study(
+        replace(box.box(), brake=brake), store, progress, PlannedStop(), strategy_of(store.study())
+    )
+
+    assert (outcome.left_out, outcome.exit_code) == ((), 6)
+    assert "and with nothing running, load 20" in progress.warnings[-1][1]
 
 
 def test_a_box_that_needs_a_while_to_recover_is_given_it() -> None:
@@ -242,7 +280,11 @@ def test_a_box_that_needs_a_while_to_recover_is_given_it() -> None:
 
 def test_the_port_is_kept() -> None:
     brake = LimitsBrake(
-        VirtualClock(), BrakeLimits(), leaves_out=False, look=lambda: BoxNow(0.0, GIB, 10 * GIB)
+        VirtualClock(),
+        BrakeLimits(),
+        leaves_out=False,
+        look=lambda: BoxNow(0.0, GIB, 10 * GIB),
+        warn=MemoryProgress().warning,
     )
 
     with brake.watching({}) as watch:

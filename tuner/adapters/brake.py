@@ -9,12 +9,14 @@ from pathlib import Path
 from tuner.adapters.process_tree import read_once
 from tuner.adapters.repeated_command import AskedCommand, RepeatedCommand
 from tuner.core.brake import BoxNow, Braked, BrakeLimits, Braking
+from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading
 from tuner.ports import Clock
 
 LOOKS_EVERY_S = 1.0
 RECOVERS_WITHIN_S = 60.0  #: a queue is purged by then, memory is given back; see `Braking` for the load
+WORTH_A_WORD_S = 5.0  #: of waiting for that
 
 
 class LimitsBrake:
@@ -24,6 +26,7 @@ class LimitsBrake:
         limits: what must not be passed.
         leaves_out: a layout that passes one is left out, and the study goes on.
         look: gives the box as it is now.
+        warn: gets a slug and a text: ``still-over``.
         command: asked beside; None: there is none.
     """
 
@@ -34,9 +37,11 @@ class LimitsBrake:
         *,
         leaves_out: bool,
         look: Callable[[], BoxNow],
+        warn: Callable[[str, str], None],
         command: RepeatedCommand | None = None,
     ) -> None:
         self._clock, self._limits, self._look, self._command = clock, limits, look, command
+        self._warn = warn
         self.leaves_out = leaves_out
         self._watched: LaunchBrake | None = None
 
@@ -63,8 +68,15 @@ class LimitsBrake:
     def still_over(self, facts: Mapping[str, str]) -> str | None:
         """See whether the box recovers while nothing runs."""
         with self.watching(facts) as watched:
-            began_s = self._clock.monotonic_s()
-            while (over := watched.over()) and self._clock.monotonic_s() < began_s + RECOVERS_WITHIN_S:
+            began_s, told = self._clock.monotonic_s(), False
+            while over := watched.over():
+                waited_s = self._clock.monotonic_s() - began_s
+                if waited_s >= RECOVERS_WITHIN_S:
+                    break
+                if waited_s >= WORTH_A_WORD_S and not told:
+                    told = True
+                    most = render_duration(RECOVERS_WITHIN_S)
+                    self._warn("still-over", f"with nothing running, {over}; waiting for {most} at most")
                 self._clock.sleep_until(self._clock.monotonic_s() + LOOKS_EVERY_S)
         return over
 

@@ -44,7 +44,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
 
     clock = SystemClock()
     hooks = settings.hooks
-    brake = brake_of(settings.brake, clock)
+    brake = brake_of(settings.brake, clock, warn)
     with ExitStack() as stack:
         held = stack.enter_context(box_held(study))
         marker = uuid.uuid4().hex

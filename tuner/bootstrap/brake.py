@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,11 @@ if TYPE_CHECKING:
     from tuner.adapters.brake import LimitsBrake
     from tuner.config.brake import BrakeSettings
 
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 EVERY_S = TIMEOUT_S = 10.0  #: of its command, when nobody says otherwise
 
 
-def brake_of(asked: BrakeSettings | None, clock: Clock) -> LimitsBrake | None:
+def brake_of(asked: BrakeSettings | None, clock: Clock, warn: Warn) -> LimitsBrake | None:
     """The brake that *asked* describes; None: there is none.
 
     Raises:
@@ -38,5 +40,6 @@ def brake_of(asked: BrakeSettings | None, clock: Clock) -> LimitsBrake | None:
         BrakeLimits(asked.load, ratio, size, asked.errors, asked.holds),
         leaves_out=asked.then == "leave-out",
         look=lambda: read_box(proc),
+        warn=warn,
         command=command,
     )

@@ -136,7 +136,10 @@ class Braking:
         return None
 
     def _load_over(self, at_s: float, load1: float) -> str | None:
-        """Not a load that only remembers: turned back, see `tuner.core.load`, it has to be over as well."""
+        """Not a load that only remembers: turned back, see `tuner.core.load`, it has to be over as well.
+
+        Until that can be told it is over, and not yet for long enough.
+        """
         limit = self._limits.load
         if limit is None:
             return None
@@ -150,8 +153,6 @@ class Braking:
             keeps = DECAY ** ((at_s - began_s) / STEP_S)
             if (load1 - keeps * before) / (1 - keeps) <= limit:
                 return None
-        elif load1 < before:
-            return None
         return f"load {load1:.2f} is over {limit:g}"
 
     def _errors_over(self, at_s: float, n_done: int, n_failed: int) -> str | None:

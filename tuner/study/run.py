@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
@@ -79,7 +79,9 @@ class _Study:
         exit_code = 1
         try:
             with self._bench.between("study", facts):
-                self._measure()
+                if not self._box_is_over(facts):
+                    self._measure()
+                facts |= {} if self._braked is None else {"brake": self._braked}  # for the hook after it too
             outcome = self._outcome()
             exit_code = outcome.exit_code
         except TunerError as error:
@@ -89,10 +91,18 @@ class _Study:
             exit_code = INTERRUPTED
             raise
         finally:
-            facts |= {} if self._braked is None else {"brake": self._braked}
             told = {"exit_code": str(exit_code), "windows": str(self._history.n_windows)}
             self._box.hooks.run("finished", {**facts, **told})
         return outcome
+
+    def _box_is_over(self, facts: Mapping[str, str]) -> bool:
+        """Whether a limit of the user's is passed before anything runs: then nothing is started."""
+        brake = self._box.brake
+        if self._block is None or brake is None or (over := brake.still_over(facts)) is None:
+            return False
+        self._braked = f"before anything was started: {over}"
+        self._progress.warning("braked", f"with nothing running, {over}; no layout is started")
+        return True
 
     def _measure(self) -> None:
         self._renew_budget()
