@@ -418,11 +418,10 @@ class Settings(Section):
         service = info.data.get("service")
         if brake is None or brake.errors is None or service is None:
             return brake
-        of_variants = [service.of(name) for name in service.variants]
-        for probe in [one.probe for one in of_variants] or [service.probe]:
-            if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
-                told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
-                raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
+        probe = service.probe
+        if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
+            told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
+            raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
         return brake
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
