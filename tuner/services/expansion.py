@@ -43,21 +43,22 @@ def expanded(
     settings = {one.name: value for one in service.settings if (value := one.value(command)) is not None}
     forms = _forms(service, command, variants)
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
-    cautions = {}
+    cautions: dict[str, str] = {}
+    warn = cautions.__setitem__
     if losses := [f"{form.name} loses {form.loses}" for form in forms if form.loses]:
-        cautions["loses-at-stop"] = f"{service.name} when it is stopped: {'; '.join(losses)}"
+        warn("loses-at-stop", f"{service.name} when it is stopped: {'; '.join(losses)}")
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
         counted = _counted(service, asked.get("probe"))
         section["probe"] = dict(counted.section(command, settings))
         if counted.cost_warning:
-            cautions["probe-costs"] = counted.cost_warning
+            warn("probe-costs", counted.cost_warning)
     if "feeder" not in asked:
         feeder = service.feeder(command, settings)
         if feeder is not None:
             section["feeder"] = dict(feeder)
         elif service.unfed:
-            cautions["nothing-feeds"] = service.unfed
+            warn("nothing-feeds", service.unfed)
     told = {form.name: _told(service, form, counted, command, variables) for form in forms}
     if variants is None:
         section |= {**forms[0].section(), **told[forms[0].name]}
