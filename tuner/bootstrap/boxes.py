@@ -67,7 +67,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         launcher.check()
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
-        probe = probe_of(settings, clock, counters, scratch, warn)
+        probe = probe_of(settings, spec, record, clock, counters, scratch, warn)
         stack.enter_context(children_marked(marker))
         stack.enter_context(launcher)  # its guardian knows the folders before they are there
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))

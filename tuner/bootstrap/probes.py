@@ -8,17 +8,35 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.feeders import load_totals
 from tuner.bootstrap.services import owner
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.core.service import ServiceSpec
 from tuner.ports import Clock, Probe
 
 if TYPE_CHECKING:
-    from tuner.config.probes import PrometheusProbeSettings, RedisProbeSettings, TermSettings
+    from tuner.config.probes import (
+        CeleryProbeSettings,
+        PrometheusProbeSettings,
+        RedisProbeSettings,
+        TermSettings,
+    )
     from tuner.config.settings import Settings
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
-def probe_of(settings: Settings, clock: Clock, counters: Path, scratch: Path, warn: Warn) -> Probe:
-    """The probe that *settings* ask for; *counters* and *scratch* are folders of the study for who needs one.
+def probe_of(
+    settings: Settings,
+    spec: ServiceSpec,
+    record: StudyRecord,
+    clock: Clock,
+    counters: Path,
+    scratch: Path,
+    warn: Warn,
+) -> Probe:
+    """The probe that *settings* ask for, to count what *spec* does.
+
+    *counters* and *scratch* are folders of the study for who needs one.
 
     Raises:
         ConfigError: it could never count here.
@@ -46,6 +64,8 @@ def probe_of(settings: Settings, clock: Clock, counters: Path, scratch: Path, wa
             return UwsgiProbe(clock, asked.address, asked.timeout, warn)
         case "redis":
             return _redis(asked, clock, warn)
+        case "celery":
+            return _celery(asked, spec, record, clock, warn)
         case "generator":
             from tuner.adapters.probes.generator import GeneratorProbe
 
@@ -59,6 +79,29 @@ def _prometheus(asked: PrometheusProbeSettings, clock: Clock, warn: Warn) -> Pro
     failed = None if asked.failed is None else Metric(asked.failed.metric, asked.failed.labels)
     included = asked.failed_included
     return PrometheusProbe(clock, asked.url, done, failed, asked.timeout, warn, failed_included=included)
+
+
+def _celery(
+    asked: CeleryProbeSettings, spec: ServiceSpec, record: StudyRecord, clock: Clock, warn: Warn
+) -> Probe:
+    from tuner.adapters.job import Job
+    from tuner.adapters.probes.celery import CeleryProbe, CeleryQuestion
+    from tuner.adapters.worker_jobs import WorkerJobs
+    from tuner.config.redaction import redacted
+
+    programs = WorkerJobs(spec, record.cores, cpus=None, marker="")
+
+    def jobs(layout: Layout) -> list[Job]:
+        return programs.jobs(layout, {}, logs=Path(), status=Path())
+
+    question = CeleryQuestion(
+        via=asked.via,
+        broker=asked.broker,
+        python=None if asked.python is None else str(asked.python),
+        n_nodes=asked.nodes,
+        timeout_s=asked.timeout,
+    )
+    return CeleryProbe(clock, question, jobs, record.layouts[0], lambda text: str(redacted(text)), warn)
 
 
 def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:

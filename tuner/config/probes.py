@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tuner.config.fields import Command, LongerThanZero, Section
+from tuner.config.fields import Command, ConfigPath, Count, LongerThanZero, Section
 
 COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell failed items without being asked
 LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
@@ -177,6 +178,31 @@ class RedisProbeSettings(Section):
         return fed
 
 
+def _broker(url: str) -> str:
+    if re.fullmatch(r"[a-z+-]+://[^\s]*", url) is None:
+        raise ValueError(
+            "should be the URL of a broker, as redis://HOST:PORT/DB or amqp://USER:PASSWORD@HOST/VHOST"
+        )
+    return url
+
+
+def _is_there(python: Path) -> Path:
+    if not python.is_file():
+        raise ValueError(f"no such file: {python}")
+    return python
+
+
+class CeleryProbeSettings(Section):
+    """Celery's nodes are asked, or heard, by a helper in the service's own Python."""
+
+    kind: Literal["celery"]
+    via: Literal["inspect", "events"] = "inspect"
+    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: None: as the command's app has it
+    python: Annotated[ConfigPath, AfterValidator(_is_there)] | None = None  #: None: the command's
+    nodes: Count | None = None  #: None: as many as there are programs
+    timeout: LongerThanZero = 2.0  #: for the nodes' answers
+
+
 class GeneratorProbeSettings(Section):
     """The answers that the feeder's load generator gets are counted."""
 
@@ -190,6 +216,7 @@ ProbeSettings = Annotated[
     | PrometheusProbeSettings
     | UwsgiProbeSettings
     | RedisProbeSettings
+    | CeleryProbeSettings
     | GeneratorProbeSettings,
     Field(discriminator="kind"),
 ]

@@ -73,6 +73,10 @@ class PolledCounting:
         """Nothing: the service counts as it always does."""
         return {}
 
+    def pids(self) -> frozenset[int]:
+        """None: they are asked by tuner itself."""
+        return frozenset()
+
     def start(self) -> None:
         """Be ready to ask; nothing is asked before the first ``read``."""
         self._thread.start()
