@@ -89,11 +89,14 @@ def _celery(
     from tuner.adapters.worker_jobs import WorkerJobs
     from tuner.config.redaction import redacted
 
-    programs = WorkerJobs(spec, record.cores, cpus=None, marker="")
-
     def jobs(layout: Layout) -> list[Job]:
+        programs = WorkerJobs(spec.of(layout), record.cores, cpus=None, marker="")
         return programs.jobs(layout, {}, logs=Path(), status=Path())
 
+    def hide(text: str) -> str:
+        return str(redacted(text))
+
+    one_of_each_variant = {layout.variant: layout for layout in record.layouts}.values()
     question = CeleryQuestion(
         via=asked.via,
         broker=asked.broker,
@@ -101,7 +104,7 @@ def _celery(
         n_nodes=asked.nodes,
         timeout_s=asked.timeout,
     )
-    return CeleryProbe(clock, question, jobs, record.layouts[0], lambda text: str(redacted(text)), warn)
+    return CeleryProbe(clock, question, jobs, tuple(one_of_each_variant), hide, warn)
 
 
 def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:

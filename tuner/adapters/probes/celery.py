@@ -51,6 +51,7 @@ class CeleryProbe:
 
     Args:
         jobs: the programs of a layout: their command, folder, environment and user are the helper's too.
+        checked: layouts with which everything has to be there already, one of each variant.
         hide: takes secrets out of a text.
 
     Raises:
@@ -62,7 +63,7 @@ class CeleryProbe:
         clock: Clock,
         question: CeleryQuestion,
         jobs: Callable[[Layout], Sequence[Job]],
-        checked: Layout,
+        checked: Sequence[Layout],
         hide: Callable[[str], str],
         warn: Warn,
     ) -> None:
@@ -71,13 +72,14 @@ class CeleryProbe:
         self._jobs = jobs
         self._hide = hide
         self._warn = warn
-        helper = self._helper(checked, via="check")
-        with closing(helper):
+        for layout in checked:
+            self._check(layout)
+
+    def _check(self, layout: Layout) -> None:
+        with closing(self._helper(layout, via="check")) as helper:
             try:
                 helper.start()
-            except MeasurementError as error:
-                raise ConfigError(f"the celery probe cannot begin: {error.problem}") from error
-            except ConfigError as error:
+            except (MeasurementError, ConfigError) as error:
                 raise ConfigError(
                     f"the celery probe cannot begin: {error.problem}",
                     hint="probe.python names another interpreter; with probe.broker no app is loaded.",
@@ -86,20 +88,17 @@ class CeleryProbe:
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[CeleryCounting]:
         """Watch one launch; the nodes that are there before it are none of its own."""
-        helper = self._helper(layout, via=self._question.via)
-        with closing(helper):
+        with closing(self._helper(layout, via=self._question.via)) as helper:
             try:
                 ready = helper.start()
             except MeasurementError as error:
                 raise MeasurementError(f"the celery probe cannot begin: {error.problem}") from error
-            helper.wanted = {
-                **helper.wanted,
-                "others": ready.get("others"),
-            }  # it is asked in the midst next time
-            counting = CeleryCounting(
-                self._clock, helper, self._warn, hears_events=self._question.via == "events"
-            )
-            with polling(counting):
+            # should it be started anew, the service's own nodes are there, too
+            helper.wanted = {**helper.wanted, "others": ready.get("others")}
+            hears_events = self._question.via == "events"
+            with polling(
+                CeleryCounting(self._clock, helper, self._warn, hears_events=hears_events)
+            ) as counting:
                 yield counting
 
     def _helper(self, layout: Layout, via: str) -> Helper:
