@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
+from pathlib import Path
 
 import pytest
 
 from tuner.adapters.sqlite import SqliteStore
+
+from ..redis_server import RedisServer
 
 pytestmark = pytest.mark.integration
 
@@ -63,3 +67,42 @@ def test_what_a_service_tells_statsd_is_what_it_finished(tuner) -> None:
         assert abs(window.n_done - n_true) <= window.layout.total_threads
         assert window.n_done > 10
     assert {str(window.layout) for window in windows} == {"1x1", "2x3"}
+
+
+@pytest.mark.long
+def test_a_study_of_celery_counts_what_its_nodes_did(tuner, redis_server: RedisServer) -> None:
+    venv = os.environ.get("TUNER_SERVICES_VENV", "")
+    if not Path(venv, "bin", "celery").exists():
+        if os.environ.get("CI"):
+            pytest.fail("TUNER_SERVICES_VENV names no environment with Celery, and CI must test with it")
+        pytest.skip("TUNER_SERVICES_VENV names no environment with Celery")
+    tasks = Path(__file__).parents[1] / "integration" / "celery_tasks.py"
+    (tuner.folder / "celery_tasks.py").write_text(tasks.read_text())
+    broker = redis_server.url.replace("unix://", "redis+socket://")
+    (tuner.folder / "feed.py").write_text(
+        "from celery_tasks import app, work\n"
+        "with app.producer_pool.acquire() as producer:\n"
+        "    while True: work.apply_async(producer=producer)\n"
+    )
+    (tuner.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: tasks\n  directory: {tuner.folder}\n"
+        "  command: [celery, -A, celery_tasks, worker, -P, threads, -c, '{threads}', -n, 'w{process}@%h',"
+        " -l, info]\n"
+        "  ready: {kind: log, pattern: ' ready\\.$', within: 120s}\n"
+        f"  environment: {{PATH: '{venv}/bin:{os.environ['PATH']}', TASKS_BROKER: '{broker}',"
+        " TRUTH: truth}\n"
+        "  probe: {kind: celery, timeout: 20s}\n"
+        f"  feeder: {{kind: command, command: [env, 'TASKS_BROKER={broker}', TRUTH=truth,"
+        f" '{venv}/bin/python', feed.py]}}\n"
+        "study: {strategy: all, layouts: [2x2], window: 3s, warmup: 1s, repeats: 1, warm_cache: no,"
+        " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode in (0, 3, 5), done.stderr  # a busy box may void its only window
+    with SqliteStore.open(tuner.folder / "tasks.tuner.db", read_only=True) as store:
+        windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
+    assert windows
+    n_counted = sum(window.n_done for window in windows)
+    assert 10 < n_counted <= (tuner.folder / "truth").stat().st_size + 4 * len(windows)
