@@ -70,12 +70,9 @@ def test_what_a_service_tells_statsd_is_what_it_finished(tuner) -> None:
 
 
 @pytest.mark.long
-def test_a_study_of_celery_counts_what_its_nodes_did(tuner, redis_server: RedisServer) -> None:
-    venv = os.environ.get("TUNER_SERVICES_VENV", "")
-    if not Path(venv, "bin", "celery").exists():
-        if os.environ.get("CI"):
-            pytest.fail("TUNER_SERVICES_VENV names no environment with Celery, and CI must test with it")
-        pytest.skip("TUNER_SERVICES_VENV names no environment with Celery")
+def test_a_study_of_celery_counts_what_its_nodes_did(
+    tuner, services_venv: Path, redis_server: RedisServer
+) -> None:
     tasks = Path(__file__).parents[1] / "integration" / "celery_tasks.py"
     (tuner.folder / "celery_tasks.py").write_text(tasks.read_text())
     broker = redis_server.url.replace("unix://", "redis+socket://")
@@ -89,11 +86,11 @@ def test_a_study_of_celery_counts_what_its_nodes_did(tuner, redis_server: RedisS
         "  command: [celery, -A, celery_tasks, worker, -P, threads, -c, '{threads}', -n, 'w{process}@%h',"
         " -l, info]\n"
         "  ready: {kind: log, pattern: ' ready\\.$', within: 120s}\n"
-        f"  environment: {{PATH: '{venv}/bin:{os.environ['PATH']}', TASKS_BROKER: '{broker}',"
+        f"  environment: {{PATH: '{services_venv}/bin:{os.environ['PATH']}', TASKS_BROKER: '{broker}',"
         " TRUTH: truth}\n"
         "  probe: {kind: celery, timeout: 20s}\n"
         f"  feeder: {{kind: command, command: [env, 'TASKS_BROKER={broker}', TRUTH=truth,"
-        f" '{venv}/bin/python', feed.py]}}\n"
+        f" '{services_venv}/bin/python', feed.py]}}\n"
         "study: {strategy: all, layouts: [2x2], window: 3s, warmup: 1s, repeats: 1, warm_cache: no,"
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )

@@ -28,6 +28,7 @@ from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.core.window import Reading
 
+from ..rabbitmq_server import running_rabbitmq
 from ..redis_server import RedisServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
@@ -80,16 +81,11 @@ class Tasks:
 
 
 @pytest.fixture
-def tasks(tmp_path: Path, redis_server: RedisServer) -> Iterator[Tasks]:
-    venv = os.environ.get("TUNER_SERVICES_VENV")
-    if venv is None or not Path(venv, "bin", "celery").exists():
-        if os.environ.get("CI"):
-            pytest.fail("TUNER_SERVICES_VENV names no environment with Celery, and CI must test with it")
-        pytest.skip("TUNER_SERVICES_VENV names no environment with Celery")
+def tasks(tmp_path: Path, services_venv: Path, redis_server: RedisServer) -> Iterator[Tasks]:
     shutil.copy(Path(__file__).parent / "celery_tasks.py", tmp_path)
     broker = redis_server.url.replace("unix://", "redis+socket://")
     with Redis.from_url(redis_server.url) as client:
-        yield Tasks(str(Path(venv, "bin", "celery")), broker, client, tmp_path / "truth", tmp_path)
+        yield Tasks(str(services_venv / "bin" / "celery"), broker, client, tmp_path / "truth", tmp_path)
 
 
 def probe_of(
@@ -284,3 +280,26 @@ def test_a_broker_that_is_named_needs_no_app_and_one_that_is_silent_fails_the_la
     assert caught.value.problem.startswith("the celery probe cannot begin: ")
     assert "127.0.0.1:1" in caught.value.problem
     assert "s3cret" not in caught.value.problem
+
+
+@pytest.mark.parametrize("via", ["inspect", "events"])
+def test_nodes_are_heard_over_rabbitmq_too(tmp_path: Path, services_venv: Path, via: str) -> None:
+    warned: list[str] = []
+    shutil.copy(Path(__file__).parent / "celery_tasks.py", tmp_path)
+    with running_rabbitmq() as server, Redis() as unused:
+        tasks = Tasks(str(services_venv / "bin" / "celery"), server.url, unused, tmp_path / "truth", tmp_path)
+        spec = tasks.spec(THREADS, "each")
+        send = "import celery_tasks\nfor _ in range(50): celery_tasks.work.delay()"
+        probe, jobs = probe_of(spec, warned, via=via)
+        with probe.counting(Layout(2, 1)) as counting, started(jobs(Layout(2, 1)), counting, tasks):
+            look(counting, tasks)
+            subprocess.run(
+                [services_venv / "bin" / "python", "-c", send],
+                env={**os.environ, **spec.environment},
+                cwd=tmp_path,
+                check=True,
+            )
+            until(counting, lambda reading: reading.n_done_total == 50 and tasks.n_done() == 50)
+            reading = look(counting, tasks).reading
+
+    assert (reading.n_done_total, tasks.n_done(), warned) == (50, 50, [])
