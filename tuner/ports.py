@@ -67,6 +67,9 @@ class Counting(Protocol):
     def environment(self) -> Mapping[str, str]:
         """What the workers must find in their environment to be counted."""
 
+    def pids(self) -> frozenset[int]:
+        """Processes that count, beside tuner's own: their CPU is tuner's."""
+
     def read(self) -> Reading:
         """The counts up to now; totals never go down within a launch."""
 
@@ -117,7 +120,7 @@ class Sampler(Protocol):
     """Looks at the box."""
 
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
-        """Watch the box and *launch*'s process tree; *extra_pids* (the feeder) count as tuner's own."""
+        """Watch the box and *launch*'s process tree; *extra_pids* (feeder, probe) count as tuner's own."""
 
 
 class Hooks(Protocol):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from tuner.adapters.sqlite import SqliteStore
+
+from ..redis_server import RedisServer
 
 pytestmark = pytest.mark.integration
 
@@ -136,3 +140,39 @@ def test_a_second_probe_is_held_against_the_first_one(agrees: bool, tuner) -> No
     assert [reason.slug for reason in window.void] == ([] if agrees else ["probes-disagree"])
     assert (done.returncode == 0) is agrees, done.stderr
     assert ("cross_check log 0 in the same time" in done.stderr) is not agrees
+
+
+@pytest.mark.long
+def test_a_study_of_celery_counts_what_its_nodes_did(
+    tuner, services_venv: Path, redis_server: RedisServer
+) -> None:
+    tasks = Path(__file__).parents[1] / "integration" / "celery_tasks.py"
+    (tuner.folder / "celery_tasks.py").write_text(tasks.read_text())
+    broker = redis_server.url.replace("unix://", "redis+socket://")
+    (tuner.folder / "feed.py").write_text(
+        "from celery_tasks import app, work\n"
+        "with app.producer_pool.acquire() as producer:\n"
+        "    while True: work.apply_async(producer=producer)\n"
+    )
+    (tuner.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: tasks\n  directory: {tuner.folder}\n"
+        "  command: [celery, -A, celery_tasks, worker, -P, threads, -c, '{threads}', -n, 'w{process}@%h',"
+        " -l, info]\n"
+        "  ready: {kind: log, pattern: ' ready\\.$', within: 120s}\n"
+        f"  environment: {{PATH: '{services_venv}/bin:{os.environ['PATH']}', TASKS_BROKER: '{broker}',"
+        " TRUTH: truth}\n"
+        "  probe: {kind: celery, timeout: 20s}\n"
+        f"  feeder: {{kind: command, command: [env, 'TASKS_BROKER={broker}', TRUTH=truth,"
+        f" '{services_venv}/bin/python', feed.py]}}\n"
+        "study: {strategy: all, layouts: [2x2], window: 3s, warmup: 1s, repeats: 1, warm_cache: no,"
+        " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode in (0, 3, 5), done.stderr  # a busy box may void its only window
+    with SqliteStore.open(tuner.folder / "tasks.tuner.db", read_only=True) as store:
+        windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
+    assert windows
+    n_counted = sum(window.n_done for window in windows)
+    assert 10 < n_counted <= (tuner.folder / "truth").stat().st_size + 4 * len(windows)

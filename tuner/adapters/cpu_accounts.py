@@ -95,23 +95,23 @@ class ServiceAccount:
 
 
 class TunerAccount:
-    """This process, supervisord and the guardian, and the feeder with all it started.
+    """This process, supervisord and the guardian, and *helping_pids* (feeder, probe) with all they started.
 
     What supervisord reaped is the service's; what this process reaped (hooks) is tuner's.
     """
 
-    def __init__(self, proc: Path, launch: Launch, own_pid: int, feeder_pids: frozenset[int]) -> None:
+    def __init__(self, proc: Path, launch: Launch, own_pid: int, helping_pids: frozenset[int]) -> None:
         self._table = ProcessTable(proc)
         self._launch = launch
         self._own_pid = own_pid
-        self._feeder_pids = feeder_pids
+        self._helping_pids = helping_pids
         self._highest_ticks = 0
 
     def cpu_s_total(self) -> float:
         """Add it up."""
         own = self._table.stat(self._own_pid)
         overhead = self._launch.overhead_pids() - {self._own_pid}
-        ticks = self._table.trees(sorted(self._feeder_pids - overhead - {self._own_pid})).ticks
+        ticks = self._table.trees(sorted(self._helping_pids - overhead - {self._own_pid})).ticks
         ticks += sum(stat.own_ticks for stat in map(self._table.stat, overhead) if stat)
         ticks += own.own_ticks + own.reaped_ticks if own else 0
         self._highest_ticks = max(self._highest_ticks, ticks)

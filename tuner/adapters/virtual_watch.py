@@ -17,6 +17,10 @@ class VirtualCounting:
     def __init__(self, clock: VirtualClock, running: Callable[[], RunningLayout | None]) -> None:
         self._clock, self._running = clock, running
 
+    def pids(self) -> frozenset[int]:
+        """The virtual probe has no process."""
+        return frozenset()
+
     def read(self) -> Reading:
         """The counts up to now."""
         running, now_s = self._running(), self._clock.monotonic_s()

@@ -14,6 +14,9 @@ _WAIT_S = 20.0
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _LONGEST_SHEBANG = 256  #: as the kernel has it
+_LONGEST_PATH = 5000
+#: pip's second line after #!/bin/sh, where the interpreter's path is too long for the kernel or has blanks
+_PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
 # What the interpreter says of itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
 _QUESTION = (
     "import json, platform, sys;"
@@ -32,21 +35,15 @@ def interpreter_facts(
 
     Args:
         command: the worker's words: an interpreter, or a script whose first line names one; ``env`` may
-            stand before it.
+            stand before it. It is looked for in the PATH of *environment*, as the launch does.
         environment: what the worker finds beside tuner's own environment.
         directory: where it runs; None: tuner's current folder.
     """
-    words = [*command]
-    assigned: dict[str, str] = {}
-    if words and Path(words[0]).name == "env":
-        words.pop(0)
-        while words and _ASSIGNMENT.match(words[0]):
-            name, _, value = words.pop(0).partition("=")
-            assigned[name] = value
-    interpreter = _interpreter_of(words, directory)
+    everything = {**os.environ, **environment}
+    interpreter, assigned = interpreter_of(command, everything.get("PATH"), directory)
     if not interpreter:
         return {}
-    everything = {**os.environ, **environment, **assigned}
+    everything |= assigned
     try:
         done = subprocess.run(
             [*interpreter, "-c", _QUESTION],
@@ -65,23 +62,42 @@ def interpreter_facts(
     return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
 
 
-def _interpreter_of(words: Sequence[str], directory: str | None) -> list[str]:
-    """The interpreter with what it is told of the GIL; empty when the words name no Python."""
+def interpreter_of(
+    command: Sequence[str], path: str | None = None, directory: str | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """The interpreter that *command* runs, with its -X options, and what ``env`` before it puts into the
+    environment; no words when it names no Python.
+
+    Args:
+        path: the PATH that the command is looked for in; None: tuner's own.
+        directory: as for ``interpreter_facts``.
+    """
+    words = [*command]
+    assigned: dict[str, str] = {}
+    if words and Path(words[0]).name == "env":
+        words.pop(0)
+        while words and _ASSIGNMENT.match(words[0]):
+            name, _, value = words.pop(0).partition("=")
+            assigned[name] = value
+    return _interpreter(words, assigned.get("PATH", path), directory), assigned
+
+
+def _interpreter(words: Sequence[str], path: str | None, directory: str | None) -> list[str]:
     if not words:
         return []
-    program = _found(words[0], directory)
+    program = _found(words[0], path, directory)
     if program is None:
         return []
     if _PYTHON.match(program.name):
         return [str(program), *_x_options(words[1:])]
-    return _shebang(program)
+    return _shebang(program, path)
 
 
-def _found(word: str, directory: str | None) -> Path | None:
+def _found(word: str, path: str | None, directory: str | None) -> Path | None:
     if "/" in word:
-        path = Path(directory or ".", word)
-        return path if path.is_file() else None
-    found = shutil.which(word)
+        named = Path(directory or ".", word)
+        return named if named.is_file() else None
+    found = shutil.which(word, path=path)
     return None if found is None else Path(found)
 
 
@@ -101,15 +117,17 @@ def _x_options(words: Sequence[str]) -> list[str]:
     return found
 
 
-def _shebang(program: Path) -> list[str]:
+def _shebang(program: Path, path: str | None) -> list[str]:
     try:
         with program.open("rb") as file:
-            first = file.readline(_LONGEST_SHEBANG)
+            first, second = file.readline(_LONGEST_SHEBANG), file.readline(_LONGEST_PATH)
     except OSError:
         return []
     if not first.startswith(b"#!"):
         return []
+    if first == b"#!/bin/sh\n" and (by_pip := _PIP_EXEC.fullmatch(second)) is not None:
+        return _interpreter([os.fsdecode(by_pip["interpreter"])], path, None)
     words = first[2:].decode("utf-8", "replace").split()
     if words and Path(words[0]).name == "env":
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
-    return _interpreter_of(words, None) if words and _PYTHON.match(Path(words[0]).name) else []
+    return _interpreter(words, path, None) if words and _PYTHON.match(Path(words[0]).name) else []

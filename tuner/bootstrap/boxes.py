@@ -67,7 +67,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         launcher.check()
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
-        around = Surroundings(clock, counters, scratch, launcher.log_files, warn)
+        around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, warn)
         probe = probe_of(settings.service.probe, settings, around)
         cross_check = cross_check_of(settings, around)
         stack.enter_context(children_marked(marker))

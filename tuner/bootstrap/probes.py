@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.feeders import load_totals
 from tuner.bootstrap.services import owner
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.core.service import ServiceSpec
 from tuner.ports import Clock, CrossCheck, Probe
 
 if TYPE_CHECKING:
     from tuner.config.probes import (
+        CeleryProbeSettings,
         LogProbeSettings,
         ProbeSettings,
         PrometheusProbeSettings,
@@ -30,6 +34,8 @@ Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 class Surroundings:
     """What a probe may need of the study around it."""
 
+    spec: ServiceSpec  #: the service, as launches start it
+    record: StudyRecord
     clock: Clock
     counters: Path  #: a folder for those who count in memory
     scratch: Path  #: the feeder's folder
@@ -83,6 +89,8 @@ def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> 
             return _log(asked, around)
         case "sql":
             return _sql(asked, clock, warn)
+        case "celery":
+            return _celery(asked, around)
         case "generator":
             from tuner.adapters.probes.generator import GeneratorProbe
 
@@ -96,6 +104,32 @@ def _prometheus(asked: PrometheusProbeSettings, clock: Clock, warn: Warn) -> Pro
     failed = None if asked.failed is None else Metric(asked.failed.metric, asked.failed.labels)
     included = asked.failed_included
     return PrometheusProbe(clock, asked.url, done, failed, asked.timeout, warn, failed_included=included)
+
+
+def _celery(asked: CeleryProbeSettings, around: Surroundings) -> Probe:
+    from tuner.adapters.job import Job
+    from tuner.adapters.probes.celery import CeleryProbe, CeleryQuestion
+    from tuner.adapters.worker_jobs import WorkerJobs
+    from tuner.config.redaction import redacted
+
+    spec, record = around.spec, around.record
+
+    def jobs(layout: Layout) -> list[Job]:
+        programs = WorkerJobs(spec.of(layout), record.cores, cpus=None, marker="")
+        return programs.jobs(layout, {}, logs=Path(), status=Path())
+
+    def hide(text: str) -> str:
+        return str(redacted(text))
+
+    one_of_each_variant = {layout.variant: layout for layout in record.layouts}.values()
+    question = CeleryQuestion(
+        via=asked.via,
+        broker=asked.broker,
+        python=None if asked.python is None else str(asked.python),
+        n_nodes=asked.nodes,
+        timeout_s=asked.timeout,
+    )
+    return CeleryProbe(around.clock, question, jobs, tuple(one_of_each_variant), hide, around.warn)
 
 
 def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:

@@ -9,7 +9,15 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tuner.config.fields import Command, ConfigPath, LongerThanZero, Pattern, Section, from_config_folder
+from tuner.config.fields import (
+    Command,
+    ConfigPath,
+    Count,
+    LongerThanZero,
+    Pattern,
+    Section,
+    from_config_folder,
+)
 
 #: workers find the counter's folder, or statsd, by one variable; and there is one load generator
 ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator")
@@ -249,6 +257,31 @@ class LogProbeSettings(Section):
         return files
 
 
+def _broker(url: str) -> str:
+    if re.fullmatch(r"[a-z+-]+://[^\s]*", url) is None:
+        raise ValueError(
+            "should be the URL of a broker, as redis://HOST:PORT/DB or amqp://USER:PASSWORD@HOST/VHOST"
+        )
+    return url
+
+
+def _is_there(python: Path) -> Path:
+    if not python.is_file():
+        raise ValueError(f"no such file: {python}")
+    return python
+
+
+class CeleryProbeSettings(Section):
+    """Celery's nodes are asked, or heard, by a helper in the service's own Python."""
+
+    kind: Literal["celery"]
+    via: Literal["inspect", "events"] = "inspect"
+    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: None: as the command's app has it
+    python: Annotated[ConfigPath, AfterValidator(_is_there)] | None = None  #: None: the command's
+    nodes: Count | None = None  #: None: as many as there are programs
+    timeout: LongerThanZero = 2.0  #: for the nodes' answers
+
+
 class GeneratorProbeSettings(Section):
     """The answers that the feeder's load generator gets are counted."""
 
@@ -264,6 +297,7 @@ ProbeSettings = Annotated[
     | RedisProbeSettings
     | LogProbeSettings
     | SqlProbeSettings
+    | CeleryProbeSettings
     | GeneratorProbeSettings,
     Field(discriminator="kind"),
 ]

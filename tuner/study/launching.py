@@ -99,7 +99,10 @@ class Workbench:
                 running = self.box.launcher.running(launch.layout, {**counting.environment, **told})
                 live = stack.enter_context(running)
                 launch = replace(launch, running_after_s=live.running_after_s)
-                watch = stack.enter_context(self.box.sampler.watching(live, self.box.feeder.pids()))
+                own_pids = self.box.feeder.pids() | counting.pids()
+                if second is not None:
+                    own_pids |= second.counting.pids()
+                watch = stack.enter_context(self.box.sampler.watching(live, own_pids))
                 asked = replace(self.study, window_s=window_s)  # as this launch has it
                 feeder = self.box.feeder
                 layout = RunningLayout(

@@ -40,6 +40,10 @@ class GeneratorCounting:
         """The workers need to know nothing."""
         return {}
 
+    def pids(self) -> frozenset[int]:
+        """None: tuner counts by itself."""
+        return frozenset()
+
     def read(self) -> Reading:
         """Answers with a status below 400, and requests that failed; none as long as no generator runs.
 

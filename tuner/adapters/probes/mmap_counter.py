@@ -60,6 +60,10 @@ class CounterCounting:
         """Names the folder to the workers."""
         return {DIRECTORY_VARIABLE: str(self._folder)}
 
+    def pids(self) -> frozenset[int]:
+        """None: tuner counts by itself."""
+        return frozenset()
+
     def read(self) -> Reading:
         """Add up all slots of all processes, those that ended included.
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from tuner.core.errors import MeasurementError
 from tuner.core.figures import counted
@@ -72,6 +73,10 @@ class PolledCounting:
     def environment(self) -> Mapping[str, str]:
         """Nothing: the service counts as it always does."""
         return {}
+
+    def pids(self) -> frozenset[int]:
+        """None: they are asked by tuner itself."""
+        return frozenset()
 
     def start(self) -> None:
         """Be ready to ask; nothing is asked before the first ``read``."""
@@ -157,8 +162,11 @@ class PolledCounting:
         self._reading = replace(self._reading, at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)
 
 
+Polled = TypeVar("Polled", bound=PolledCounting)
+
+
 @contextmanager
-def polling(counting: PolledCounting) -> Iterator[PolledCounting]:
+def polling(counting: Polled) -> Iterator[Polled]:
     """*counting*, asking within the ``with`` block."""
     counting.start()
     try:

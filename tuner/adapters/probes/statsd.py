@@ -92,6 +92,10 @@ class StatsdCounting:
         host, port = self._receiver.getsockname()
         return {ADDRESS_VARIABLE: f"{host}:{port}"}
 
+    def pids(self) -> frozenset[int]:
+        """None: tuner counts by itself."""
+        return frozenset()
+
     def start(self) -> None:
         """Receive from now on."""
         self._thread.start()

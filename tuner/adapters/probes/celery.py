@@ -1,0 +1,191 @@
+"""The probe for Celery: a helper in the service's own Python asks the nodes, or listens to their events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tuner.adapters.job import Job
+from tuner.adapters.probes.helper import Helper, HelperStart
+from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.sweep import RUN_ID
+from tuner.adapters.worker_interpreter import interpreter_of
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+from tuner.ports import Clock
+
+_PROGRAM = Path(__file__).parent / "helpers" / "celery_counts.py"
+_SLACK_S = 5.0  #: that the helper has beyond the nodes' time: it may have to connect again
+#: options of Celery's command line that say where its settings are
+_OPTIONS = {
+    "-A": "app",
+    "--app": "app",
+    "-b": "broker",
+    "--broker": "broker",
+    "--workdir": "workdir",
+    "--loader": "loader",
+    "--config": "config",
+}
+#: variables that may stand for these
+_VARIABLES = {"APP", "CELERY_APP", "CELERY_BROKER_URL", "CELERY_CONFIG_MODULE", "CELERY_LOADER"}
+_WITH_EVENTS = {"CELERY_WORKER_TASK_EVENTS": "1"}  #: as -E
+
+
+@dataclass(frozen=True, slots=True)
+class CeleryQuestion:
+    """What is asked, and of whom."""
+
+    via: Literal["inspect", "events"]
+    broker: str | None = None  #: its URL; None: as the app has it that the command names
+    python: str | None = None  #: the interpreter; None: the one that the command runs
+    n_nodes: int | None = None  #: None: as many as the layout has programs
+    timeout_s: float = 2.0  #: for the nodes' answers
+
+
+class CeleryProbe:
+    """Totals of every node once per look. A helper runs as long as a launch, from before it starts.
+
+    Args:
+        jobs: the programs of a layout: their command, folder, environment and user are the helper's too.
+        checked: layouts with which everything has to be there already, one of each variant.
+        hide: takes secrets out of a text.
+
+    Raises:
+        ConfigError: no interpreter with Celery is found, the app cannot be loaded, or nobody names a broker.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        question: CeleryQuestion,
+        jobs: Callable[[Layout], Sequence[Job]],
+        checked: Sequence[Layout],
+        hide: Callable[[str], str],
+        warn: Warn,
+    ) -> None:
+        self._clock = clock
+        self._question = question
+        self._jobs = jobs
+        self._hide = hide
+        self._warn = warn
+        for layout in checked:
+            self._check(layout)
+
+    def _check(self, layout: Layout) -> None:
+        with closing(self._helper(layout, via="check")) as helper:
+            try:
+                helper.start()
+            except (MeasurementError, ConfigError) as error:
+                raise ConfigError(
+                    f"the celery probe cannot begin: {error.problem}",
+                    hint="probe.python names another interpreter; with probe.broker no app is loaded.",
+                ) from error
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[CeleryCounting]:
+        """Watch one launch; the nodes that are there before it are none of its own."""
+        with closing(self._helper(layout, via=self._question.via)) as helper:
+            try:
+                ready = helper.start()
+            except MeasurementError as error:
+                raise MeasurementError(f"the celery probe cannot begin: {error.problem}") from error
+            # should it be started anew, the service's own nodes are there, too
+            helper.wanted = {**helper.wanted, "others": ready.get("others")}
+            hears_events = self._question.via == "events"
+            with polling(
+                CeleryCounting(self._clock, helper, self._warn, hears_events=hears_events)
+            ) as counting:
+                yield counting
+
+    def _helper(self, layout: Layout, via: str) -> Helper:
+        jobs = self._jobs(layout)
+        job, question = jobs[0], self._question
+        environment = {**os.environ, **job.environment}
+        words = [job.program, *job.argv[1:]]
+        interpreter, assigned = interpreter_of(words, environment.get("PATH"), job.directory)
+        if question.python is not None:
+            interpreter = [question.python]
+        elif not interpreter:
+            raise ConfigError(
+                f"the command {job.argv[0]} does not say which Python runs Celery",
+                hint="Name it: probe.python, the interpreter whose Celery the service uses.",
+            )
+        environment |= assigned
+        environment.pop(RUN_ID, None)  # it is no process of the launch
+        for name in job.without:
+            environment.pop(name, None)
+        options = celery_options(words)
+        named = options.keys() & {"app", "broker", "config"} or environment.keys() & _VARIABLES
+        if question.broker is None and not named:
+            raise ConfigError(
+                "the celery probe does not know the broker: the command names no app (-A)",
+                hint="Name the broker: probe.broker, its URL.",
+            )
+        wanted: dict[str, Any] = {
+            "via": via,
+            "nodes": question.n_nodes or len(jobs),
+            "timeout_s": question.timeout_s,
+            "broker": question.broker,
+            "options": options,
+        }
+        start = HelperStart(_PROGRAM, interpreter, environment, job.directory, job.user, self._hide)
+        return Helper(start, wanted, question.timeout_s + _SLACK_S)
+
+
+class CeleryCounting(PolledCounting):
+    """One launch."""
+
+    def __init__(self, clock: Clock, helper: Helper, warn: Warn, *, hears_events: bool) -> None:
+        super().__init__(clock, self._counts, "Celery", warn)
+        self._helper = helper
+        self._hears_events = hears_events
+        self._n_starts = helper.n_starts
+        self._latest = Counts({})
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Events are sent only when they are asked for."""
+        return _WITH_EVENTS if self._hears_events else {}
+
+    def pids(self) -> frozenset[int]:
+        """The helper."""
+        return self._helper.pids()
+
+    def _counts(self) -> Counts:
+        answer = self._helper.ask()
+        if self._hears_events and self._helper.n_starts > self._n_starts:
+            # A helper that listens counts from 0. It may have passed its predecessor's count by now, and
+            # would not be seen to have begun anew: say so first.
+            self._n_starts = self._helper.n_starts
+            self._latest = Counts(dict.fromkeys(self._latest.done, 0), dict.fromkeys(self._latest.failed, 0))
+            return self._latest
+        self._latest = Counts(_tasks(answer, "done"), _tasks(answer, "failed"))
+        return self._latest
+
+
+def celery_options(words: Sequence[str]) -> dict[str, str]:
+    """Where Celery's settings are, as the *words* of its command line say, by the names of ``_OPTIONS``."""
+    found: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in _OPTIONS and (equals and name.startswith("--")):
+            found[_OPTIONS[name]] = value
+        elif word in _OPTIONS:
+            found[_OPTIONS[word]] = next(rest, "")
+        elif word[:2] in ("-A", "-b") and len(word) > 2:
+            found[_OPTIONS[word[:2]]] = word[2:]
+    return found
+
+
+def _tasks(answer: Mapping[str, Any], what: str) -> dict[str, float]:
+    told = answer.get(what)
+    if told is None:
+        return {}
+    if not isinstance(told, dict) or not all(type(count) is int and count >= 0 for count in told.values()):
+        raise MeasurementError(f"the helper told no counts of {what}: {str(answer)[:200]}")
+    return {f"tasks {what} of {node}": count for node, count in told.items()}

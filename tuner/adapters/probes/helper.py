@@ -1,0 +1,209 @@
+"""A helper: a program that runs as long as a launch does and answers each line with one of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tuner.adapters.job import User
+from tuner.core.durations import render_duration
+from tuner.core.errors import ConfigError, MeasurementError
+
+START_S = 60.0  #: to load the user's code, on a box that does other things too
+_LEAVING_S = 5.0  #: after its stdin was closed
+_MOST_BYTES = 1 << 20  #: of one answer
+_READ_BYTES = 4096  #: of the end of its stderr
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HelperStart:
+    """How a helper is started."""
+
+    program: Path  #: a file of ``probes/helpers``
+    interpreter: Sequence[str]  #: the Python of the service, with its options
+    environment: Mapping[str, str]  #: all of it
+    directory: str
+    user: User | None = None  #: None: tuner's own
+    hide: Callable[[str], str] = str  #: takes secrets out of what it says
+
+
+class Helper:
+    """One helper; started anew by the next ``ask`` after it has ended, was killed or spoke nonsense.
+
+    It ends when its stdin does: when tuner is gone, however that went. Not for several threads at a time.
+
+    Args:
+        wanted: its first line, of the next start too. Secrets go this way: everybody sees command lines.
+        timeout_s: for an answer; then it is killed.
+    """
+
+    def __init__(self, start: HelperStart, wanted: Mapping[str, Any], timeout_s: float) -> None:
+        self._start = start
+        self.wanted = wanted
+        self._timeout_s = timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._heard = b""
+        self._complaints: IO[bytes] | None = None  #: its stderr: a file, so it never has to wait for us
+        self.n_starts = 0
+
+    def pids(self) -> frozenset[int]:
+        """The one that runs."""
+        process = self._process
+        return frozenset() if process is None else frozenset({process.pid})
+
+    def start(self) -> Mapping[str, Any]:
+        """Start it, and give what it answers to what is wanted.
+
+        Raises:
+            MeasurementError, ConfigError: as for ``ask``.
+        """
+        name = self._start.interpreter[0]
+        user = self._start.user
+        self._heard = b""
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed in _end()
+        self.n_starts += 1
+        # its user may not be able to enter the folder that tuner is installed in: it gets the open file
+        with self._start.program.open("rb") as program:
+            try:
+                self._process = subprocess.Popen(
+                    [*self._start.interpreter, f"/dev/fd/{program.fileno()}"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._complaints,
+                    pass_fds=(program.fileno(),),
+                    cwd=self._start.directory,
+                    env=self._start.environment,
+                    process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
+                    user=None if user is None else user.uid,
+                    group=None if user is None else user.gid,
+                    extra_groups=None if user is None else user.groups,
+                )
+            except OSError as error:
+                self._complaints.close()
+                raise MeasurementError(f"{name} cannot be run: {error.strerror}") from error
+        return self._answer(json.dumps(self.wanted), START_S)
+
+    def ask(self) -> Mapping[str, Any]:
+        """Its next answer.
+
+        Raises:
+            MeasurementError: it has none just now, does not answer in time, ended, or says what is no answer.
+            ConfigError: it says that something is wrong for good.
+        """
+        if self._process is None:
+            self.start()
+        return self._answer("", self._timeout_s)
+
+    def close(self) -> None:
+        """Let it end; after 5 s it is killed."""
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEAVING_S)
+        self._end()
+
+    def _answer(self, line: str, timeout_s: float) -> Mapping[str, Any]:
+        answered = False
+        try:
+            answer = _parsed(self._line(line, timeout_s), self._start.hide)
+            answered = True
+        finally:
+            if not answered:
+                self._end()
+        if "wrong" in answer:
+            raise ConfigError(self._start.hide(str(answer["wrong"])))
+        if "error" in answer:
+            raise MeasurementError(self._start.hide(str(answer["error"])))
+        return answer
+
+    def _line(self, line: str, timeout_s: float) -> bytes:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError as error:
+            raise MeasurementError(self._how_it_ended()) from error
+        while b"\n" not in self._heard:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                took = render_duration(timeout_s)
+                raise MeasurementError(f"{self._name()} did not answer in {took} and was killed")
+            if not self._hear(left_s):
+                raise MeasurementError(self._how_it_ended())
+            if len(self._heard) > _MOST_BYTES:
+                raise MeasurementError(f"{self._name()} does not end its line")
+        answer, _, self._heard = self._heard.partition(b"\n")
+        return answer
+
+    def _hear(self, wait_s: float) -> bool:
+        """Take what it says meanwhile; whether it may say more."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if not poll.poll(wait_s * 1000):
+            return True
+        part = os.read(descriptor, 65536)
+        self._heard += part
+        return part != b""
+
+    def _name(self) -> str:
+        return f"the helper {self._start.program.name}"
+
+    def _how_it_ended(self) -> str:
+        process, complaints = self._process, self._complaints
+        assert process is not None
+        assert complaints is not None
+        with suppress(subprocess.TimeoutExpired):  # its stdout is closed, so it is about to
+            process.wait(_LEAVING_S)
+        code = process.poll()
+        how = "closed its stdout" if code is None else f"ended with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by signal {-code}"
+        complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _READ_BYTES))
+        lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
+        said = self._start.hide(lines[-1].strip())[-_SHOWN:] if lines else "it said nothing"
+        return f"{self._name()} {how}: {said}"
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert self._complaints is not None
+        self._complaints.close()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with suppress(OSError):  # what was not written yet
+                pipe.close()
+
+
+def _parsed(line: bytes, hide: Callable[[str], str]) -> Mapping[str, Any]:
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        shown = hide(line.decode("utf-8", "replace"))[:_SHOWN]
+        raise MeasurementError(f"the helper should answer with one line of JSON, and said {shown!r}")
+    return answer

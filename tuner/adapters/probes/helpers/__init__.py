@@ -1,0 +1,1 @@
+"""Programs that run in the service's own Python, beside a launch: single files, nothing of tuner in them."""

@@ -1,0 +1,327 @@
+"""Says how many tasks the nodes of a Celery service have done. tuner runs it in the service's own Python.
+
+It knows nothing of tuner, needs Celery and nothing else, and runs on Python 3.8. On its stdin comes one line
+of JSON that says what is wanted, then an empty line for each look; each gets one line of JSON as an answer:
+
+    {"ready": "celery 5.7.0", "others": [NODE]}           the first line
+    {"done": {NODE: N}, "failed": {NODE: N}, "nodes": k}  all others; "failed" is null: nobody counts them
+    {"error": "..."}                                      not now; the next look may have more luck
+    {"wrong": "..."}                                      never: something has to be put right
+
+What is wanted: ``via`` (inspect, events, or check: be ready, and that is all), ``nodes``, ``timeout_s``, and
+``broker`` (a URL) or ``options`` (of Celery's command line: app, broker, workdir, loader, config). ``others``
+are the nodes that do not belong to the service; when it is not there, those that answer now, before the
+service is started. It ends when its stdin does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import sys
+import threading
+import time
+from typing import Any, Iterable
+
+OTHERS_S = 1.0  #: that nodes have to say that they were here before the launch
+LEARNING_S = 1.0  #: after the last answer, until all nodes are taken to have answered
+LEAVING_S = 2.0
+LONGEST = 500  #: characters of what is said to be wrong
+BROKER_VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
+#: option -> the variable that Celery's command line puts it into
+VARIABLES = {
+    "broker": "CELERY_BROKER_URL",
+    "loader": "CELERY_LOADER",
+    "config": "CELERY_CONFIG_MODULE",
+}
+
+
+class Unready(Exception):
+    """There is no count just now."""
+
+
+class Wrong(Exception):
+    """There will never be one."""
+
+
+def main() -> None:
+    """Answer until there is nobody to ask."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what the user's code prints is no answer
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]  # the folder of this file
+    lines: queue.Queue[str | None] = queue.Queue()
+    threading.Thread(target=read_lines, args=(lines,), daemon=True).start()
+    wanted = json.loads(lines.get() or "{}")
+    hide = Hiding()
+    counter: Any = None
+    while True:
+        try:
+            if counter is None:
+                ready = f"celery {version()}"
+                app = find_app(wanted)
+                hide.passwords_of(app)
+                counter = COUNTERS[wanted["via"]](app, wanted)
+                counter.start()
+                answer = {"ready": ready, "others": sorted(counter.others)}
+            else:
+                answer = counter.counts()
+        except Unready as error:
+            answer = {"error": hide(str(error))}
+        except Wrong as error:
+            answer = {"wrong": hide(str(error))}
+        except Exception as error:  # of the broker's client: there are many kinds
+            answer = {"error": hide(said(error))}
+        answers.write(json.dumps(answer) + "\n")
+        if counter is None or counter.is_lost:
+            return
+        if lines.get() is None:
+            counter.close()
+            return
+
+
+def read_lines(lines: queue.Queue[str | None]) -> None:
+    """Put every line of stdin into *lines*; once it ends the program does, whatever it is in."""
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put(None)
+    time.sleep(LEAVING_S)
+    os._exit(0)
+
+
+def said(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}"
+
+
+class Hiding:
+    """Takes secrets out of what is said."""
+
+    def __init__(self) -> None:
+        self._passwords: set[str] = set()
+
+    def passwords_of(self, app: Any) -> None:
+        """Know those of the app's brokers from now on."""
+        for connection in (app.connection_for_read(), app.connection_for_write()):
+            if connection.password:
+                self._passwords.add(str(connection.password))
+
+    def __call__(self, text: str) -> str:
+        """The text in one line, without them."""
+        for password in self._passwords:
+            text = text.replace(password, "<hidden>")
+        text = re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@", r"\1<hidden>@", text)
+        return " ".join(text.split())[:LONGEST]
+
+
+def version() -> str:
+    """Of Celery."""
+    try:
+        import celery
+    except ImportError as error:
+        raise Wrong(f"{sys.executable} has no Celery: {error}") from error
+    return str(celery.__version__)
+
+
+def find_app(wanted: dict[str, Any]) -> Any:
+    """An app with the service's broker: the service's own, unless the broker is named."""
+    from celery import Celery, current_app
+    from celery.app.utils import find_app as find
+
+    if wanted.get("broker"):
+        for name in BROKER_VARIABLES:
+            os.environ.pop(name, None)  # Celery would prefer these
+        return Celery("tuner", broker=wanted["broker"], set_as_current=False)
+    options = wanted.get("options") or {}
+    if options.get("workdir"):
+        os.chdir(options["workdir"])
+    for name, variable in VARIABLES.items():
+        if options.get(name):
+            os.environ[variable] = options[name]
+    app = options.get("app") or os.environ.get("APP") or os.environ.get("CELERY_APP")
+    if not app:
+        return current_app._get_current_object()
+    try:
+        return find(app)
+    except (Exception, SystemExit) as error:
+        raise Wrong(f"the app {app} cannot be loaded: {said(error)}") from error
+
+
+class Control:
+    """Asks nodes, over a connection that is made anew after every failure."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._connection: Any = None
+        self._mailbox: Any = None
+
+    def ask(self, command: str, timeout_s: float, nodes: Iterable[str] = ()) -> list[tuple[str, Any]]:
+        """Names and what they answer. Without *nodes* all are asked, and waited for."""
+        try:
+            if self._connection is None:
+                self._connection = self._app.connection_for_write()
+                self._connection.connect()
+                self._mailbox = self._app.control.mailbox(self._connection)
+                self._mailbox.producer_pool = None  # its connections would outlive a failure
+            if nodes:
+                replies = self._mailbox.call([*nodes], command, {}, timeout_s)
+            else:
+                replies = self._mailbox.multi_call(command, {}, timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        return [(name, answer) for reply in replies or () for name, answer in reply.items()]
+
+    def others(self, known: Iterable[str] | None) -> set[str]:
+        """The nodes that are not the service's: *known*, or all that answer before it is started."""
+        return set(known) if known is not None else {name for name, _ in self.ask("ping", OTHERS_S)}
+
+    def close(self) -> None:
+        """Be without a connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.release()
+
+
+class Inspect:
+    """The totals that nodes keep themselves: of tasks that were begun since the node was started."""
+
+    is_lost = False
+
+    def __init__(self, app: Any, wanted: dict[str, Any]) -> None:
+        self._control = Control(app)
+        self._n_nodes: int = wanted["nodes"]
+        self._timeout_s: float = wanted["timeout_s"]
+        self._known = wanted.get("others")
+        self.others: set[str] = set()
+        self._names: list[str] = []
+
+    def start(self) -> None:
+        """See who is there already."""
+        self.others = self._control.others(self._known)
+
+    def counts(self) -> dict[str, Any]:
+        """Of all nodes; Unready when one is missing: a sum without it would be wrong."""
+        if not self._names:
+            told = self._control.ask("stats", min(LEARNING_S, self._timeout_s))
+            told = [(name, stats) for name, stats in told if name not in self.others]
+            self._names = self._all_of(sorted(name for name, _ in told))
+        else:
+            told = self._control.ask("stats", self._timeout_s, self._names)
+            silent = sorted(set(self._names).difference(name for name, _ in told))
+            if silent:
+                raise Unready(f"no answer from {', '.join(silent)} in {self._timeout_s:g} s")
+        done = {name: total(name, stats) for name, stats in told}
+        return {"done": done, "failed": None, "nodes": len(done)}
+
+    def _all_of(self, names: list[str]) -> list[str]:
+        if len(names) > len(set(names)):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Wrong(f"two nodes are called {twice}: give each a name of its own (-n)")
+        if len(names) > self._n_nodes:
+            raise Wrong(f"{len(names)} nodes answer, and there should be {self._n_nodes}: {', '.join(names)}")
+        if len(names) < self._n_nodes:
+            raise Unready(f"{len(names)} of {self._n_nodes} nodes answered")
+        return names
+
+    def close(self) -> None:
+        """Take leave of the broker."""
+        self._control.close()
+
+
+class Events:
+    """Counts what nodes tell of each task that ends."""
+
+    def __init__(self, app: Any, wanted: dict[str, Any]) -> None:
+        self._app = app
+        self._known = wanted.get("others")
+        self.others: set[str] = set()
+        self._done: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
+        self._listens = threading.Event()
+        self._problem = ""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether events may have been missed."""
+        return bool(self._problem)
+
+    def start(self) -> None:
+        """Listen, once this returns."""
+        control = Control(self._app)
+        self.others = control.others(self._known)
+        control.close()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._listens.wait()
+        self.counts()
+
+    def counts(self) -> dict[str, Any]:
+        """Since it listens, of the nodes that told something."""
+        if self._problem:
+            raise Unready(f"events are no longer heard: {self._problem}")
+        done, failed = dict(self._done), dict(self._failed)
+        return {"done": done, "failed": failed, "nodes": len(set(done) | set(failed))}
+
+    def close(self) -> None:
+        """The queue of events goes with the connection."""
+
+    def _listen(self) -> None:
+        try:
+            with self._app.connection_for_read() as connection:
+                connection.connect()
+                receiver = self._app.events.Receiver(
+                    connection,
+                    handlers={
+                        "task-succeeded": lambda event: self._count(self._done, event),
+                        "task-failed": lambda event: self._count(self._failed, event),
+                    },
+                    routing_key="task.#",
+                )
+                receiver.on_consume_ready = lambda *_, **__: self._listens.set()
+                receiver.capture(limit=None, timeout=None, wakeup=False)
+            self._problem = "the connection ended"
+        except Exception as error:  # as above
+            self._problem = said(error)
+        self._listens.set()
+
+    def _count(self, counts: dict[str, int], event: dict[str, Any]) -> None:
+        name = event["hostname"]
+        if name not in self.others:
+            counts[name] = counts.get(name, 0) + 1
+
+
+class Check:
+    """Counts nothing: the interpreter, its Celery and the app are what was asked for."""
+
+    is_lost = False
+    others: tuple[str, ...] = ()
+
+    def __init__(self, app: Any, wanted: dict[str, Any]) -> None:
+        """It needs neither."""
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def counts(self) -> dict[str, Any]:
+        """Nothing."""
+        raise Wrong("a check counts nothing")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+COUNTERS: dict[str, Any] = {"inspect": Inspect, "events": Events, "check": Check}
+
+
+def total(name: str, stats: Any) -> int:
+    """Of all kinds of tasks together."""
+    try:
+        return sum(stats["total"].values())
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Unready(f"{name} answered without a total: {str(stats)[:80]}") from error
+
+
+if __name__ == "__main__":
+    main()
