@@ -41,6 +41,9 @@ class SecondCounts:
     def environment(self) -> Mapping[str, str]:
         return {"SECOND": "is told"}
 
+    def pids(self) -> frozenset[int]:
+        return frozenset()
+
     def read(self) -> Reading:
         return self._see(self._counting.read())
 

@@ -44,6 +44,9 @@ class CourseProbe:
         self._n_done = 0.0
         yield self
 
+    def pids(self) -> frozenset[int]:
+        return frozenset()
+
     def read(self) -> Reading:
         now_s = self._clock.monotonic_s()
         elapsed_s = now_s - self._until_s

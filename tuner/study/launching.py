@@ -101,7 +101,7 @@ class Workbench:
                 launch = replace(launch, running_after_s=live.running_after_s)
                 own_pids = self.box.feeder.pids() | counting.pids()
                 if second is not None:
-                    own_pids |= second.counting.pids()
+                    own_pids |= second.pids()
                 watch = stack.enter_context(self.box.sampler.watching(live, own_pids))
                 asked = replace(self.study, window_s=window_s)  # as this launch has it
                 feeder = self.box.feeder

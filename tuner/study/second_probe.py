@@ -28,6 +28,10 @@ class SecondCounting:
         self._latest: Reading | None = None
         self._problem = ""  #: why it could not be read
 
+    def pids(self) -> frozenset[int]:
+        """Its processes, to account their CPU to tuner."""
+        return self._counting.pids()
+
     def read(self, beside: Reading) -> Reading:
         """Its counts now; when it fails, its latest ones with their own time. *beside* is the first one's."""
         try:
