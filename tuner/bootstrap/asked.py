@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import __version__
+from tuner.bootstrap.feeders import StudyName
 from tuner.bootstrap.services import service_of
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
@@ -231,7 +232,9 @@ def _provenance(settings: Settings) -> dict[str, str]:
     from tuner.adapters.provenance import provenance
 
     alone = Layout(1, 1)
-    spec, _ = service_of(settings, [alone], Path(tempfile.gettempdir()), lambda _slug, _text: None)
+    spec, _ = service_of(
+        settings, [alone], StudyName("", ""), Path(tempfile.gettempdir()), lambda _slug, _text: None
+    )
     return provenance(
         _spawn_path_command(settings),
         spec.command_line(alone, 0, 1),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
 from tuner.bootstrap.brake import brake_of
+from tuner.bootstrap.feeders import study_name
 from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, service_of
@@ -49,7 +50,8 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         held = stack.enter_context(box_held(study))
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
-        spec, feeder = service_of(settings, record.layouts, scratch, warn)
+        known = study_name(record, study)
+        spec, feeder = service_of(settings, record.layouts, known, scratch, warn)
         launcher = SupervisordLauncher(
             spec,
             cores=record.cores,
@@ -67,7 +69,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         launcher.check()
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
-        around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, warn)
+        around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
         probe = probe_of(settings.service.probe, settings, around)
         cross_check = cross_check_of(settings, around)
         stack.enter_context(children_marked(marker))

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
 from tuner.ports import Feeder
 
 if TYPE_CHECKING:
-    from tuner.config.feeders import HttpFeederSettings
+    from tuner.adapters.queues.queue import Claim
+    from tuner.config.feeders import HttpFeederSettings, QueueFeederSettings
     from tuner.config.settings import ScriptSettings
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
-def feeder_of(asked: ScriptSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn) -> Feeder:
+@dataclass(frozen=True, slots=True)
+class StudyName:
+    """By what a study is known beyond its process."""
+
+    id: str  #: the same when it is resumed
+    file: str
+
+
+def study_name(record: StudyRecord, file: str) -> StudyName:
+    """The name of the study *record*, which is kept in *file*: its first moment is its own."""
+    return StudyName(f"{record.service}/{record.created_wall_s!r}/{record.seed}", file)
+
+
+def feeder_of(
+    asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
+) -> Feeder:
     """What feeds the service; *scratch* is a folder of the study's own."""
     from tuner.adapters.feeders.command import CommandFeeder
     from tuner.adapters.feeders.none import NoFeeder
@@ -26,6 +45,8 @@ def feeder_of(asked: ScriptSettings, layouts: Sequence[Layout], scratch: Path, w
             return CommandFeeder(asked.feeder.command, asked.directory, scratch)
         case "http":
             return _http(asked.feeder, layouts, scratch, warn)
+        case "queue":
+            return _queue(asked.feeder, study, scratch, warn)
         case "none":
             return NoFeeder()
 
@@ -33,6 +54,21 @@ def feeder_of(asked: ScriptSettings, layouts: Sequence[Layout], scratch: Path, w
 def load_totals(scratch: Path) -> Path:
     """Where the load generator of a study with this *scratch* folder counts."""
     return scratch / "load.totals"
+
+
+def claim_of(study: StudyName) -> Claim:
+    """What *study* leaves in a broker, to say whose queue it is."""
+    from tuner.adapters.queues.queue import Claim
+
+    return Claim(study.id, str(Path(study.file).absolute()), platform.node())
+
+
+def _queue(asked: QueueFeederSettings, study: StudyName, scratch: Path, warn: Warn) -> Feeder:
+    from tuner.adapters.feeders.queue import Fed, QueueFeeder
+
+    depth = None if asked.depth == "auto" else asked.depth
+    fed = Fed(asked.url, asked.form, asked.queue, asked.sample, depth, asked.timeout)
+    return QueueFeeder(fed, claim_of(study), scratch / "queue.state", scratch, warn)
 
 
 def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn) -> Feeder:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.feeders import load_totals
+from tuner.bootstrap.feeders import StudyName, claim_of, load_totals
 from tuner.bootstrap.services import owner
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
@@ -40,6 +40,7 @@ class Surroundings:
     counters: Path  #: a folder for those who count in memory
     scratch: Path  #: the feeder's folder
     logs: Callable[[], Sequence[Path]]  #: of the programs of the launch under way; none while there is none
+    study: StudyName
     warn: Warn
 
 
@@ -95,6 +96,8 @@ def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> 
             from tuner.adapters.probes.generator import GeneratorProbe
 
             return GeneratorProbe(clock, load_totals(around.scratch))
+        case "queue":
+            return _queue(asked.timeout, settings, around)
 
 
 def _prometheus(asked: PrometheusProbeSettings, clock: Clock, warn: Warn) -> Probe:
@@ -130,6 +133,16 @@ def _celery(asked: CeleryProbeSettings, around: Surroundings) -> Probe:
         timeout_s=asked.timeout,
     )
     return CeleryProbe(around.clock, question, jobs, tuple(one_of_each_variant), hide, around.warn)
+
+
+def _queue(timeout_s: float, settings: Settings, around: Surroundings) -> Probe:
+    from tuner.adapters.probes.queue import QueueProbe
+
+    assert settings.service.kind == "script"
+    fed = settings.service.feeder
+    assert fed.kind == "queue"  # the settings see to that
+    claim = claim_of(around.study)
+    return QueueProbe(around.clock, fed.url, fed.form, fed.queue, claim, timeout_s, around.warn)
 
 
 def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.feeders import Warn, feeder_of
+from tuner.bootstrap.feeders import StudyName, Warn, feeder_of
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.ports import Feeder
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def service_of(
-    settings: Settings, layouts: Sequence[Layout], scratch: Path, warn: Warn
+    settings: Settings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
 ) -> tuple[ServiceSpec, Feeder]:
     """The service and what feeds it; *scratch* is a folder of the study's own."""
     if settings.service.kind == "crash-processor":
         return _crash_processor(settings.service, layouts, scratch)
-    return _script(settings.service, layouts, scratch, warn)
+    return _script(settings.service, layouts, study, scratch, warn)
 
 
 def _crash_processor(
@@ -50,10 +50,10 @@ def _crash_processor(
 
 
 def _script(
-    asked: ScriptSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn
+    asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
 ) -> tuple[ServiceSpec, Feeder]:
     variants = {name: _spec_of(asked.of(name)) for name in asked.variants}
-    return replace(_spec_of(asked), variants=variants), feeder_of(asked, layouts, scratch, warn)
+    return replace(_spec_of(asked), variants=variants), feeder_of(asked, layouts, study, scratch, warn)
 
 
 def _spec_of(asked: ScriptSettings) -> ServiceSpec:

@@ -83,6 +83,7 @@ COMMANDS = (
         "Services", "services", "Which services are known, and what is done with each.", f"{_HERE}.services"
     ),
     Command("Services", "init", "Write a commented config for the command of a service.", f"{_HERE}.init"),
+    Command("Services", "sample", "Record messages of a queue, to feed a study with.", f"{_HERE}.sample"),
 )
 
 _INTRO = """\

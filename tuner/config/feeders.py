@@ -17,6 +17,7 @@ from tuner.config.fields import (
     ConfigPath,
     Count,
     LongerThanZero,
+    RedisUrl,
     Section,
     WholeNumber,
     Word,
@@ -129,6 +130,52 @@ class HttpFeederSettings(Section):
         return parse_url(self.url)
 
 
+FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq")
+
+
+def check_form(name: str) -> str:
+    """*name*, when it is that of a form of messages; ConfigError when it is none."""
+    if name not in FORMS:
+        raise ConfigError(f"{name} is none of {', '.join(FORMS)}{nearest(name, FORMS)}")
+    return name
+
+
+class QueueFeederSettings(Section):
+    """Clones of recorded messages, so many that a queue never runs dry."""
+
+    kind: Literal["queue"]
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq"]  #: whose messages
+    url: RedisUrl
+    queue: Annotated[str, Field(min_length=1)]
+    sample: ConfigPath  #: what `tuner sample` wrote
+    depth: Count | Literal["auto"] = "auto"  #: messages that wait; auto: for 20 s, at the best rate seen
+    timeout: LongerThanZero = 5.0  #: of one answer of the broker
+
+    @field_validator("sample")
+    @classmethod
+    def _is_a_file(cls, value: Any) -> Any:
+        if not value.is_file():
+            raise ValueError(f"no such file: {value}")
+        return value
+
+    @field_validator("form", mode="before")
+    @classmethod
+    def _known_form(cls, value: Any) -> Any:
+        try:
+            return check_form(str(value))
+        except ConfigError as error:
+            raise said(error) from error
+
+    @field_validator("depth", mode="before")
+    @classmethod
+    def _a_number_or_auto(cls, value: Any) -> Any:
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if value != "auto" and not is_number:
+            raise ValueError(f"should be auto, or a number of messages from 1 on (got {value!r})")
+        return value
+
+
 FeederSettings = Annotated[
-    CommandFeederSettings | HttpFeederSettings | NoFeederSettings, Field(discriminator="kind")
+    CommandFeederSettings | HttpFeederSettings | QueueFeederSettings | NoFeederSettings,
+    Field(discriminator="kind"),
 ]

@@ -332,3 +332,20 @@ def _limit(name: str) -> str:
 
 
 LimitName = Annotated[str, AfterValidator(_limit)]
+
+
+def check_redis_url(url: str) -> str:
+    """*url*, when it is one of Redis; ConfigError when it is none."""
+    if re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is None:
+        raise ConfigError("should be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=DB")
+    return url
+
+
+def _redis_url(url: str) -> str:
+    try:
+        return check_redis_url(url)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+RedisUrl = Annotated[str, AfterValidator(_redis_url)]

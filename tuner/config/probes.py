@@ -15,12 +15,13 @@ from tuner.config.fields import (
     Count,
     LongerThanZero,
     Pattern,
+    RedisUrl,
     Section,
     from_config_folder,
 )
 
-#: workers find the counter's folder, or statsd, by one variable; and there is one load generator
-ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator")
+#: workers find the counter's folder, or statsd, by one variable; and there is one load generator, one queue
+ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator", "queue")
 COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell failed items without being asked
 LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 
@@ -126,12 +127,6 @@ class UwsgiProbeSettings(Section):
         return self.stats if self.stats.startswith("/") else (host, int(port))
 
 
-def _redis_url(url: str) -> str:
-    if re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is None:
-        raise ValueError("should be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=DB")
-    return url
-
-
 RedisKey = Annotated[str, Field(min_length=1)]
 _SQLITE = "sqlite:///"
 _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
@@ -174,7 +169,7 @@ class RedisProbeSettings(Section):
     """Numbers in Redis, added up."""
 
     kind: Literal["redis"]
-    url: Annotated[str, AfterValidator(_redis_url)]
+    url: RedisUrl
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]  #: of items done
     failed: tuple[TermSettings, ...] = ()  #: of items that failed
     falls: bool = False  #: count is what is left, and falls as items are finished
@@ -288,6 +283,13 @@ class GeneratorProbeSettings(Section):
     kind: Literal["generator"]
 
 
+class QueueProbeSettings(Section):
+    """What goes through the queue that the feeder keeps full is counted."""
+
+    kind: Literal["queue"]
+    timeout: LongerThanZero = 2.0  #: of one answer of the broker
+
+
 ProbeSettings = Annotated[
     MmapCounterSettings
     | CommandProbeSettings
@@ -298,6 +300,7 @@ ProbeSettings = Annotated[
     | LogProbeSettings
     | SqlProbeSettings
     | CeleryProbeSettings
-    | GeneratorProbeSettings,
+    | GeneratorProbeSettings
+    | QueueProbeSettings,
     Field(discriminator="kind"),
 ]

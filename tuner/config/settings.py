@@ -341,11 +341,16 @@ class ScriptSettings(RunSettings):
         return [*((("command", n), word) for n, word in enumerate(self.command)), *super().filled_in]
 
     @model_validator(mode="after")
-    def _a_generator_is_there_to_count(self) -> Self:
+    def _what_counts_by_the_feeder_has_it(self) -> Self:
         for key, probe in self.probes.items():
             if probe.kind == "generator" and self.feeder.kind != "http":
                 raise Misplaced(
                     f"generator counts the answers that feeder http gets; the feeder is {self.feeder.kind}",
+                    (key,),
+                )
+            if probe.kind == "queue" and self.feeder.kind != "queue":
+                raise Misplaced(
+                    f"queue counts what feeder queue puts into a queue; the feeder is {self.feeder.kind}",
                     (key,),
                 )
         return self

@@ -1,0 +1,185 @@
+"""Keeps a service's queue full, beside a launch, with clones of a recorded sample of messages."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import tuner
+from tuner.adapters.feeders.command import CommandFeeder
+from tuner.adapters.queues.feeding import TOP_UP_EVERY_S, cuts_of
+from tuner.adapters.queues.order import FeedOrder
+from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
+from tuner.adapters.queues.redis_forms import FORMS
+from tuner.adapters.queues.redis_queue import RedisQueue
+from tuner.adapters.queues.sample_file import read_sample
+from tuner.adapters.queues.state import State, read_state
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+
+#: ``-I -S``: no PYTHON* variables of the user; of site-packages, only where the client is
+_BOOT = (
+    "import sys; sys.path += sys.argv[1:3];"
+    " from tuner.adapters.queues.feeding import main; main(*sys.argv[3:])"
+)
+FULL_WITHIN_S = 120.0  #: the queue, before the service is started
+_LOOK_EVERY_S = 0.02
+_DRY_FOR_S = 1.0 + TOP_UP_EVERY_S  #: the study looks every second, and must not miss it
+_UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in hand and look as if they waited
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What is fed, and where."""
+
+    url: str
+    form: str
+    queue: str
+    sample: Path
+    depth: int | None = None  #: messages that are to wait; None: for 20 s, at the best rate seen
+    timeout_s: float = 5.0  #: for one answer
+
+
+class QueueFeeder:
+    """Starts a process for each launch that keeps the queue full, and ends it with the launch.
+
+    Before a launch the queue is empty, and full before the service starts; afterwards what is left of its
+    messages is removed. It touches no other queue and no message of others: where some wait it refuses.
+    """
+
+    def __init__(
+        self, fed: Fed, claim: Claim, state: Path, scratch: Path | None, warn: Callable[[str, str], None]
+    ) -> None:
+        """*state* is a file for the process to tell in, while a launch runs."""
+        self._fed, self._claim = fed, claim
+        self._state_path = state
+        self._scratch = scratch
+        self._warn = warn
+        self._best_per_s = 0.0
+        self._process: CommandFeeder | None = None
+
+    def prepare(self) -> None:
+        """See that the sample can be cloned and the queue filled; remove what we once left there."""
+        queue = self._queue()
+        try:
+            cuts_of(queue, read_sample(self._fed.sample, self._fed.form), self._fed.sample)
+            queue.check()
+        except BrokerError as error:
+            raise ConfigError(str(error), hint="Check feeder.url, and that the broker runs.") from error
+        finally:
+            queue.close()
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:
+        """Feed one launch.
+
+        Raises:
+            ConfigError: others put messages into the queue.
+            MeasurementError: the broker does not answer, or the process failed.
+        """
+        queue = self._queue()
+        try:
+            with _asking():
+                queue.claim()
+            try:
+                yield from self._filled(layout)
+            except BaseException:
+                self._release(queue, layout, is_told=True)  # the first trouble is the one to tell
+                raise
+            self._release(queue, layout, is_told=False)
+        finally:
+            queue.close()
+
+    def is_dry(self) -> bool:
+        """Whether nothing waited at some moment of the last second, or nobody feeds."""
+        if self._process is None or self._process.is_dry():
+            return True
+        state = self._state()
+        return state is not None and state.dry_at_s > time.monotonic() - _DRY_FOR_S
+
+    def pids(self) -> frozenset[int]:
+        """The process, while it runs."""
+        return frozenset() if self._process is None else self._process.pids()
+
+    def _queue(self) -> MessageQueue:
+        fed = self._fed
+        return RedisQueue(fed.url, fed.form, fed.queue, self._claim, fed.timeout_s)
+
+    def _state(self) -> State | None:
+        return read_state(self._state_path)
+
+    def _filled(self, layout: Layout) -> Iterator[None]:
+        with tempfile.TemporaryDirectory(prefix="feed-", dir=self._scratch) as folder:
+            order = Path(folder) / "order.json"
+            self._order(layout).write(order)
+            process = self._process = CommandFeeder(_command(order, self._state_path), scratch=self._scratch)
+            try:
+                with process.feeding(layout):
+                    self._wait_until_full(process)
+                    yield
+            finally:
+                self._process = None
+                state = self._state()
+                if state is not None:
+                    self._best_per_s = max(self._best_per_s, state.best_per_s)
+                    self._state_path.unlink()
+
+    def _wait_until_full(self, process: CommandFeeder) -> None:
+        ends_s = time.monotonic() + FULL_WITHIN_S
+        while self._state() is None and not process.is_dry():  # one that failed is told by its own block
+            if time.monotonic() > ends_s:
+                raise MeasurementError(f"the queue {self._fed.queue} was not full within {FULL_WITHIN_S:g} s")
+            time.sleep(_LOOK_EVERY_S)
+
+    def _order(self, layout: Layout) -> FeedOrder:
+        fed, n_threads = self._fed, layout.total_threads
+        unseen = (
+            0 if FORMS[fed.form].tells_in_hand else max(n_threads, _UNSEEN_PER_PROCESS * layout.processes)
+        )
+        return FeedOrder(
+            url=fed.url,
+            form=fed.form,
+            queue=fed.queue,
+            sample=str(fed.sample.absolute()),
+            claim=self._claim,
+            timeout_s=fed.timeout_s,
+            n_threads=n_threads,
+            dry_below=unseen,
+            depth=fed.depth,
+            best_per_s=self._best_per_s,
+        )
+
+    def _release(self, queue: MessageQueue, layout: Layout, *, is_told: bool) -> None:
+        """Empty the queue; *is_told*: there is an error already, and another one would hide it."""
+        try:
+            n_others = queue.release()
+        except BrokerError as error:
+            if not is_told:
+                raise MeasurementError(f"what was fed cannot be removed: {error}") from error
+            self._warn("queue-left", f"{layout}: what was fed cannot be removed: {error}")
+            return
+        if n_others:
+            self._warn(
+                "queue-shared",
+                f"{layout}: {n_others} messages in {self._fed.queue} are not tuner's; they are left there",
+            )
+
+
+def _command(order: Path, state: Path) -> list[str]:
+    import redis
+
+    root, client = Path(tuner.__file__).parent.parent, Path(redis.__file__).parent.parent
+    return [sys.executable, "-I", "-S", "-c", _BOOT, str(root), str(client), str(order), str(state)]
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    try:
+        yield
+    except BrokerError as error:
+        raise MeasurementError(str(error)) from error

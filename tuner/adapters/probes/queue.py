@@ -1,0 +1,69 @@
+"""The probe for services whose queue tuner keeps full: what was fed less what is left went through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
+from tuner.adapters.queues.redis_queue import RedisQueue
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.ports import Clock
+
+_FALL_PER_THREAD = 8  #: messages that may all come back at once to be retried: as many as are in hand
+_FALL = 100
+
+
+class QueueProbe:
+    """Looks at the queue that ``QueueFeeder`` keeps full: one question per look, all seen in one moment."""
+
+    def __init__(
+        self, clock: Clock, url: str, form: str, queue: str, claim: Claim, timeout_s: float, warn: Warn
+    ) -> None:
+        self._clock = clock
+        self._url, self._form, self._name = url, form, queue
+        self._claim, self._timeout_s = claim, timeout_s
+        self._warn = warn
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[PolledCounting]:
+        """Watch one launch, over a connection of its own."""
+        queue = RedisQueue(self._url, self._form, self._name, self._claim, self._timeout_s)
+        with closing(queue):
+            seen = _Seen(queue, _FALL + _FALL_PER_THREAD * layout.total_threads)
+            asked = PolledCounting(
+                self._clock,
+                seen.counts,
+                f"the queue {self._name}",
+                self._warn,
+                failed_included=True,
+                most_falls=0,
+            )
+            with polling(asked) as counting:
+                yield counting
+
+
+class _Seen:
+    """What went through, which never falls: a message that comes back to be retried is not counted again."""
+
+    def __init__(self, queue: MessageQueue, most_fall: int) -> None:
+        self._queue = queue
+        self._most_fall = most_fall
+        self._n_done = self._n_failed = 0
+
+    def counts(self) -> Counts:
+        """All that went through, and what of it failed."""
+        try:
+            backlog = self._queue.look()
+        except BrokerError as error:
+            raise MeasurementError(str(error)) from error
+        fell = self._n_done - backlog.done
+        if fell > self._most_fall:
+            raise MeasurementError(
+                f"{fell} messages came that tuner did not feed: who else puts messages into the queue?"
+            )
+        self._n_done = max(self._n_done, backlog.done)
+        self._n_failed = max(self._n_failed, backlog.left.failed)
+        return Counts({"what went through": self._n_done}, {"what failed": self._n_failed})

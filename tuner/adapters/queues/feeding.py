@@ -1,0 +1,112 @@
+"""The process that keeps a queue full: makes clones of a recorded sample, in turn, as they are worked off.
+
+It runs until it is ended; nothing is left half done by that, as the broker takes a push as a whole. It prints
+nothing but why it failed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+
+from tuner.adapters.queues.ids import Ids
+from tuner.adapters.queues.message import Cut, Message, UnclonableError
+from tuner.adapters.queues.order import FeedOrder, read_order
+from tuner.adapters.queues.queue import BrokerError, MessageQueue
+from tuner.adapters.queues.redis_queue import RedisQueue
+from tuner.adapters.queues.sample_file import read_sample
+from tuner.adapters.queues.state import State, StateWriter
+from tuner.core.backlog import BestRate, wanted_backlog
+from tuner.core.errors import ConfigError, TunerError
+
+TOP_UP_EVERY_S = 0.25
+FAILED_EXIT = 3
+_AT_ONCE = 500  #: messages in one push: the broker is not held up for long
+_AT_ONCE_BYTES = 4 * 2**20
+
+
+def cuts_of(queue: MessageQueue, messages: Sequence[Message], path: Path) -> list[Cut]:
+    """What clones of *messages* are made of.
+
+    Raises:
+        ConfigError: one cannot be cloned; says why, and which.
+    """
+    cuts = []
+    for number, message in enumerate(messages, start=1):
+        try:
+            cuts.append(queue.cut(message))
+        except UnclonableError as error:
+            raise ConfigError(
+                f"{path}: message {number} {error}",
+                hint="Take it out, or record another sample: tuner sample.",
+            ) from error
+    return cuts
+
+
+class Feeding:
+    """One run."""
+
+    def __init__(self, order: FeedOrder, queue: MessageQueue, cuts: Sequence[Cut], ids: Ids) -> None:
+        self._order, self._queue, self._cuts, self._ids = order, queue, cuts, ids
+        self._n_at_once = _AT_ONCE
+        self._message_bytes = sum(cut.n_bytes for cut in cuts) / len(cuts)
+        if self._message_bytes * _AT_ONCE > _AT_ONCE_BYTES:
+            self._n_at_once = max(1, int(_AT_ONCE_BYTES / self._message_bytes))
+        self._say_when = any(cut.says_when for cut in cuts)
+        self._place = 0  #: in the sample, of the next one
+        self._rate = BestRate(order.best_per_s)
+
+    def run(self, state: Path) -> None:
+        """Keep the queue full; BrokerError when that is not possible any more."""
+        self._top_up()
+        told = StateWriter(state)
+        told.tell(State(self._rate.per_s, 0.0))
+        dry_at_s = 0.0
+        due_s = time.monotonic()
+        while True:
+            due_s = max(due_s + TOP_UP_EVERY_S, time.monotonic())
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            n_ready = self._top_up()
+            if n_ready <= self._order.dry_below:
+                dry_at_s = time.monotonic()
+            told.tell(State(self._rate.per_s, dry_at_s))
+
+    def _top_up(self) -> int:
+        """Push what is missing; gives how many waited before."""
+        backlog = self._queue.look()
+        self._rate.add(time.monotonic(), backlog.done)
+        wanted = self._order.depth or wanted_backlog(
+            self._rate.per_s, self._order.n_threads, self._message_bytes
+        )
+        missing = wanted - backlog.left.ready
+        clones = self._clones() if missing > 0 else iter(())
+        while missing > 0:
+            batch = list(islice(clones, min(missing, self._n_at_once)))
+            self._queue.push(batch)
+            missing -= len(batch)
+        return backlog.left.ready
+
+    def _clones(self) -> Iterator[tuple[bytes, dict[str, bytes]]]:
+        """Clones without end, sent now; the next ones go on in the sample where these stopped."""
+        now_s = time.time()
+        cuts = [cut.stamped(now_s) for cut in self._cuts] if self._say_when else self._cuts
+        for cut in islice(cycle(cuts), self._place, None):
+            self._place = (self._place + 1) % len(cuts)
+            new_id = self._ids.next()
+            yield new_id, cut.clone(new_id)
+
+
+def main(order_path: str, state: str) -> None:
+    """Run the order in the file *order_path*, telling how it goes in the file *state*."""
+    order = read_order(Path(order_path))
+    try:
+        queue = RedisQueue(order.url, order.form, order.queue, order.claim, order.timeout_s)
+        sample = Path(order.sample)
+        cuts = cuts_of(queue, read_sample(sample, order.form), sample)
+        Feeding(order, queue, cuts, Ids(queue.tag)).run(Path(state))
+    except (BrokerError, TunerError) as error:
+        print(error, file=sys.stderr)  # noqa: T201  # the feeder tells it
+        raise SystemExit(FAILED_EXIT) from None

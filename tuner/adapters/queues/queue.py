@@ -1,0 +1,79 @@
+"""What feeding a queue asks of a broker, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tuner.adapters.queues.message import Clone, Cut, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What there is in a queue, all seen in one moment."""
+
+    ready: int  #: messages that wait for a worker
+    in_hand: int  #: taken and not acknowledged, as far as the broker tells
+    failed: int = 0  #: put aside as failed, those of others included; 0 where the broker does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How a launch stands, all seen in one moment."""
+
+    fed: int  #: messages pushed since the launch began
+    left: Left
+
+    @property
+    def done(self) -> int:
+        """Messages that went through: finished or, where the broker forgets what it hands out, started."""
+        return self.fed - self.left.ready - self.left.in_hand
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who feeds a queue."""
+
+    study_id: str  #: the same when the study is resumed
+    study: str  #: its file, for people
+    host: str
+
+
+class BrokerError(Exception):
+    """The broker cannot be asked, or forgot what it knew; says what happened."""
+
+
+class MessageQueue(Protocol):
+    """One queue of one broker, which messages of one form go through.
+
+    Everything raises BrokerError when the broker cannot be asked.
+    """
+
+    def sample(self, n_most: int) -> list[Message]:
+        """Messages that wait, evenly spread over the queue; nothing is removed or changed."""
+
+    def cut(self, message: Message) -> Cut:
+        """What clones of *message* for this queue are made of; UnclonableError when there can be none."""
+
+    def check(self) -> None:
+        """See that the queue may be fed, and remove what an earlier run of the same study left in it.
+
+        Raises:
+            ConfigError: it holds messages of others, or another study feeds it.
+        """
+
+    def claim(self) -> None:
+        """``check``, and leave word that this study feeds the queue; counting begins at 0."""
+
+    def push(self, clones: Sequence[Clone]) -> None:
+        """Put these (id and parts) into the queue and count them as fed: all at once or none."""
+
+    def look(self) -> Backlog:
+        """How it stands since ``claim``; BrokerError when the word that was left is gone."""
+
+    def release(self) -> int:
+        """Remove this study's messages, in hand ones too, and its word; gives how many others are left."""
+
+    def close(self) -> None:
+        """Let go of the connection."""

@@ -1,0 +1,64 @@
+"""The forms of messages that are known on Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from tuner.adapters.queues.arq import Arq
+from tuner.adapters.queues.celery import Celery
+from tuner.adapters.queues.dramatiq import Dramatiq
+from tuner.adapters.queues.huey import Huey
+from tuner.adapters.queues.message import Clone, Cut, Message
+from tuner.adapters.queues.queue import Left
+from tuner.adapters.queues.rq import Rq
+from tuner.adapters.queues.taskiq import Taskiq
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+
+class RedisForm(Protocol):
+    """How one library keeps a queue in Redis."""
+
+    name: str
+    default_queue: str  #: the library's own, where none is named
+    counts: Literal["started", "finished"]  #: when a message is neither waiting nor in hand any more
+    tells_in_hand: bool  #: what is worked on does not count as waiting
+
+    def keys(self, queue: str) -> list[str]:
+        """The keys that hold what waits, by which the queue is named in messages for people."""
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether messages of this form wait in *queue*."""
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """As ``MessageQueue.sample``."""
+
+    def cut(self, message: Message, queue: str) -> Cut:
+        """As ``MessageQueue.cut``."""
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """Put the commands that send these into *pipe*."""
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """Put the questions whose answers ``left`` takes into *pipe*."""
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:
+        """What the answers say; *tag* begins the ids of whoever asks."""
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """Remove the messages whose ids begin with *tag*, in hand, failed or waiting, and nothing else."""
+
+
+#: those whose keys say whose they are come first; the others share a name with any list
+FORMS: dict[str, RedisForm] = {
+    form.name: form for form in (Dramatiq(), Rq(), Huey(), Celery(), Taskiq(), Arq())
+}
+
+
+def forms_of(client: Redis, queue: str | None) -> list[tuple[RedisForm, str]]:
+    """Which forms have messages in *queue*, or with None in the queue that is each library's own."""
+    asked = [(form, queue or form.default_queue) for form in FORMS.values()]
+    return [(form, name) for form, name in asked if form.is_there(client, name)]

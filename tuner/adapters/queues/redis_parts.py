@@ -1,0 +1,102 @@
+"""What the forms on Redis have in common: looking through lists, sets and hashes, and sifting them.
+
+What is sifted stays whole for everybody else: nothing of others is removed, moved elsewhere or put in another
+order, whoever adds to it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from tuner.adapters.queues.message import BODY, Message, spread
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+_AT_ONCE = 1000
+_SIFTED_AT_ONCE = 5000  #: about 5 ms, in which Redis does nothing else
+#: takes so many from the left and puts those to keep back at the right: once round, and all is in order again
+_SIFT = """
+for _ = 1, tonumber(ARGV[1]) do
+  local one = redis.call('LPOP', KEYS[1])
+  if not one then break end
+  if {keep} then redis.call('RPUSH', KEYS[1], one) end
+end
+"""
+_SIFT_TAG = _SIFT.format(keep="not string.find(one, ARGV[2], 1, true)")
+_SIFT_IDS = _SIFT.format(keep="redis.call('HEXISTS', KEYS[2], one) == 1")
+
+
+def sampled_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
+    """Entries of lists as messages, evenly spread over all of them."""
+    with client.pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.llen(key)
+        lengths = pipe.execute()
+        places = [(key, place) for key, n in zip(keys, lengths, strict=True) for place in range(n)]
+        for n in spread(len(places), n_most):
+            pipe.lindex(*places[n])
+        found = pipe.execute() if places else []
+    return [{BODY: body} for body in found if body is not None]  # None: taken meanwhile
+
+
+def sift_list(client: Redis, key: str, tag: bytes) -> None:
+    """Remove the entries that hold *tag*."""
+    for n in _rounds(int(client.llen(key))):
+        client.eval(_SIFT_TAG, 1, key, n, tag)
+
+
+def sift_ids(client: Redis, key: str, kept: str) -> None:
+    """Remove the entries that are no field of the hash *kept*."""
+    for n in _rounds(int(client.llen(key))):
+        client.eval(_SIFT_IDS, 2, key, kept, n)
+
+
+def _rounds(n: int) -> Iterator[int]:
+    while n > 0:
+        yield min(n, _SIFTED_AT_ONCE)
+        n -= _SIFTED_AT_ONCE
+
+
+def members_of(client: Redis, key: str, tag: bytes, *, sorted_set: bool = True) -> Iterator[list[Any]]:
+    """Members of a set that hold *tag*, many at a time."""
+    found = client.zscan_iter(key, count=_AT_ONCE) if sorted_set else client.sscan_iter(key, count=_AT_ONCE)
+    members = (one[0] for one in found) if sorted_set else found
+    yield from _batches(one for one in members if tag in one)
+
+
+def remove_members(client: Redis, key: str, tag: bytes, *, sorted_set: bool = True) -> None:
+    """Remove the members of a set that hold *tag*."""
+    remove: Callable[..., Any] = client.zrem if sorted_set else client.srem
+    for members in members_of(client, key, tag, sorted_set=sorted_set):
+        remove(key, *members)
+
+
+def remove_fields(client: Redis, key: str, tag: bytes) -> None:
+    """Remove the fields of a hash whose names hold *tag*."""
+    fields = (name for name, _ in client.hscan_iter(key, count=_AT_ONCE) if tag in name)
+    for names in _batches(fields):
+        client.hdel(key, *names)
+
+
+def remove_entries(client: Redis, key: str, tag: bytes) -> list[Any]:
+    """Remove the fields of a hash whose values hold *tag*; gives their names."""
+    removed: list[Any] = []
+    fields = (name for name, value in client.hscan_iter(key, count=_AT_ONCE) if tag in value)
+    for names in _batches(fields):
+        client.hdel(key, *names)
+        removed += names
+    return removed
+
+
+def scanned(client: Redis, pattern: str) -> Iterator[list[Any]]:
+    """Keys that match, many at a time."""
+    yield from _batches(client.scan_iter(match=pattern, count=_AT_ONCE))
+
+
+def _batches(found: Iterable[Any]) -> Iterator[list[Any]]:
+    every = iter(found)
+    while batch := list(islice(every, _AT_ONCE)):
+        yield batch

@@ -1,0 +1,192 @@
+"""A queue in Redis, and the word that says which study feeds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tuner.adapters.queues.ids import study_tag
+from tuner.adapters.queues.message import Clone, Cut, Message
+from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left
+from tuner.adapters.queues.redis_forms import FORMS, forms_of
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+def connected(url: str, timeout_s: float) -> Redis:
+    """A client, which has not asked anything yet; every answer within *timeout_s*, nothing is asked twice.
+
+    Raises:
+        ConfigError: the client is not installed.
+    """
+    try:
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    except ImportError as error:
+        raise ConfigError(
+            "queues in Redis need the redis client, which is not installed",
+            hint="pip install 'tuner[redis]'",
+        ) from error
+    return Redis.from_url(
+        url,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),  # what is sent twice may be pushed twice
+    )
+
+
+def shown(url: str) -> str:
+    """*url* without its user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+@contextmanager
+def asking(url: str) -> Iterator[None]:
+    """Errors of the client become BrokerError."""
+    from redis import RedisError
+
+    try:
+        yield
+    except RedisError as error:  # its timeouts and lost connections are among these
+        raise BrokerError(f"{shown(url)}: {type(error).__name__}: {error}") from error
+
+
+class RedisQueue:
+    """Keeps the promises of ``MessageQueue``; the word is the hash ``tuner:fed:QUEUE``.
+
+    What is pushed is counted there in the same transaction, and read in one with the lengths: so the count
+    of what is done is exact at every look.
+    """
+
+    def __init__(self, url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> None:
+        self._url, self._queue, self._claim = url, queue, claim
+        self._form = FORMS[form]
+        self._client = connected(url, timeout_s)
+        self._word = f"tuner:fed:{queue}"
+        self.tag = study_tag(claim.study_id)
+
+    @property
+    def where(self) -> str:
+        """The queue, for people."""
+        return f"the queue {self._queue} of {shown(self._url)}"
+
+    def sample(self, n_most: int) -> list[Message]:
+        """As the port."""
+        with asking(self._url):
+            return self._form.sample(self._client, self._queue, n_most)
+
+    def cut(self, message: Message) -> Cut:
+        """As the port."""
+        return self._form.cut(message, self._queue)
+
+    def check(self) -> None:
+        """As the port."""
+        with asking(self._url):
+            word = self._client.hgetall(self._word)
+            if word:
+                self._refuse_word_of_others(word)
+                self._form.purge(self._client, self._queue, self.tag.encode())
+            left = self._left()
+            n_others = left.ready + left.in_hand
+            if n_others:
+                raise ConfigError(
+                    f"{self.where} holds {n_others} messages that tuner did not feed",
+                    hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
+                )
+            if word:
+                self._client.delete(self._word)
+
+    def claim(self) -> None:
+        """As the port."""
+        self.check()
+        with asking(self._url):
+            if not self._client.hsetnx(self._word, "study_id", self._claim.study_id):
+                self._refuse_word_of_others(self._client.hgetall(self._word))
+            told: dict[Any, Any] = {
+                "study": self._claim.study,
+                "host": self._claim.host,
+                "form": self._form.name,
+                "fed": 0,
+            }
+            self._client.hset(self._word, mapping=told)
+
+    def push(self, clones: Sequence[Clone]) -> None:
+        """As the port."""
+        with asking(self._url), self._client.pipeline(transaction=True) as pipe:
+            self._form.push(pipe, self._queue, clones)
+            pipe.hincrby(self._word, "fed", len(clones))
+            pipe.execute()
+
+    def look(self) -> Backlog:
+        """As the port."""
+        with asking(self._url), self._client.pipeline(transaction=True) as pipe:
+            pipe.hmget(self._word, "study_id", "fed")
+            self._form.look(pipe, self._queue)
+            (study_id, fed), *answers = pipe.execute()
+        if study_id != self._claim.study_id.encode() or fed is None:
+            raise BrokerError(
+                f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
+            )
+        return Backlog(int(fed), self._form.left(answers, self.tag.encode()))
+
+    def release(self) -> int:
+        """As the port."""
+        with asking(self._url):
+            self._form.purge(self._client, self._queue, self.tag.encode())
+            left = self._left()
+            if self._client.hget(self._word, "study_id") == self._claim.study_id.encode():
+                self._client.delete(self._word)
+        return left.ready + left.in_hand
+
+    def close(self) -> None:
+        """As the port."""
+        self._client.close()
+
+    def _left(self) -> Left:
+        with self._client.pipeline(transaction=True) as pipe:
+            self._form.look(pipe, self._queue)
+            return self._form.left(pipe.execute(), self.tag.encode())
+
+    def _refuse_word_of_others(self, word: Any) -> None:
+        told = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
+        if told.get("study_id") != self._claim.study_id:
+            study, host = told.get("study", "unknown"), told.get("host", "unknown")
+            raise ConfigError(
+                f"{self.where} is fed by another study: {study} on {host}",
+                hint="Wait for its end. If it was killed, resume it, or empty the queue yourself and delete"
+                f" {self._word}.",
+            )
+
+
+def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
+    """The form and the name of the one queue where messages wait, as far as they are not told.
+
+    Raises:
+        ConfigError: Redis does not answer, none wait, or they wait in several.
+    """
+    client = connected(url, timeout_s)
+    try:
+        with asking(url):
+            if form is not None:
+                return form, queue or FORMS[form].default_queue
+            found = [(one.name, name) for one, name in forms_of(client, queue)]
+    except BrokerError as error:
+        raise ConfigError(str(error), hint="Check the address, and that Redis runs.") from error
+    finally:
+        client.close()
+    if len(found) == 1:
+        return found[0]
+    looked = f"in {queue}" if queue else "in the queues that the libraries have by themselves"
+    if not found:
+        raise ConfigError(
+            f"{shown(url)}: no messages wait {looked}",
+            hint="Name the queue (--queue), or stop its workers until some wait.",
+        )
+    several = ", ".join(f"{name} ({one})" for one, name in found)
+    raise ConfigError(f"{shown(url)}: messages wait in {several}", hint="Name --form and --queue.")

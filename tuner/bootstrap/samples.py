@@ -1,0 +1,61 @@
+"""A sample of the messages that wait in a real queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.core.errors import ConfigError
+
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What was recorded."""
+
+    form: str
+    queue: str
+    n_messages: int
+    left_out: Mapping[str, int]  #: messages that cannot be cloned, by the reason
+
+
+def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Path) -> Sampled:
+    """Record at most *n_most* messages in the new file *into*; the queue stays as it is.
+
+    Raises:
+        ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* is there.
+    """
+    from tuner.adapters.queues.message import UnclonableError
+    from tuner.adapters.queues.queue import BrokerError, Claim
+    from tuner.adapters.queues.redis_queue import RedisQueue, found_queue
+    from tuner.adapters.queues.sample_file import write_sample
+
+    form, name = found_queue(url, form, queue, _TIMEOUT_S)
+    source = RedisQueue(url, form, name, Claim("", "", ""), _TIMEOUT_S)
+    try:
+        messages = source.sample(n_most)
+    except BrokerError as error:
+        raise ConfigError(str(error), hint="Check the address, --form and --queue.") from error
+    finally:
+        source.close()
+    if not messages:
+        raise ConfigError(
+            f"{source.where} is empty ({form})",
+            hint="Check --form and --queue, or stop its workers until some messages wait.",
+        )
+    kept, left_out = [], Counter[str]()
+    for message in messages:
+        try:
+            source.cut(message)
+        except UnclonableError as error:
+            left_out[str(error)] += 1
+        else:
+            kept.append(message)
+    if not kept:
+        why = "; ".join(f"{n} {reason}" for reason, n in left_out.items())
+        raise ConfigError(f"{source.where}: no message can be cloned ({form}): {why}", hint="Check --form.")
+    write_sample(into, form, kept)
+    return Sampled(form, name, len(kept), left_out)

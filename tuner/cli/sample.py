@@ -1,0 +1,53 @@
+"""tuner sample: records messages of a real queue, for the feeder to make its messages of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MOST_MESSAGES = 100_000
+
+
+def sample(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new file.")],
+    url: Annotated[str, typer.Option(metavar="URL", help="Of Redis.")] = "redis://127.0.0.1:6379/0",
+    form: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq or arq; else seen by the keys."
+        ),
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Default: the library's own, as celery or default.")
+    ] = None,
+    n: Annotated[
+        int, typer.Option("-n", metavar="N", min=1, max=MOST_MESSAGES, help="Messages, at most.")
+    ] = 100,
+) -> None:
+    """Record messages that wait in a queue; nothing is removed from it.
+
+    They are taken evenly from all over the queue. A study feeds its service with clones of them
+    (feeder: {kind: queue}). The file holds whatever the messages hold, so only you can read it.
+
+    Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
+    """
+    from tuner import bootstrap
+    from tuner.config.feeders import check_form
+    from tuner.config.fields import check_redis_url
+    from tuner.core.errors import ConfigError
+    from tuner.core.figures import counted
+
+    try:
+        check_redis_url(url)
+    except ConfigError as error:
+        raise ConfigError(f"--url {url}: {error.problem}") from error
+    if form is not None:
+        check_form(form)
+    found = bootstrap.sampled(url, form, queue, n, output)
+    for reason, n_left_out in found.left_out.items():
+        typer.echo(f"left out: {counted(n_left_out, 'message')}, each {reason}", err=True)
+    messages = counted(found.n_messages, "message")
+    typer.echo(f"{messages} of {found.form} from the queue {found.queue} in {output}")
+    typer.echo("They hold what your users sent; only you can read the file (mode 0600).")
