@@ -120,3 +120,44 @@ def test_what_is_wrong_with_traffic_is_told_with_its_place(
     (problem,) = caught.value.problem.splitlines()
     assert problem.startswith(f"{tmp_path}/s.yaml:{place}")
     assert what in problem
+
+
+REDIS = "form: celery, url: 'redis://127.0.0.1/0', queue: mails, sample: s.json"
+
+
+def test_a_queue_and_a_sample_are_enough_to_feed_it(tmp_path: Path) -> None:
+    (tmp_path / "s.json").touch()
+    settings = load(tmp_path, f"{{kind: queue, {REDIS}}}\n  probe: {{kind: queue}}")
+
+    again = settings_of_study(canonical_json(settings), "study")
+
+    assert again == settings
+    assert isinstance(settings.service, ScriptSettings)
+    feeder = settings.service.feeder
+    assert feeder.kind == "queue"
+    assert (feeder.depth, feeder.sample) == ("auto", tmp_path / "s.json")
+
+
+def test_a_probe_of_the_queue_needs_a_feeder_of_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"service.probe: queue counts what feeder queue .* is none"):
+        load(tmp_path, "{kind: none}\n  probe: {kind: queue}")
+
+
+@pytest.mark.parametrize(
+    ("feeder", "place", "what"),
+    [
+        ("{kind: queue}", "service.feeder.form", "is missing"),
+        (f"{{kind: queue, {REDIS.replace('celery', 'clery')}}}", "feeder.form", "did you mean celery"),
+        (f"{{kind: queue, {REDIS.replace('redis:', 'amqp:')}}}", "feeder.url", "should be redis://"),
+        (f"{{kind: queue, {REDIS.replace('s.json', 'gone')}}}", "feeder.sample", "no such file"),
+        (f"{{kind: queue, {REDIS}, depth: full}}", "feeder.depth", "should be auto, or a number"),
+        (f"{{kind: queue, {REDIS}, depth: 0}}", "feeder.depth", "should be auto, or a number"),
+        (f"{{kind: queue, {REDIS}, depth: yes}}", "feeder.depth", "should be auto, or a number"),
+    ],
+)
+def test_what_is_wrong_with_a_fed_queue_is_told_with_its_place(
+    tmp_path: Path, feeder: str, place: str, what: str
+) -> None:
+    (tmp_path / "s.json").touch()
+    with pytest.raises(ConfigError, match=f"{place}.*: .*{what}"):
+        load(tmp_path, feeder)

@@ -55,6 +55,7 @@ EXAMPLES_OF_PROBES = re.findall(r"^```yaml\n(.*?)^```", PROBES_PAGE, re.MULTILIN
 @pytest.mark.parametrize("example", EXAMPLES_OF_PROBES)
 def test_every_example_of_a_probe_is_a_config(example: str, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(example, encoding="utf-8")
+    (tmp_path / "sample.json").touch()
 
     settings = load_settings(tmp_path / "s.yaml", {})
     service = settings.service
@@ -98,5 +99,6 @@ def test_the_page_of_http_services_has_examples() -> None:
 def test_every_example_of_a_config_can_be_loaded(tmp_path: Path, name: str, number: int, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "requests.jsonl").touch()
+    (tmp_path / "sample.json").touch()
 
     assert isinstance(settings_of(tmp_path / "s.yaml", {}).service, ScriptSettings)

@@ -45,7 +45,7 @@ class Celery:
 
     def is_there(self, client: Redis, queue: str) -> bool:
         """Whether a message of this form waits."""
-        found = sampled_lists(client, [queue], 1)
+        found = sampled_lists(client, [queue], 1) if client.type(queue) == b"list" else []
         try:
             return bool(found) and "task" in entry(json_of(found[0]), "headers")
         except UnclonableError:

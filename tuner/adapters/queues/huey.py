@@ -79,6 +79,10 @@ class _Inert(tuple):  # type: ignore[type-arg]  # of anything
     def __new__(cls, *parts: Any, **_: Any) -> _Inert:
         return super().__new__(cls, parts)
 
+    def __call__(self, *parts: Any, **_: Any) -> _Inert:
+        """It may stand for a function."""
+        return _Inert(*parts)
+
     def __setstate__(self, state: Any) -> None:
         """Forget it."""
 

@@ -52,7 +52,6 @@ class RedisForm(Protocol):
         """Remove the messages whose ids begin with *tag*, in hand, failed or waiting, and nothing else."""
 
 
-#: those whose keys say whose they are come first; the others share a name with any list
 FORMS: dict[str, RedisForm] = {
     form.name: form for form in (Dramatiq(), Rq(), Huey(), Celery(), Taskiq(), Arq())
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
@@ -42,8 +42,7 @@ def connected(url: str, timeout_s: float) -> Redis:
 
 def shown(url: str) -> str:
     """*url* without its user and password."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return re.sub(r"(?<=://)[^/]*@", "", url)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ class Taskiq:
 
     def is_there(self, client: Redis, queue: str) -> bool:
         """Whether a message of this form waits."""
-        found = sampled_lists(client, [queue], 1)
+        found = sampled_lists(client, [queue], 1) if client.type(queue) == b"list" else []
         try:
             return bool(found) and "task_name" in json_of(found[0])
         except UnclonableError:

@@ -1,0 +1,321 @@
+"""The queue feeder beside a launch, and the probe of what it feeds, on a real Redis."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.feeders.queue import Fed, QueueFeeder
+from tuner.adapters.probes.queue import QueueProbe
+from tuner.adapters.queues.queue import Claim
+from tuner.adapters.queues.redis_forms import FORMS
+from tuner.core.backlog import FEWEST
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.window import Reading
+from tuner.ports import Counting
+
+from ..redis_server import RedisServer
+from .queue_workers import MESSAGES, WORKERS
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 60.0
+OURS = Claim("ours", "ours.tuner.db", "here")
+THEIRS = Claim("theirs", "theirs.tuner.db", "there")
+NAME = "jobs"
+
+
+def say_nothing(slug: str, text: str) -> None:
+    """Nobody wants to know."""
+
+
+class Fixture:
+    """A feeder with all that a test wants to see of it."""
+
+    def __init__(
+        self,
+        server: RedisServer,
+        folder: Path,
+        form: str = "taskiq",
+        claim: Claim = OURS,
+        depth: int | None = None,
+    ) -> None:
+        self.warnings: list[tuple[str, str]] = []
+        self.form = form
+        fed = Fed(server.url, form, NAME, MESSAGES / f"{form}.json", depth, timeout_s=30.0)
+        self.feeder = QueueFeeder(
+            fed, claim, folder / "queue.state", folder, lambda slug, text: self.warnings.append((slug, text))
+        )
+        self.probe = QueueProbe(
+            SystemClock(),
+            server.url,
+            form,
+            NAME,
+            claim,
+            30.0,
+            lambda slug, text: pytest.fail(f"{slug}: {text}"),
+        )
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[Redis]:
+    with closing(Redis.from_url(redis_server.url)) as client:
+        yield client
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"waited {PATIENCE_S} s in vain until {what}"
+        time.sleep(0.01)
+
+
+def read_until(counting: Counting, enough: Callable[[Reading], bool]) -> Reading:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not enough(reading := counting.read()):
+        assert time.monotonic() < deadline_s, f"still {reading}"
+        time.sleep(0.01)
+    return reading
+
+
+def test_the_queue_is_full_before_the_service_starts_and_empty_afterwards(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    fixture.feeder.prepare()
+    assert fixture.feeder.is_dry()
+    for _ in range(2):
+        with fixture.feeder.feeding(Layout(2, 3)):
+            (pid,) = fixture.feeder.pids()
+            assert client.llen(NAME) >= FEWEST
+            assert not fixture.feeder.is_dry()
+
+        assert not Path(f"/proc/{pid}").exists()
+        assert list(client.scan_iter()) == []
+    assert fixture.feeder.pids() == frozenset()
+    assert fixture.warnings == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_taken_is_put_there_again_in_the_order_of_the_sample(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path, depth=10)
+    with fixture.feeder.feeding(Layout(1, 1)):
+        taken = client.rpop(NAME, 10)
+        wait_for(lambda: client.llen(NAME) == 10, "the queue is full again")
+        taken += client.rpop(NAME, 10)
+
+    whose = [message.partition(b'"args":[')[2].partition(b"]")[0] for message in taken]
+    assert len(set(taken)) == 20
+    assert whose == [whose[0], whose[1]] * 10
+    assert whose[0] != whose[1]
+
+
+def test_a_queue_that_ran_dry_is_told_for_a_second(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path, depth=10)
+    emptying = threading.Event()
+
+    def empty() -> None:
+        with closing(Redis.from_url(redis_server.url)) as worker:
+            while not emptying.is_set():
+                worker.rpop(NAME, 10)
+
+    thread = threading.Thread(target=empty)
+    with fixture.feeder.feeding(Layout(1, 1)):
+        assert not fixture.feeder.is_dry()
+        thread.start()
+        try:
+            wait_for(fixture.feeder.is_dry, "it is dry")
+        finally:
+            emptying.set()
+            thread.join()
+        wait_for(lambda: not fixture.feeder.is_dry(), "it is fed again")
+
+
+def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    with fixture.feeder.feeding(Layout(1, 1)):
+        client.lpush(NAME, "of somebody else")
+
+    ((slug, text),) = fixture.warnings
+    assert (slug, text) == ("queue-shared", "1x1: 1 messages in jobs are not tuner's; they are left there")
+    assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
+    with (
+        pytest.raises(ConfigError, match="holds 1 messages that tuner did not feed"),
+        fixture.feeder.feeding(Layout(1, 1)),
+    ):
+        pytest.fail("it was fed all the same")
+    assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
+
+
+def test_a_redis_that_ends_ends_the_launch_with_the_reason(redis_server: RedisServer, tmp_path: Path) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    feeding = fixture.feeder.feeding(Layout(1, 1))
+    feeding.__enter__()
+    redis_server.stop()
+    wait_for(fixture.feeder.is_dry, "nobody feeds any more")
+    with pytest.raises(MeasurementError, match=r"the feeder failed with exit code 3: .*ConnectionError"):
+        feeding.__exit__(None, None, None)
+
+    ((slug, text),) = fixture.warnings
+    assert slug == "queue-left"
+    assert "what was fed cannot be removed" in text
+
+
+def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    feeding = fixture.feeder.feeding(Layout(1, 1))
+    feeding.__enter__()
+    with closing(Redis.from_url(redis_server.url)) as client:
+        client.flushall()
+    wait_for(fixture.feeder.is_dry, "nobody feeds any more")
+    with pytest.raises(MeasurementError, match="restarted or flushed"):
+        feeding.__exit__(None, None, None)
+
+
+def test_a_redis_that_does_not_answer_is_found_out_before_the_study(tmp_path: Path) -> None:
+    fed = Fed(f"unix://{tmp_path}/none", "rq", NAME, MESSAGES / "rq.json")
+    feeder = QueueFeeder(fed, OURS, tmp_path / "state", tmp_path, say_nothing)
+
+    with pytest.raises(ConfigError, match="ConnectionError"):
+        feeder.prepare()
+
+
+def test_a_message_that_cannot_be_cloned_is_found_out_before_the_study(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    text = (MESSAGES / "taskiq.json").read_text().replace('\\"task_id\\"', '\\"no_id\\"', 1)
+    (tmp_path / "s.json").write_text(text)
+    fed = Fed(redis_server.url, "taskiq", NAME, tmp_path / "s.json", timeout_s=30.0)
+
+    with pytest.raises(ConfigError, match=r"s\.json: message 1 has no task_id"):
+        QueueFeeder(fed, OURS, tmp_path / "state", tmp_path, say_nothing).prepare()
+
+
+def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_cleans_up(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    script = Path(__file__).with_name("queue_feeding.py")
+    sample = MESSAGES / "celery.json"
+    command = [sys.executable, script, redis_server.url, "celery", NAME, sample, tmp_path]
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        pid = int(killed.stdout.readline())
+        killed.send_signal(signal.SIGKILL)
+    worker = WORKERS["celery"](client, NAME)
+    worker.take()
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the feeder has ended")
+
+    n_left = client.llen(NAME)
+    assert n_left >= FEWEST - 1
+    with pytest.raises(ConfigError, match="fed by another study"):
+        Fixture(redis_server, tmp_path, "celery", THEIRS).feeder.prepare()
+    assert client.llen(NAME) == n_left
+    Fixture(redis_server, tmp_path, "celery").feeder.prepare()
+    assert list(client.scan_iter()) == []
+
+
+def any_reading(_: Reading) -> bool:
+    return True
+
+
+def no_reading(_: Reading) -> bool:
+    return False
+
+
+def n_ready(client: Redis, form: str) -> int:
+    with client.pipeline(transaction=True) as pipe:
+        FORMS[form].look(pipe, NAME)
+        return FORMS[form].left(pipe.execute(), b"").ready
+
+
+@contextmanager
+def fed(fixture: Fixture) -> Iterator[Counting]:
+    with fixture.probe.counting(Layout(1, 2)) as counting, fixture.feeder.feeding(Layout(1, 2)):
+        yield counting
+
+
+@pytest.fixture(params=list(FORMS))
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_what_goes_through_is_counted_while_the_queue_is_topped_up(
+    redis_server: RedisServer, client: Redis, tmp_path: Path, form: str
+) -> None:
+    with fed(Fixture(redis_server, tmp_path, form, depth=20)) as counting:
+        begin = read_until(counting, any_reading)
+        worker = WORKERS[form](client, NAME)
+        for _ in range(50):  # more than wait at a time
+            wait_for(lambda: n_ready(client, form), "the queue is topped up")
+            worker.take()
+            worker.finish()
+        done = read_until(counting, lambda reading: reading.n_done_total - begin.n_done_total >= 50)
+        time.sleep(0.5)
+        last = read_until(counting, lambda reading: reading.at_s > done.at_s)
+
+    assert last.n_done_total - begin.n_done_total == 50
+
+
+def test_a_message_that_comes_back_is_not_counted_again(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    with fed(Fixture(redis_server, tmp_path, depth=20)) as counting:
+        begin = read_until(counting, any_reading)
+        taken = client.rpop(NAME, 5)
+        before = read_until(counting, lambda reading: reading.n_done_total >= begin.n_done_total + 5)
+        client.lpush(NAME, *taken)
+        again = read_until(counting, lambda reading: reading.at_s > before.at_s)
+        client.rpop(NAME, 6)
+        last = read_until(counting, lambda reading: reading.n_done_total > before.n_done_total)
+
+    assert again.n_done_total == before.n_done_total
+    assert last.n_done_total == begin.n_done_total + 6
+
+
+def test_failed_messages_are_told_apart_where_the_broker_knows(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    client.zadd(f"rq:failed:{NAME}", {"before": 1.0})
+    with fed(Fixture(redis_server, tmp_path, "rq", depth=20)) as counting:
+        begin = read_until(counting, any_reading)
+        worker = WORKERS["rq"](client, NAME)
+        for fails in (False, True, False):
+            worker.take()
+            if fails:
+                client.zadd(f"rq:failed:{NAME}", {worker.taken[-1]: 1.0})
+            worker.finish()
+        last = read_until(
+            counting, lambda reading: reading.n_done_total + reading.n_failed_total >= 3 + begin.n_done_total
+        )
+
+    assert (last.n_done_total - begin.n_done_total, last.n_failed_total) == (2, 1)
+    assert client.zrange(f"rq:failed:{NAME}", 0, -1) == [b"before"]
+
+
+def test_somebody_else_who_fills_the_queue_ends_the_launch(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path, depth=20)
+    with fed(fixture) as counting:
+        read_until(counting, any_reading)
+        client.lpush(NAME, *(f"theirs {n}" for n in range(1000)))
+        with pytest.raises(MeasurementError, match="who else puts messages into the queue"):
+            read_until(counting, no_reading)

@@ -1,0 +1,249 @@
+"""What every queue promises, whoever's messages go through it, on a real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tuner.adapters.queues.ids import Ids
+from tuner.adapters.queues.message import Clone
+from tuner.adapters.queues.queue import BrokerError, Claim
+from tuner.adapters.queues.redis_forms import FORMS
+from tuner.adapters.queues.redis_queue import RedisQueue, found_queue
+from tuner.adapters.queues.sample_file import read_sample
+from tuner.core.errors import ConfigError
+
+from ..redis_server import RedisServer
+from .queue_workers import MESSAGES, WORKERS, Worker
+
+pytestmark = pytest.mark.integration
+OURS = Claim("ours", "ours.tuner.db", "here")
+THEIRS = Claim("theirs", "theirs.tuner.db", "there")
+NAME = "jobs"
+
+
+@pytest.fixture(params=list(FORMS))
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextmanager
+def opened(server: RedisServer, form: str, claim: Claim = OURS) -> Iterator[RedisQueue]:
+    with closing(RedisQueue(server.url, form, NAME, claim, 30.0)) as queue:
+        yield queue
+
+
+def clones(queue: RedisQueue, form: str, n: int) -> list[Clone]:
+    """New messages for *queue*, made of the recorded ones."""
+    ids = Ids(queue.tag)
+    cuts = [queue.cut(message) for message in read_sample(MESSAGES / f"{form}.json", form)]
+    return [(new, cuts[n % len(cuts)].clone(new)) for n, new in enumerate(ids.next() for _ in range(n))]
+
+
+def put(client: Redis, queue: RedisQueue, form: str, n: int) -> None:
+    """Let somebody else put messages into it: nobody says how many were fed."""
+    with client.pipeline(transaction=True) as pipe:
+        FORMS[form].push(pipe, NAME, clones(queue, form, n))
+        pipe.execute()
+
+
+def everything(client: Redis) -> dict[bytes, Any]:
+    return {key: client.dump(key) for key in client.scan_iter()}
+
+
+@contextmanager
+def working(server: RedisServer, form: str) -> Iterator[tuple[Redis, Worker]]:
+    with Redis.from_url(server.url) as client:
+        yield client, WORKERS[form](client, NAME)
+
+
+def test_a_sample_is_taken_from_all_over_the_queue_and_nothing_is_changed(
+    redis_server: RedisServer, form: str
+) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        Redis.from_url(redis_server.url) as client,
+    ):
+        put(client, others, form, 50)
+        before = everything(client)
+        sample = queue.sample(10)
+        after = everything(client)
+
+    assert after == before
+    assert len(sample) == 10
+    assert {queue.cut(message).n_bytes > 0 for message in sample} == {True}
+
+
+def test_what_was_fed_is_ready_then_in_hand_then_done(redis_server: RedisServer, form: str) -> None:
+    with opened(redis_server, form) as queue, working(redis_server, form) as (_, worker):
+        queue.claim()
+        queue.push(clones(queue, form, 10))
+        fed = queue.look()
+        for _ in range(4):
+            worker.take()
+        taken = queue.look()
+        worker.finish()
+        finished = queue.look()
+
+    assert (fed.fed, fed.left.ready, fed.done) == (10, 10, 0)
+    if worker.counted_as_taken:
+        assert (taken.done, finished.done, finished.left.ready) == (4, 4, 6)
+    else:
+        assert (taken.fed, taken.done, finished.done) == (10, 0, 1)
+        assert taken.left.ready + taken.left.in_hand == 10
+
+
+def test_what_is_left_is_removed_in_hand_too_and_nothing_of_others(
+    redis_server: RedisServer, form: str
+) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        working(redis_server, form) as (client, worker),
+    ):
+        queue.claim()
+        queue.push(clones(queue, form, 7))
+        worker.take()
+        put(client, others, form, 3)
+        queue.push(clones(queue, form, 12_000))
+        theirs_left = queue.release()
+        sample = queue.sample(100)
+        kept = everything(client)
+        marked = [
+            key for key, value in kept.items() if queue.tag.encode() in key or queue.tag.encode() in value
+        ]
+
+    assert theirs_left == 3
+    assert len(sample) == 3
+    assert marked == []
+    assert not any(key.startswith(b"tuner:") for key in kept)
+
+
+def test_messages_of_others_keep_their_order(redis_server: RedisServer, form: str) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        Redis.from_url(redis_server.url) as client,
+    ):
+        queue.claim()
+        put(client, others, form, 100)
+        before = queue.sample(100)
+        for _ in range(3):
+            queue.push(clones(queue, form, 3_000))
+        queue.release()
+        after = queue.sample(100)
+
+    assert after == before
+
+
+def test_a_queue_that_holds_messages_of_others_is_refused_and_left_as_it_is(
+    redis_server: RedisServer, form: str
+) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        Redis.from_url(redis_server.url) as client,
+    ):
+        put(client, others, form, 3)
+        before = everything(client)
+        for refused in (queue.check, queue.claim):
+            with pytest.raises(ConfigError, match="holds 3 messages that tuner did not feed"):
+                refused()
+        after = everything(client)
+
+    assert after == before
+
+
+def test_a_study_that_was_killed_finds_its_own_messages_and_removes_them(
+    redis_server: RedisServer, form: str
+) -> None:
+    with opened(redis_server, form) as killed, working(redis_server, form) as (client, worker):
+        killed.claim()
+        killed.push(clones(killed, form, 20))
+        worker.take()
+        with opened(redis_server, form) as resumed:
+            resumed.check()
+            left = {key for key in client.scan_iter() if not key.startswith(b"dramatiq:__heart")}
+            resumed.claim()
+            again = resumed.look()
+
+    assert left == set()
+    assert (again.fed, again.left.ready, again.left.in_hand) == (0, 0, 0)
+
+
+def test_a_queue_that_another_study_feeds_is_refused_and_left_as_it_is(
+    redis_server: RedisServer, form: str
+) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        Redis.from_url(redis_server.url) as client,
+    ):
+        others.claim()
+        others.push(clones(others, form, 3))
+        before = everything(client)
+        with pytest.raises(ConfigError, match=r"fed by another study: theirs\.tuner\.db on there"):
+            queue.claim()
+        after = everything(client)
+
+    assert after == before
+
+
+def test_a_redis_that_forgot_what_was_fed_says_so(redis_server: RedisServer, form: str) -> None:
+    with opened(redis_server, form) as queue:
+        queue.claim()
+        queue.push(clones(queue, form, 5))
+        redis_server.stop()
+        with pytest.raises(BrokerError, match="ConnectionError"):
+            queue.look()
+        redis_server.start()
+        with pytest.raises(BrokerError, match="restarted or flushed"):
+            queue.look()
+
+
+def test_other_queues_in_the_same_place_do_not_count(redis_server: RedisServer) -> None:
+    with opened(redis_server, "celery") as queue, Redis.from_url(redis_server.url) as client:
+        client.hset("unacked", mapping={f"tag-{n}": "of another queue" for n in range(9)})
+        client.zadd("unacked_index", {f"tag-{n}": 1.0 for n in range(9)})
+        client.lpush("another", "message")
+        queue.claim()
+        queue.push(clones(queue, "celery", 2))
+        backlog = queue.look()
+        queue.release()
+
+        assert (backlog.left.ready, backlog.left.in_hand) == (2, 0)
+        assert (client.hlen("unacked"), client.zcard("unacked_index"), client.llen("another")) == (9, 9, 1)
+
+
+def test_the_form_is_seen_by_the_keys(redis_server: RedisServer, form: str) -> None:
+    with opened(redis_server, form) as queue, Redis.from_url(redis_server.url) as client:
+        put(client, queue, form, 2)
+
+    assert found_queue(redis_server.url, None, NAME, 30.0) == (form, NAME)
+
+
+def test_no_messages_or_several_forms_are_told_apart(redis_server: RedisServer) -> None:
+    with pytest.raises(ConfigError, match="no messages wait in jobs"):
+        found_queue(redis_server.url, None, NAME, 30.0)
+    with Redis.from_url(redis_server.url) as client:
+        for form in ("rq", "huey"):
+            with opened(redis_server, form) as queue:
+                put(client, queue, form, 2)
+
+    with pytest.raises(ConfigError, match=r"wait in jobs \(rq\), jobs \(huey\)") as caught:
+        found_queue(redis_server.url, None, NAME, 30.0)
+    assert caught.value.hint == "Name --form and --queue."
+
+
+def test_a_password_is_not_shown() -> None:
+    queue = RedisQueue("redis://me:secret@127.0.0.1:1/0", "rq", NAME, OURS, 1.0)
+    with closing(queue), pytest.raises(BrokerError) as caught:
+        queue.look()
+
+    assert "secret" not in str(caught.value)
+    assert "redis://127.0.0.1:1/0" in str(caught.value)

@@ -1,0 +1,222 @@
+"""What clones of real messages differ in: their ids, and where they are sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.queues.huey import _told
+from tuner.adapters.queues.ids import Ids, study_tag
+from tuner.adapters.queues.message import BODY, Message, UnclonableError, spread
+from tuner.adapters.queues.redis_forms import FORMS
+from tuner.adapters.queues.sample_file import read_sample, write_sample
+from tuner.core.errors import ConfigError
+
+MESSAGES = Path(__file__).parents[1] / "golden" / "messages"
+ID = b"01234567-89ab-4cde-8f01-23456789abcd"
+
+
+def recorded(form: str) -> Message:
+    return read_sample(MESSAGES / f"{form}.json", form)[0]
+
+
+def cloned(form: str, message: Message | None = None, queue: str = "other") -> dict[str, bytes]:
+    cut = FORMS[form].cut(recorded(form) if message is None else message, queue)
+    return cut.stamped(1_700_000_000.5).clone(ID)
+
+
+def differences(before: Any, after: Any, below: str = "") -> dict[str, Any]:
+    """Path -> new value of all that is not the same in two JSON documents."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        found: dict[str, Any] = {}
+        for name in {*before, *after}:
+            found |= differences(before.get(name), after.get(name), f"{below}.{name}".lstrip("."))
+        return found
+    return {} if before == after else {below: after}
+
+
+def json_differences(form: str) -> dict[str, Any]:
+    return differences(json.loads(recorded(form)[BODY]), json.loads(cloned(form)[BODY]))
+
+
+def test_a_clone_for_celery_differs_in_its_ids_and_where_it_is_put_back() -> None:
+    new = ID.decode()
+
+    assert json_differences("celery") == {
+        "headers.id": new,
+        "headers.root_id": new,
+        "properties.correlation_id": new,
+        "properties.delivery_tag": new,
+        "properties.delivery_info.routing_key": "other",
+    }
+
+
+def test_a_clone_for_dramatiq_differs_in_its_ids_its_time_and_its_queue() -> None:
+    new = ID.decode()
+
+    assert json_differences("dramatiq") == {
+        "message_id": new,
+        "options.redis_message_id": new,
+        "message_timestamp": 1_700_000_000_500,
+        "queue_name": "other",
+    }
+
+
+def test_a_clone_for_taskiq_differs_in_its_id() -> None:
+    assert json_differences("taskiq") == {"task_id": ID.decode()}
+
+
+def test_a_clone_for_rq_differs_in_its_queue_as_its_id_is_the_name_of_its_hash() -> None:
+    before, after = recorded("rq"), cloned("rq")
+
+    assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {"origin"}
+    assert after["origin"] == b"other"
+
+
+def test_a_clone_for_arq_is_the_same_as_its_id_is_its_name() -> None:
+    assert cloned("arq") == recorded("arq")
+
+
+def test_a_clone_for_huey_differs_in_its_id() -> None:
+    before, after = recorded("huey")[BODY], cloned("huey")[BODY]
+
+    assert _told(after)[0] == ID.decode()
+    assert _told(after)[1:] == _told(before)[1:]
+    assert len(after) == len(before)
+
+
+def changed(form: str, **values: Any) -> Message:
+    """The recorded message with values set: ``headers__eta=...``."""
+    document = json.loads(recorded(form)[BODY])
+    for path, value in values.items():
+        *way, last = path.split("__")
+        place = document
+        for name in way:
+            place = place[name]
+        place[last] = value
+    return {BODY: json.dumps(document).encode()}
+
+
+CHAIN = base64.b64encode(json.dumps([[], {}, {"chain": [{"task": "next"}]}]).encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("form", "message", "why"),
+    [
+        ("celery", changed("celery", headers__eta="2030-01-01T00:00:00"), "waits for its time"),
+        ("celery", changed("celery", body=CHAIN), "sends others when it is done"),
+        ("celery", changed("celery", headers={}), "first message protocol"),
+        ("celery", {BODY: b"\x80\x04N."}, "is no JSON"),
+        ("celery", {BODY: b"[]"}, "is no JSON object"),
+        ("dramatiq", changed("dramatiq", options__pipe_target={"actor": "x"}), "sends others"),
+        ("taskiq", {BODY: b"\x81\xa7task_id"}, "is no JSON"),
+        ("rq", {"data": b"x", "dependency_ids": b'["a"]'}, "depends on other jobs"),
+        ("rq", {"status": b"queued"}, "is no job"),
+        ("huey", {BODY: b"\x1f\x8b0123"}, "compressed or signed"),
+        ("huey", {BODY: pickle.dumps("text")}, "no message of huey's"),
+    ],
+)
+def test_what_cannot_be_cloned_says_why(form: str, message: Message, why: str) -> None:
+    with pytest.raises(UnclonableError, match=why):
+        FORMS[form].cut(message, "q")
+
+
+_Message = namedtuple(  # as huey makes it: found by pickle under this name
+    "_Message", "id name eta retries retry_delay priority args kwargs on_complete on_error"
+)
+UUID = "a1b2c3d4-0000-4000-8000-123456789abc"
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (_Message("mine", "t", None, 0, 0, None, (), {}, None, None), "not 36 characters long"),
+        (_Message(UUID, "t", None, 0, 0, None, (), {}, ("then",), None), "sends others"),
+        (_Message(UUID, "t", 12.5, 0, 0, None, (), {}, None, None), "waits for its time"),
+    ],
+)
+def test_what_of_huey_cannot_be_cloned_says_why(message: Any, why: str) -> None:
+    with pytest.raises(UnclonableError, match=why):
+        FORMS["huey"].cut({BODY: pickle.dumps(message)}, "q")
+
+
+class Harmful:
+    def __reduce__(self) -> Any:
+        return (pytest.fail, ("a message was run",))
+
+
+def test_looking_into_a_pickle_runs_nothing_of_it() -> None:
+    body = pickle.dumps(_Message(UUID, "t", None, 0, 0, None, (Harmful(),), {}, None, None))
+
+    assert FORMS["huey"].cut({BODY: body}, "q").clone(ID)[BODY] == body.replace(UUID.encode(), ID)
+
+
+def test_an_expiry_is_left_out_as_it_would_have_passed() -> None:
+    message = changed("celery", headers__expires="2020-01-01T00:00:00")
+
+    assert json.loads(cloned("celery", message)[BODY])["headers"]["expires"] is None
+
+
+def test_a_task_that_another_one_started_keeps_its_root() -> None:
+    message = changed("celery", headers__root_id="another")
+
+    assert json.loads(cloned("celery", message)[BODY])["headers"]["root_id"] == "another"
+
+
+def test_ids_are_all_different_and_carry_the_study() -> None:
+    tag = study_tag("one")
+    ids = [ids.next().decode() for ids in (Ids(tag), Ids(tag)) for _ in range(1000)]
+
+    assert len(set(ids)) == 2000
+    assert all(one.startswith(tag) and len(one) == 36 for one in ids)
+    assert study_tag("another") != tag
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_a_sample_is_read_as_it_was_written_and_only_its_owner_may(form: str, tmp_path: Path) -> None:
+    messages = [recorded(form), {BODY: bytes(range(256))}]
+
+    write_sample(tmp_path / "s.json", form, messages)
+
+    assert read_sample(tmp_path / "s.json", form) == messages
+    assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_sample_is_never_written_over_another_file(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text("mine")
+
+    with pytest.raises(ConfigError, match="is there already"):
+        write_sample(tmp_path / "s.json", "celery", [])
+
+    assert (tmp_path / "s.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "or damaged"),
+        ("{}", "no sample"),
+        ('{"tuner_sample": 1, "form": "rq", "messages": [{"a": "b"}]}', "messages of rq, not of celery"),
+        ('{"tuner_sample": 1, "form": "celery", "messages": []}', "holds no message"),
+        ('{"tuner_sample": 1, "form": "celery", "messages": [{"a": {"base64": "?"}}]}', "damaged"),
+        ('{"tuner_sample": 1, "form": "celery", "messages": [3]}', "damaged"),
+        ('{"tuner_sample": 1, "messages": []}', "damaged"),
+    ],
+)
+def test_a_file_that_is_no_sample_says_so(text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(text)
+
+    with pytest.raises(ConfigError, match=why):
+        read_sample(tmp_path / "s.json", "celery")
+
+
+def test_places_are_spread_evenly() -> None:
+    assert spread(10, 5) == [0, 2, 4, 6, 8]
+    assert spread(3, 100) == [0, 1, 2]
+    assert spread(0, 5) == []
