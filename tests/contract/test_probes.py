@@ -24,11 +24,15 @@ from tuner.adapters.probes.log import LogProbe, logs_of_user
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.probes.postgres_database import PostgresDatabase
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.probes.redis import RedisProbe, Term
 from tuner.adapters.probes.sql import SqlProbe
 from tuner.adapters.probes.sqlite_database import SqliteDatabase
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
+from tuner.adapters.queues.message import BODY
+from tuner.adapters.queues.queue import Claim
+from tuner.adapters.queues.redis_queue import RedisQueue
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
@@ -223,6 +227,17 @@ def void(_: object) -> None:
     """Forget what was given back."""
 
 
+def queue(folder: Path, stack: ExitStack) -> Counted:
+    server = stack.enter_context(running_redis())
+    client = stack.enter_context(Redis.from_url(server.url))
+    claim = Claim("study", "study.tuner.db", "here")
+    fed = stack.enter_context(closing(RedisQueue(server.url, "taskiq", "jobs", claim, 30.0)))
+    fed.claim()
+    fed.push([(b"%d" % n, {BODY: b"message"}) for n in range(1000)])
+    probe = QueueProbe(CLOCK, server.url, "taskiq", "jobs", claim, 30.0, no_warning)
+    return Counted(probe, lambda _: None, lambda n: None if client.rpop("jobs", n) else pytest.fail("empty"))
+
+
 SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
     "mmap-counter": counter,
     "command": command,
@@ -233,6 +248,7 @@ SERVICES: dict[str, Callable[[Path, ExitStack], Counted]] = {
     "log": log,
     "sqlite": sqlite,
     "postgresql": postgresql,
+    "queue": queue,
 }
 
 

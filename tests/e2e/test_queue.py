@@ -1,0 +1,179 @@
+"""tuner sample, and tuner grid with a service behind a queue, which tuner fills and counts."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from ..redis_server import RedisServer
+from .queue_services import SERVICES, Service
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 120.0
+_SERVICES_VENV = "TUNER_SERVICES_VENV"
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[Redis]:
+    with closing(Redis.from_url(redis_server.url)) as client:
+        yield client
+
+
+def programs(service: Service) -> Path:
+    if not service.needs_venv:
+        return Path(sys.executable).parent
+    if _SERVICES_VENV not in os.environ:
+        pytest.skip(f"{_SERVICES_VENV} names no folder with bin/celery, bin/dramatiq ...")
+    return Path(os.environ[_SERVICES_VENV], "bin")
+
+
+def recorded(tuner, service: Service, server: RedisServer, client: Redis) -> None:
+    """``app.py``, and ``sample.json`` of messages that it sent; the queue is empty again."""
+    (tuner.folder / "app.py").write_text(service.source)
+    code = "import app\nfor n in range(6): app.send(0.02 + n / 1000)"
+    environment = {**os.environ, "BROKER": server.url, "TRUTH": "unused", "PYTHONPATH": "."}
+    subprocess.run(
+        [programs(service) / "python", "-c", code],
+        cwd=tuner.folder,
+        env=environment,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    done = tuner("sample", "--url", server.url, "-n", "5", "-o", "sample.json")
+    assert done.returncode == 0, done.stderr
+    assert f"5 messages of {service.form} from the queue {service.queue} in sample.json" in done.stdout
+    client.flushall()
+
+
+def config(folder: Path, service: Service, server: RedisServer, window: str) -> None:
+    command = service.command.format(bin=programs(service))
+    (folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: jobs\n  command: {command}\n  directory: .\n{service.more}"
+        f"  environment: {{BROKER: '{server.url}', TRUTH: truth, PYTHONPATH: .}}\n  stop: {{wait: 10s}}\n"
+        "  probe: {kind: queue, timeout: 30s}\n"
+        f"  feeder: {{kind: queue, form: {service.form}, url: '{server.url}', queue: {service.queue},"
+        " sample: sample.json, timeout: 30s}\n"
+        f"study: {{strategy: all, layouts: [{service.layouts}], window: {window}, warmup: 3s, repeats: 1,"
+        " warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1}\n"
+    )
+
+
+def windows(study: Path) -> list[tuple[int, int, list[tuple[float, int]]]]:
+    """Processes and threads, and the readings at both edges: monotonic seconds and items done."""
+    query = (
+        "SELECT window_id, processes, max(threads, 1), reading.at_s, reading.n_done_total FROM reading"
+        " JOIN window ON window.id = window_id JOIN launch ON launch.id = launch_id ORDER BY window_id, at_s"
+    )
+    with closing(sqlite3.connect(study)) as connection:
+        rows = connection.execute(query).fetchall()
+    return [
+        (begin[1], begin[2], [begin[3:], end[3:]]) for begin, end in zip(rows[::2], rows[1::2], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", list(SERVICES))
+def test_a_service_behind_a_queue_is_fed_and_counted_as_it_counts_itself(
+    tuner, redis_server: RedisServer, client: Redis, name: str
+) -> None:
+    service = SERVICES[name]
+    recorded(tuner, service, redis_server, client)
+    config(tuner.folder, service, redis_server, "6s")
+    client.rpush("bystander", "untouched")
+    client.hset("unacked", "another-service", "untouched")
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["layouts"]) == 2
+    finished_s = sorted(map(float, (tuner.folder / "truth").read_text().split()))
+
+    def n_finished(at_s: float) -> int:
+        return bisect.bisect(finished_s, at_s)
+
+    taken = windows(tuner.folder / "jobs.tuner.db")
+    assert len(taken) == 2
+    for processes, threads, ((begin_s, begin), (end_s, end)) in taken:
+        # a busy box may read a second late; what a worker took beforehand and what is in hand may be counted
+        in_hand = 2 * processes * threads
+        assert end - begin >= n_finished(end_s - 1) - n_finished(begin_s + 1) - in_hand
+        assert end - begin <= n_finished(end_s + 1) - n_finished(begin_s - 1) + in_hand
+    assert client.lrange("bystander", 0, -1) == [b"untouched"]
+    assert client.hgetall("unacked") == {b"another-service": b"untouched"}
+    assert client.llen(service.queue) == client.hlen(f"dramatiq:{service.queue}.msgs") == 0
+    assert client.keys("tuner:*") == []
+
+
+def test_a_queue_that_is_not_empty_is_refused_before_anything_runs(
+    tuner, redis_server: RedisServer, client: Redis
+) -> None:
+    recorded(tuner, SERVICES["list"], redis_server, client)
+    config(tuner.folder, SERVICES["list"], redis_server, "2s")
+    client.lpush("taskiq", "of a user")
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 2
+    assert "holds 1 messages that tuner did not feed" in done.stderr
+    assert client.lrange("taskiq", 0, -1) == [b"of a user"]
+    assert list(tuner.folder.glob("*.db")) == []
+
+
+def refused(tuner) -> str:
+    another = tuner("grid", "s.yaml", "--study", "another.tuner.db")
+    assert another.returncode == 2
+    return str(another.stderr)
+
+
+def test_a_study_that_was_killed_is_resumed_and_no_other_one_may_feed_its_queue(
+    tuner, redis_server: RedisServer, client: Redis
+) -> None:
+    recorded(tuner, SERVICES["list"], redis_server, client)
+    config(tuner.folder, SERVICES["list"], redis_server, "4s")
+    with subprocess.Popen(
+        [*tuner.program, "grid", "s.yaml"], cwd=tuner.folder, stderr=subprocess.DEVNULL
+    ) as killed:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not client.exists("tuner:fed:taskiq") or not client.llen("taskiq"):
+            assert killed.poll() is None
+            assert time.monotonic() < deadline_s, "nothing was fed"
+            time.sleep(0.05)
+        killed.send_signal(signal.SIGKILL)
+    while "is fed by another study: " not in (another := refused(tuner)):  # the box may still be held
+        assert time.monotonic() < deadline_s, another
+    assert client.llen("taskiq") > 0
+    done = tuner("grid", "--resume", "jobs.tuner.db")
+    assert done.returncode == 0, done.stderr
+    assert client.keys("*") == []
+
+
+def test_what_cannot_be_sampled_is_told_in_two_lines(tuner, redis_server: RedisServer, client: Redis) -> None:
+    def said(*arguments: str) -> str:
+        done = tuner("sample", "-o", "s.json", *arguments)
+        assert done.returncode == 2
+        lines = done.stderr.splitlines()
+        assert len(lines) <= 2, lines
+        return lines[0]
+
+    url = redis_server.url
+    assert "no messages wait in the queues" in said("--url", url)
+    assert "the queue jobs of unix://" in said("--url", url, "--queue", "jobs", "--form", "celery")
+    assert "clery is none of celery" in said("--url", url, "--form", "clery")
+    assert "--url amqp://h: should be redis://" in said("--url", "amqp://h")
+    assert "ConnectionError" in said("--url", "unix:///nowhere")
+    client.lpush("celery", "no JSON")
+    assert "no message can be cloned (celery): 1 is no JSON" in said(
+        "--url", url, "--queue", "celery", "--form", "celery"
+    )
+    assert list(tuner.folder.iterdir()) == []
