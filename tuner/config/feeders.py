@@ -131,6 +131,7 @@ class HttpFeederSettings(Section):
 
 
 FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq")
+FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
 
 def check_form(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from tuner.config.brake import BrakeSettings
-from tuner.config.feeders import FeederSettings, NoFeederSettings
+from tuner.config.feeders import FORMS_THAT_TELL_FAILED, FeederSettings, NoFeederSettings
 from tuner.config.fields import (
     FILLED_IN_BY_PROBES,
     Commands,
@@ -449,6 +449,9 @@ class Settings(Section):
         if brake is None or brake.errors is None or service is None:
             return brake
         probe = service.probe
+        feeder = getattr(service, "feeder", None)
+        if probe.kind == "queue" and feeder is not None and feeder.form in FORMS_THAT_TELL_FAILED:
+            return brake
         if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
             told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
             raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))

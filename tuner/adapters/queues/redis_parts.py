@@ -1,13 +1,13 @@
 """What the forms on Redis have in common: looking through lists, sets and hashes, and sifting them.
 
-What is sifted stays whole for everybody else: nothing of others is removed, moved elsewhere or put in another
-order, whoever adds to it meanwhile.
+What is sifted stays whole for everybody else: nothing of others is removed or is elsewhere for a moment, and
+it keeps its order (but for what others add in that very moment to a list of many thousands).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from tuner.adapters.queues.message import BODY, Message, spread
@@ -19,11 +19,13 @@ _AT_ONCE = 1000
 _SIFTED_AT_ONCE = 5000  #: about 5 ms, in which Redis does nothing else
 #: takes so many from the left and puts those to keep back at the right: once round, and all is in order again
 _SIFT = """
+local removed = 0
 for _ = 1, tonumber(ARGV[1]) do
   local one = redis.call('LPOP', KEYS[1])
   if not one then break end
-  if {keep} then redis.call('RPUSH', KEYS[1], one) end
+  if {keep} then redis.call('RPUSH', KEYS[1], one) else removed = removed + 1 end
 end
+return removed
 """
 _SIFT_TAG = _SIFT.format(keep="not string.find(one, ARGV[2], 1, true)")
 _SIFT_IDS = _SIFT.format(keep="redis.call('HEXISTS', KEYS[2], one) == 1")
@@ -35,23 +37,25 @@ def sampled_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
         for key in keys:
             pipe.llen(key)
         lengths = pipe.execute()
-        places = [(key, place) for key, n in zip(keys, lengths, strict=True) for place in range(n)]
-        for n in spread(len(places), n_most):
-            pipe.lindex(*places[n])
+        places = spread(sum(lengths), n_most)
+        for key, begin, n in zip(keys, accumulate(lengths, initial=0), lengths, strict=False):
+            for place in places:
+                if begin <= place < begin + n:
+                    pipe.lindex(key, place - begin)
         found = pipe.execute() if places else []
     return [{BODY: body} for body in found if body is not None]  # None: taken meanwhile
 
 
 def sift_list(client: Redis, key: str, tag: bytes) -> None:
     """Remove the entries that hold *tag*."""
-    for n in _rounds(int(client.llen(key))):
-        client.eval(_SIFT_TAG, 1, key, n, tag)
+    while sum(int(client.eval(_SIFT_TAG, 1, key, n, tag)) for n in _rounds(int(client.llen(key)))):
+        pass  # once more: others may have added some, and left ours out of the rounds
 
 
 def sift_ids(client: Redis, key: str, kept: str) -> None:
     """Remove the entries that are no field of the hash *kept*."""
-    for n in _rounds(int(client.llen(key))):
-        client.eval(_SIFT_IDS, 2, key, kept, n)
+    while sum(int(client.eval(_SIFT_IDS, 2, key, kept, n)) for n in _rounds(int(client.llen(key)))):
+        pass
 
 
 def _rounds(n: int) -> Iterator[int]:
