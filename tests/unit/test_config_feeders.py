@@ -166,7 +166,9 @@ def test_what_is_wrong_with_a_fed_queue_is_told_with_its_place(
 @pytest.mark.parametrize(("form", "tells"), [("dramatiq", True), ("rq", True), ("celery", False)])
 def test_a_brake_for_errors_needs_a_form_that_tells_them(tmp_path: Path, form: str, tells: bool) -> None:
     (tmp_path / "s.json").touch()
-    feeder = f"{{kind: queue, {REDIS.replace('celery', form)}}}\n  probe: {{kind: queue}}\nbrake: {{errors: 5%}}"
+    feeder = (
+        f"{{kind: queue, {REDIS.replace('celery', form)}}}\n  probe: {{kind: queue}}\nbrake: {{errors: 5%}}"
+    )
 
     if tells:
         assert load(tmp_path, feeder).brake is not None
