@@ -100,7 +100,8 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
     [
         ("gunicorn app:app -k tornado", {}, "--: asks for tornado; known are gthread, sync, gevent, uvicorn"),
         ("gunicorn app:app", {"probe": "statsdd"}, "--set probe: statsdd is none of statsd, generator"),
-        ("gunicorn app:app", {"url": "ftp://x"}, "url"),
+        ("gunicorn app:app", {"url": "ftp://x"}, "--set url: ftp://x is no http URL"),
+        ("gunicorn app:app", {"connections": "few"}, "--set connections: should be a whole number"),
         ("gunicorn app:app", {"kind": "gunicron"}, "did you mean gunicorn?"),
         ("gunicorn app:app", {"conections": "4"}, "--set conections: unknown key"),
         ("gunicorn 'app", {}, "cannot be split into words"),
@@ -118,6 +119,9 @@ def test_what_is_wrong_in_a_config_is_told_with_its_place(tmp_path: Path) -> Non
     config.write_text("service:\n  kind: gunicorn\n  command: gunicorn app:app\n  probe: statd\n")
 
     with pytest.raises(ConfigError, match=r"s\.yaml:4:10: service\.probe: statd is none of .*mean statsd"):
+        settings_of(config, {})
+    config.write_text("service:\n  kind: gunicorn\n  command: gunicorn app:app\n  url: x\n")
+    with pytest.raises(ConfigError, match=r"s\.yaml:4:8: service\.url: x is no http URL"):
         settings_of(config, {})
 
 

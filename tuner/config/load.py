@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,11 @@ def load_settings(
             for place in (("study", name) for name in names if strategy != options[_STRATEGY].text):
                 if place not in options:
                     _drop(values, place)
+    moved: dict[Place, Place] = {}
     if isinstance(values.get("service"), dict):
         if service is not None and "command" in values["service"]:
-            values["service"] = _read(service, values, document, options)
+            asked, values["service"] = values["service"], _read(service, values, document, options)
+            moved = _moved(asked, values["service"])
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
@@ -68,7 +70,7 @@ def load_settings(
     try:
         return Settings.model_validate(values, context={"folder": folder})
     except ValidationError as error:
-        found = problems(error, document, values, options, Settings)
+        found = problems(error, document, values, options, Settings, moved)
         raise ConfigError("\n".join(found), hint=_hint(path, values, len(found))) from error
 
 
@@ -82,6 +84,22 @@ def _read(
         given = options.get(place)
         where = f"{document.where(place)}: {'.'.join(map(str, place))}" if given is None else given.option
         raise ConfigError(f"{where}: {error}") from error
+
+
+def _moved(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[Place, Place]:
+    """The places in a *section* that was made of settings that were *asked* for -> where those stand."""
+    settings = {
+        value: name for name, value in asked.items() if name not in section and isinstance(value, str)
+    }
+
+    def walk(value: Any, place: Place) -> Iterator[tuple[Place, Place]]:
+        if isinstance(value, Mapping):
+            for name, below in value.items():
+                yield from walk(below, (*place, name))
+        elif isinstance(value, str) and value in settings:
+            yield place, ("service", settings[value])
+
+    return dict(walk(section, ("service",)))
 
 
 def _variants_named(study: Any) -> list[str] | None:

@@ -29,6 +29,7 @@ def problems(
     values: Mapping[str, Any],
     options: Mapping[Place, Given],
     model: type[BaseModel],
+    moved: Mapping[Place, Place] | None = None,
 ) -> list[str]:
     """Each as ``file:line:column: path: what (got ...)``, in the file's order.
 
@@ -38,6 +39,7 @@ def problems(
         values: those of the file with *options* in their places.
         options: from the command line; what is wrong with one is told of the option.
         model: whose keys a misspelt one may have meant.
+        moved: places of values that were put elsewhere than they are told -> where they are told.
     """
     found: dict[str, tuple[int, int]] = {}  # the message -> where it stands, to tell them in the file's order
     for entry in error.errors(include_url=False):
@@ -45,6 +47,7 @@ def problems(
         below = raised.below if isinstance(raised, Misplaced) else ()
         loc = _loc_in(values, (*entry["loc"], *below))
         place = tuple(step for step in loc if step != "[key]")
+        place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
         what = message(entry) + (_near_key(model, place) if unknown else "") + _got(entry)
         given = next((given for at, given in options.items() if place[: len(at)] == at), None)
