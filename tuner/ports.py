@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 
@@ -103,6 +104,13 @@ class Feeder(Protocol):
 
     def pids(self) -> frozenset[int]:
         """Processes of the feeder, to account their CPU to tuner."""
+
+    def requests(self) -> Requests | None:
+        """What became of the launch's requests up to now; None: it does not know. Called every few seconds.
+
+        Raises:
+            MeasurementError: its counts cannot be read.
+        """
 
 
 class Watch(Protocol):

@@ -14,7 +14,9 @@ from tuner.adapters.feeders.http import HttpFeeder, Traffic
 from tuner.adapters.load.totals import read_counts
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import parse_url
+from tuner.core.latency import bucket_limits_ns
 from tuner.core.layout import Layout
+from tuner.core.requests import Requests
 
 from .http_service import PATIENCE_S, Service, answer, running, says
 
@@ -150,3 +152,34 @@ def test_a_file_of_requests_is_checked_before_the_study(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"r.jsonl:1: no request"):
         Feeding(tmp_path, "http://127.0.0.1:1/", requests_file=tmp_path / "r.jsonl").feeder.prepare()
+
+
+def test_it_tells_what_became_of_the_requests_and_how_long_the_good_ones_took(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        if number > 1:
+            await asyncio.sleep(0.05)
+        writer.write(answer(status="200 OK" if number % 2 else "503 Busy"))
+        return True
+
+    with running(answering) as service:
+        feeding = Feeding(tmp_path, service.url)
+        assert feeding.feeder.requests() == Requests()
+        with feeding.feeder.feeding(Layout(1, 1)):
+            wait_for(lambda: sum(feeding.counts()) > 5)
+            earlier = feeding.feeder.requests()
+            wait_for(lambda: sum(feeding.counts()) > 30)
+            later = feeding.feeder.requests()
+
+    meanwhile = later.since(earlier)
+    assert meanwhile.n_total > 20
+    assert meanwhile.failed_ratio == pytest.approx(0.5, abs=0.1)
+    quickest, _ = bucket_limits_ns(min(meanwhile.latencies.n_by_bucket))
+    assert quickest >= 49e6
+
+
+def test_damaged_counts_spoil_the_launch(tmp_path: Path) -> None:
+    feeding = Feeding(tmp_path, "http://127.0.0.1:1/")
+    feeding.totals.write_bytes(b"x" * 500)
+
+    with pytest.raises(MeasurementError, match="holds no totals"):
+        feeding.feeder.requests()

@@ -107,7 +107,8 @@ def test_statuses_from_400_on_are_failures_and_told_apart(tmp_path: Path) -> Non
         totals = sent(order(service.port), tmp_path)
 
     assert (totals.n_done, totals.n_failed) == (100, {"4xx": 50, "5xx": 50})
-    assert totals.latencies.n_recorded == service.n_requests == 200
+    assert service.n_requests == 200
+    assert totals.latencies.n_recorded == 100  # failing is often quicker than answering
 
 
 def test_garbage_and_answers_that_break_off_are_failures_of_their_kind(tmp_path: Path) -> None:

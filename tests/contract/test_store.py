@@ -11,8 +11,10 @@ import pytest
 
 from tuner.adapters.memory import MemoryStore
 from tuner.adapters.sqlite import SqliteStore
+from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Store
 
@@ -128,6 +130,7 @@ def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) 
         usage=(usage(50.0, **clocks(50.0)), usage(54.0, pss_bytes=2**40, **clocks(54.0))),
         readings=(Reading(50.0, 100, 0, None, 10**9), Reading(54.0, 128, 4, 2**60, 3 * 10**9, 5, 4)),
         void=void,
+        requests=Requests(Latencies({0: 3, 15_000: 20, 33_420: 1}), 4, rate_per_s=7.5, capacity_per_s=10.0),
     )
 
 
@@ -225,6 +228,19 @@ def test_windows_are_listed_with_their_launch_and_their_sums(store: Store) -> No
     assert (record.child_running_s, record.child_blocked_s) == (6.0, 0.5)
     assert (record.spawning_s, record.gil_waiting_s, record.gil_waking_s) == (1.0, 10.0, 2.0)
     assert (record.probe_python_cpu_s, record.probe_child_cpu_s) == (None, 2.0)
+    assert record.requests == window().requests
+
+
+def test_a_window_of_a_feeder_that_sends_no_requests_has_none_and_one_without_an_answer_has_none_to_time(
+    store: Store,
+) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    store.add_window(launch_id, replace(window(0), requests=None))
+    store.add_window(launch_id, replace(window(1), requests=Requests(n_failed=3)))
+
+    assert [record.requests for record in store.windows()] == [None, Requests(n_failed=3)]
+    assert store.window(launch_id, 0, 1).requests is None
+    assert store.window(launch_id, 1, 1).requests == Requests(n_failed=3)
 
 
 def test_clocks_taken_a_moment_before_and_after_a_window_are_scaled_to_it(store: Store) -> None:

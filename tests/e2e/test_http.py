@@ -63,6 +63,22 @@ def test_a_web_service_is_fed_and_counted_as_it_counts_itself(tuner) -> None:
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
 
 
+def test_a_window_keeps_how_long_its_requests_took(tuner) -> None:
+    config(tuner.folder, ", rate: 60, arrivals: even")
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 0, done.stderr
+    columns = "n_done, n_requests, n_requests_failed, latency_p50_s, latency_p95_s, latency_p99_s, rate_per_s"
+    with closing(sqlite3.connect(tuner.folder / "web.tuner.db")) as connection:
+        told = connection.execute(f"SELECT {columns} FROM window").fetchall()
+    assert len(told) == 2
+    for n_done, n_requests, n_failed, p50_s, p95_s, p99_s, rate_per_s in told:
+        assert abs(n_requests - n_done) <= 30  # seen a moment apart
+        assert (n_failed, rate_per_s) == (0, 60.0)
+        assert 0.005 <= p50_s <= p95_s <= (p99_s or p95_s)
+
+
 def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(tuner) -> None:
     config(tuner.folder, ", wait: 500ms")
     with (tuner.folder / "worker.py").open("w") as worker:

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.errors import ConfigError
+from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
+from tuner.core.requests import Requests
 from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
@@ -32,6 +35,7 @@ VERSION_1 = GOLDEN / "study_version_1.db"  #: kept: cut off after 3 windows of 4
 VERSION_2 = GOLDEN / "study_version_2.db"  #: likewise, while the launch of the fourth window warmed up
 VERSION_3 = GOLDEN / "study_version_3.db"  #: likewise
 VERSION_4 = GOLDEN / "study_version_4.db"  #: likewise
+VERSION_5 = GOLDEN / "study_version_5.db"  #: likewise
 
 
 @pytest.fixture
@@ -151,7 +155,7 @@ def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> No
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 7")
 
-    assert refused(file) == f"{file} has schema version 7, this tuner knows 5"
+    assert refused(file) == f"{file} has schema version 7, this tuner knows 6"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -216,6 +220,33 @@ def test_a_file_of_version_4_is_read_without_being_touched(tmp_path: Path) -> No
     assert path.read_bytes() == VERSION_4.read_bytes()
 
 
+def test_a_file_of_version_5_is_read_without_being_touched(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_5, path)
+    with SqliteStore.open(path, read_only=True) as store:
+        asked, windows, seen = store.study(), store.windows(), store.window(2, 0, 1)
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=5)
+    assert [(window.n_done, window.spawning_s) for window in windows] == [(95, 0.0), (45, 0.0), (100, 0.0)]
+    assert [window.requests for window in windows] == [None, None, None]
+    assert seen.requests is None
+    assert path.read_bytes() == VERSION_5.read_bytes()
+
+
+def test_anybody_can_read_latency_with_sql(file: Path) -> None:
+    """20 of 25 requests took between 98 and 98.1 ms, 1 longer than an hour, and 4 failed."""
+    requests = Requests(Latencies({bucket_of(98_000_000): 20, N_BUCKETS - 1: 1}), 4, rate_per_s=7.5)
+    with SqliteStore.open(file) as store:
+        (last, _) = store.launches()[-1]
+        store.add_window(last, replace(store.window(last, 0, 1), index=1, requests=requests))
+    columns = "n_requests, n_requests_failed, latency_p50_s, latency_p95_s, latency_p99_s, rate_per_s"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        *others, told = connection.execute(f"SELECT {columns} FROM window ORDER BY id").fetchall()
+
+    assert told == (25, 4, pytest.approx(0.098, rel=1e-3), 3600.0, None, 7.5)
+    assert set(others) == {(None,) * 6}
+
+
 @pytest.mark.parametrize(
     ("old", "clock"),
     [
@@ -255,7 +286,7 @@ def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_older_than_the_
     assert [window.probe_child_cpu_s for window in windows] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5])
 def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_unchanged(
     tmp_path: Path, old: Path
 ) -> None:
@@ -274,7 +305,7 @@ def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_un
     assert len(windows) == 4
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5])
 def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path, old: Path) -> None:
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
@@ -480,7 +511,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 5,
+        "user_version": 6,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

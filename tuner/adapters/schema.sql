@@ -10,6 +10,7 @@
 --      counted of their CPU beside them in each window: the model is calibrated from these
 --   4  of the time that workers spent in state D, the part in which they were starting a child
 --   5  the time that workers' threads waited for the GIL; layouts of services that have no threads to choose
+--   6  what became of the requests that tuner's load generator sent, and how long they took
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
@@ -117,6 +118,16 @@ CREATE TABLE window (
   probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
   gil_waiting_s      REAL,          -- thread-seconds that workers waited for the GIL
   gil_waking_s       REAL,          -- of these, awake to ask for it: waiting for a core
+  -- Of the requests that tuner's load generator sent; NULL: it sends none. In an open loop latency counts from when a
+  -- request was due. What failed counts as taking longest; 3600 stands for all that is longer, or has no end.
+  n_requests         INTEGER,       -- requests that came to their end in it, failed ones included
+  n_requests_failed  INTEGER,       -- of these, not answered with a status below 400, or not even sent
+  latency_p50_s      REAL,          -- half of them were answered well within so many seconds; NULL also: too few to say
+  latency_p95_s      REAL,          -- the same of 95 %
+  latency_p99_s      REAL,          -- the same of 99 %
+  latencies          BLOB,          -- histogram of those that were answered well: tuner/adapters/latencies_packed.py
+  rate_per_s         REAL,          -- requests that became due per second; NULL: closed loop
+  capacity_per_s     REAL,          -- of which closed loop's throughput that rate is a share; NULL: of none
   UNIQUE (launch_id, window_index, attempt)
 ) STRICT;
 

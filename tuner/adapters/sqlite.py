@@ -95,7 +95,14 @@ class SqliteStore:
             try:
                 void = self._void_reasons()
                 return [
-                    record(*row[:2], layout(*row[2:5]), *row[5:21], void.get(row[21], ()), *row[22:])
+                    record(
+                        *row[:2],
+                        layout(*row[2:5]),
+                        *row[5:21],
+                        void.get(row[21], ()),
+                        *row[22 : -rows.N_REQUESTS],
+                        rows.requests_of(*row[-rows.N_REQUESTS :]),
+                    )
                     for row in self._connection.execute(rows.windows_query(self._connection))
                 ]
             finally:
@@ -129,6 +136,7 @@ class SqliteStore:
                 usage=tuple(Usage(*row[2:]) for row in self._details("usage", "n", window_id)),
                 readings=(begin, end),
                 void=tuple(VoidReason(*row[2:]) for row in self._details("void_reason", "n", window_id)),
+                requests=rows.select_requests(self._connection, window_id),
             )
 
     @contextlib.contextmanager

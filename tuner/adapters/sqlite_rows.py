@@ -9,8 +9,10 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
+from tuner.adapters.latencies_packed import packed, unpacked
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 _BEGUN = (
@@ -35,6 +37,9 @@ _CLOCKS = (
     "spawning_s",  #: since version 4
     *("gil_waiting_s", "gil_waking_s"),  #: since version 5
 )  #: of a window since version 3, as WindowRecord has them
+#: of a window since version 6, as `requests_of` takes them
+_REQUESTS = ("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s")
+N_REQUESTS = len(_REQUESTS)
 _COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
 
@@ -133,17 +138,54 @@ def windows_query(connection: sqlite3.Connection) -> str:
             clocks[_CLOCKS.index(clock)] = f"(after.{column} - before.{column}) * 1e-9"
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
-    return f"SELECT {', '.join((*_WINDOW, *clocks))} FROM {tables} ORDER BY window.id"
+    columns = (*_WINDOW, *clocks, *_requests_in(known))
+    return f"SELECT {', '.join(columns)} FROM {tables} ORDER BY window.id"
+
+
+def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests | None:
+    """The requests of one window."""
+    columns = ", ".join(_requests_in(columns_of(connection, "window")))
+    row = connection.execute(f"SELECT {columns} FROM window WHERE id = ?", (window_id,)).fetchone()
+    return requests_of(*row)
+
+
+def requests_of(
+    latencies: bytes | None, n_failed: int, rate_per_s: float | None, capacity_per_s: float | None
+) -> Requests | None:
+    """The requests of such columns."""
+    if latencies is None:
+        return None
+    return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s)
+
+
+def _requests_in(known: Set[str]) -> list[str]:
+    return [column if column in known else f"NULL AS {column}" for column in _REQUESTS]
+
+
+def _request_columns(requests: Requests | None) -> dict[str, Any]:
+    if requests is None:
+        return {}
+    return {
+        "n_requests": requests.n_total,
+        "n_requests_failed": requests.n_failed,
+        "latency_p50_s": requests.latency_s(0.5),
+        "latency_p95_s": requests.latency_s(0.95),
+        "latency_p99_s": requests.latency_s(0.99),
+        "latencies": packed(requests.latencies),
+        "rate_per_s": requests.rate_per_s,
+        "capacity_per_s": requests.capacity_per_s,
+    }
 
 
 def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> None:
     """Add a window with everything that was seen in it."""
     began_s = window.samples[0].at_s
+    requests = _request_columns(window.requests)
     columns = (
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
         " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
         " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, "
-    ) + ", ".join(_CLOCKS)
+    ) + ", ".join((*_CLOCKS, *requests))
     values = (
         *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
         *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
@@ -151,6 +193,7 @@ def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: 
         *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
         *(record.steal_s, record.pss_bytes),
         *(getattr(record, clock) for clock in _CLOCKS),
+        *requests.values(),
     )
     cursor = connection.execute(
         f"INSERT INTO window ({columns}) VALUES ({', '.join('?' * len(values))})", values

@@ -120,6 +120,9 @@ class VirtualBox:
         """The virtual feeder has no process."""
         return frozenset()
 
+    def requests(self) -> None:
+        """The simulation knows of none."""
+
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[VirtualWatch]:  # noqa: ARG002
         """See the simulated load and CPU."""

@@ -91,14 +91,21 @@ class Latencies:
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share is between 0 and 1, got {share}")
-        rank = max(1, ceil(share * self.n_recorded))
+        return self.at_rank(max(1, ceil(share * self.n_recorded)))
+
+    def at_rank(self, rank: int) -> LatencyQuantile:
+        """The latency of the *rank*-th shortest, from 1 on.
+
+        Raises:
+            ValueError: so many were not recorded.
+        """
         n_below = 0
         for bucket, n in self.n_by_bucket.items():
             n_below += n
             if n_below >= rank:
                 low_ns, high_ns = bucket_limits_ns(bucket)
                 return LatencyQuantile(low_ns / 1e9, high_ns / 1e9)
-        raise ValueError("nothing was recorded")
+        raise ValueError("nothing was recorded" if not n_below else f"there is no {rank} of {n_below}")
 
     def _in(self, bucket: int) -> int:
         return self.n_by_bucket.get(bucket, 0)

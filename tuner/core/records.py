@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.layout import Layout
+from tuner.core.requests import Requests
 from tuner.core.strategy import Kind
 from tuner.core.validity import MEMORY_PRESSURE_RATIO
 from tuner.core.window import VoidReason
@@ -42,7 +43,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 5
+    schema_version: int = 6
 
     @property
     def shortest_window_s(self) -> float:
@@ -115,3 +116,5 @@ class WindowRecord:
     spawning_s: float | None = None
     gil_waiting_s: float | None = None  #: thread-seconds of workers in line for the GIL; None also: no Python
     gil_waking_s: float | None = None  #: of these, awake to ask for it: waiting for a core
+    #: that ended in it; None: not known
+    requests: Requests | None = field(default=None, hash=False)

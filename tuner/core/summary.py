@@ -9,6 +9,7 @@ from statistics import fmean
 from tuner.core.layout import Layout
 from tuner.core.load import mean_active_from_load1
 from tuner.core.records import WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 _THREE_LOOKS_S = 15.1  #: in that time the kernel updates load1 three times, whenever it began
@@ -23,8 +24,11 @@ def window_from(
     *,
     index: int,
     attempt: int,
+    requests: tuple[Requests | None, Requests | None] = (None, None),
 ) -> Window:
     """Make the window of what was seen; its length is the time between the two readings of the probe.
+
+    *requests* are the feeder's totals at its two edges.
 
     A void one that has only a single reading is as long as it was looked at.
 
@@ -39,6 +43,7 @@ def window_from(
         length_s = usage[-1].at_s - usage[0].at_s
     if length_s <= 0:
         raise ValueError(f"a window has a length; its readings are {length_s} s apart")
+    begin, end = requests
     return Window(
         layout=layout,
         index=index,
@@ -51,6 +56,7 @@ def window_from(
         usage=tuple(usage),
         readings=readings,
         void=tuple(void),
+        requests=None if begin is None or end is None else end.since(begin),
     )
 
 
@@ -97,6 +103,7 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         spawning_s=_grown(first.spawning_s_total, last.spawning_s_total, scale),
         gil_waiting_s=_grown(first.gil_waiting_s_total, last.gil_waiting_s_total, scale),
         gil_waking_s=_grown(first.gil_waking_s_total, last.gil_waking_s_total, scale),
+        requests=window.requests,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.core.layout import Layout
+from tuner.core.requests import Requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class Window:
     usage: tuple[Usage, ...]  #: at least the two edges
     readings: tuple[Reading, Reading]  #: of the probe, at the two edges
     void: tuple[VoidReason, ...] = ()  #: empty: the window counts
+    requests: Requests | None = None  #: that ended in it; None: the feeder sends none, or does not look
 
     @property
     def throughput_per_s(self) -> float:

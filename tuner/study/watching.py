@@ -10,6 +10,7 @@ from tuner.core.brake import Braked
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.requests import Requests
 from tuner.core.summary import window_from
 from tuner.core.validity import missing_threads, void_reasons
 from tuner.core.warmup import has_settled
@@ -31,6 +32,15 @@ class Warmup:
     counted: bool  #: some item was
 
 
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What is seen at the edges of a window and every few seconds."""
+
+    n: int  #: index of the sample that was taken with it
+    usage: Usage
+    requests: Requests | None
+
+
 @dataclass(slots=True)
 class _Watched:
     """A window in the making."""
@@ -38,7 +48,7 @@ class _Watched:
     readings: list[Reading]
     samples: list[Sample]
     looked_s: list[float]  #: when each was; the probe's counts may be older
-    usage: list[tuple[int, Usage]]  #: with the index of the sample that was taken with it
+    moments: list[_Moment]
     second_readings: list[Reading]  #: of the second probe; empty without one
     problems: Sequence[VoidReason] = ()
     dry: bool = False
@@ -113,19 +123,20 @@ class RunningLayout:
         One that turns out to have begun before steady state goes on, and loses its head: what is returned is
         as long as asked. It begins at the cap of the warm-up at the latest.
         """
-        usage = [(0, self.watch.usage())]  # before the first reading, as the last one comes after the last
+        moments = [self._moment(0)]  # before the first reading, as the last one comes after the last
         looked_s, reading, sample, second = self._look()
-        window = _Watched([reading], [sample], [looked_s], usage, [*second])
+        window = _Watched([reading], [sample], [looked_s], moments, [*second])
         self._go_on(window, told)
         while warming := self._warming_n(window):
             self._give_head_to_warmup(window, warming)
             self._go_on(window, told)
+        requests = window.moments[0].requests, self.feeder.requests()
         closing = self.watch.usage(closing=True)
-        moments = [*(moment for _, moment in window.usage), closing]
+        usage = [*(moment.usage for moment in window.moments), closing]
         problems = window.problems or missing_threads(self.layout, closing, window.readings[-1])
         void = void_reasons(
             window.samples,
-            moments,
+            usage,
             problems,
             cores=self.study.box_cores,
             source_dry=window.dry,
@@ -137,7 +148,16 @@ class RunningLayout:
         if not void:
             self.seen.add_window(window.items_per_s(), [reading.at_s for reading in window.readings[1:]])
         readings = (window.readings[0], window.readings[-1])
-        return window_from(self.layout, window.samples, moments, readings, void, index=index, attempt=attempt)
+        return window_from(
+            self.layout,
+            window.samples,
+            usage,
+            readings,
+            void,
+            index=index,
+            attempt=attempt,
+            requests=requests,
+        )
 
     def unkept_warmup(self) -> Sequence[Sample]:
         """The samples of warm-up that were not asked for yet, in time order: for the store."""
@@ -190,9 +210,9 @@ class RunningLayout:
             if window.problems or window.dry:
                 return
             if n % USAGE_EVERY_N == 0:
-                usage = self.watch.usage()
-                window.usage.append((n, usage))
-                window.problems = missing_threads(self.layout, usage, reading)
+                moment = self._moment(n)
+                window.moments.append(moment)
+                window.problems = missing_threads(self.layout, moment.usage, reading)
                 if window.problems:
                     return
 
@@ -208,16 +228,16 @@ class RunningLayout:
 
     def _give_head_to_warmup(self, window: _Watched, warming_n: int) -> None:
         """Let *window* begin anew, at the first look at usage *warming_n* seconds into it or later."""
-        if window.usage[-1][0] < warming_n:
-            window.usage.append((len(window.samples) - 1, self.watch.usage()))
-        cut = next(n for n, _ in window.usage if n >= warming_n)
+        if window.moments[-1].n < warming_n:
+            window.moments.append(self._moment(len(window.samples) - 1))
+        cut = next(moment.n for moment in window.moments if moment.n >= warming_n)
         ends_s = [reading.at_s for reading in window.readings[1 : cut + 1]]
         self.seen.add(window.items_per_s()[:cut], ends_s)
         self.seen.unkept.extend(window.samples[:cut])
         if not self.seen.window_starts:
             self.seen.heads_s += window.readings[cut].at_s - window.readings[0].at_s
         del window.readings[:cut], window.samples[:cut], window.looked_s[:cut], window.second_readings[:cut]
-        window.usage = [(n - cut, usage) for n, usage in window.usage if n >= cut]
+        window.moments = [replace(one, n=one.n - cut) for one in window.moments if one.n >= cut]
 
     def _look(self) -> tuple[float, Reading, Sample, Sequence[Reading]]:
         """What was seen, and when; a probe that got no fresh count repeats an older one with its own time.
@@ -240,6 +260,9 @@ class RunningLayout:
     def _braked(self, reading: Reading) -> Iterator[VoidReason]:
         if self.brake is not None and (passed := self.brake.passed(reading)):
             yield VoidReason("braked", passed)
+
+    def _moment(self, n: int) -> _Moment:
+        return _Moment(n, self.watch.usage(), self.feeder.requests())
 
     def _check(self, problems: Sequence[VoidReason], when: str) -> None:
         if problems:

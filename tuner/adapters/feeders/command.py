@@ -80,6 +80,9 @@ class CommandFeeder:
         """The command, while it runs."""
         return frozenset() if self._process is None or self.is_dry() else frozenset({self._process.pid})
 
+    def requests(self) -> None:
+        """The command does not tell."""
+
     def _program(self) -> str:
         program = shutil.which(self._command[0])
         if program is None:

@@ -13,10 +13,11 @@ import tuner
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.load.order import Order, Request
 from tuner.adapters.load.requests_file import read_body, read_requests
-from tuner.adapters.load.totals import Totals, read_totals
-from tuner.core.errors import ConfigError
+from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import HttpUrl, rendered_request
 from tuner.core.layout import Layout
+from tuner.core.requests import Requests
 
 CONNECTIONS_PER_THREAD = 2  #: unless told: one is answered while the other's request waits
 MANY_FAILED_RATIO = 0.01
@@ -108,6 +109,17 @@ class HttpFeeder:
     def pids(self) -> frozenset[int]:
         """The generator, while it runs."""
         return frozenset() if self._generator is None else self._generator.pids()
+
+    def requests(self) -> Requests:
+        """What became of the launch's requests; of none before it sends the first."""
+        rate_per_s = self._traffic.rate_per_s
+        try:
+            totals = read_totals(self._totals)
+        except FileNotFoundError:
+            return Requests(rate_per_s=rate_per_s)
+        except (DamagedTotalsError, OSError) as error:
+            raise MeasurementError(f"the load generator's counts cannot be read: {error}") from error
+        return Requests(totals.latencies, totals.n_failed_total, rate_per_s)
 
     def _order(self, layout: Layout) -> Order:
         traffic = self._traffic

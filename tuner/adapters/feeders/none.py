@@ -26,3 +26,6 @@ class NoFeeder:
     def pids(self) -> frozenset[int]:
         """No process."""
         return frozenset()
+
+    def requests(self) -> None:
+        """There are none to know of."""

@@ -54,6 +54,9 @@ class SpoolFeeder:
         """No process: the workers feed one another."""
         return frozenset()
 
+    def requests(self) -> None:
+        """How long an item took is not told."""
+
     def _check(self) -> None:
         if not self._spool.is_dir():
             raise ConfigError(

@@ -36,7 +36,7 @@ class Totals:
     #: those of them after which no request was sent that was done: mostly the service's end
     n_failed_since_done: Mapping[str, int]
     n_bytes: int  #: of answers that were whole
-    latencies: Latencies  #: of whole answers, whatever their status
+    latencies: Latencies  #: of the requests that were done
 
     @property
     def n_failed_total(self) -> int:
@@ -67,9 +67,9 @@ class TotalsWriter:
         """Count one whole answer, which came at *now_ns* to a request that was due at *due_ns*."""
         words = self._words
         words[_BYTES] += n_bytes
-        words[_LATENCIES + bucket_of(now_ns - due_ns)] += 1
         if status < 400:
             words[_DONE] += 1
+            words[_LATENCIES + bucket_of(now_ns - due_ns)] += 1
             while self._unanswered and self._unanswered[0][0] < due_ns:
                 words[_UNANSWERED + self._unanswered.popleft()[1]] -= 1
         else:
