@@ -79,6 +79,22 @@ def test_a_window_keeps_how_long_its_requests_took(tuner) -> None:
         assert 0.005 <= p50_s <= p95_s <= (p99_s or p95_s)
 
 
+def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> None:
+    config(tuner.folder, "")
+
+    done = tuner("grid", "s.yaml", "--max-p95", "1us")
+
+    assert done.returncode == 2
+    assert "--max-p95: '1us' is not a duration" in done.stderr
+
+    done = tuner("grid", "s.yaml", "--max-p95", "1ms")
+
+    assert done.returncode == 0, done.stderr
+    assert "latency-at-saturation" in done.stderr
+    assert "What may win: p95 at most 1 ms" in done.stdout
+    assert "Every connection was always busy" in done.stdout
+
+
 def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(tuner) -> None:
     config(tuner.folder, ", wait: 500ms")
     with (tuner.folder / "worker.py").open("w") as worker:

@@ -72,6 +72,14 @@ def test_a_probe_of_the_generator_needs_a_generator(tmp_path: Path) -> None:
     assert kept.service.probe.kind == "generator"
 
 
+def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_path: Path) -> None:
+    limited = load(tmp_path, f"{{kind: http, url: '{URL}'}}\nstudy: {{max_p95: 200ms}}")
+    assert limited.study.limits == {"p95_s": 0.2}
+
+    with pytest.raises(ConfigError, match=r"s.yaml:6:18: study.max_p95: this service does not report latency"):
+        load(tmp_path, "{kind: none}\nstudy: {max_p95: 200ms}")
+
+
 @pytest.mark.parametrize(
     ("feeder", "place", "what"),
     [

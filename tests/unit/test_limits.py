@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tuner.core.latency import Latencies, bucket_of
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Limit, Verdict, limits_from, usage_of, verdicts
 from tuner.core.records import WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.strategy import Observed
 
 LOAD = Limit("load", 20.0)
@@ -25,6 +27,7 @@ class Seen:
     launch: int
     length_s: float
     usage: Mapping[str, float]
+    requests: Requests | None = None
 
 
 def seen(table: Mapping[Layout, Sequence[float]], name: str = "load") -> list[Seen]:
@@ -212,6 +215,43 @@ def test_load_is_without_memory_of_the_layout_before_as_far_as_the_window_tells(
     assert usage_of(WINDOW) == {"load": 4.5, "memory_bytes": 1e9}
     assert usage_of(short)["load"] == 4.0
     assert usage_of(replace(short, n_active_mean=None, pss_bytes=None)) == {"load": 9.0}
+
+
+def took(**n_by_ms: int) -> Requests:
+    """``ms_100=20``: 20 requests of 100 ms."""
+    return Requests(
+        Latencies({bucket_of(int(text[3:]) * 1_000_000): n for text, n in sorted(n_by_ms.items())})
+    )
+
+
+def test_latency_is_known_where_a_load_generator_told_it() -> None:
+    assert usage_of(replace(WINDOW, requests=took(ms_100=20)))["p95_s"] == pytest.approx(0.1, rel=1e-3)
+    assert "p95_s" not in usage_of(replace(WINDOW, requests=took(ms_100=19)))
+    assert usage_of(replace(WINDOW, requests=Requests(n_failed=30)))["p95_s"] == 3600.0
+
+
+def test_the_p95_of_a_launch_is_that_of_all_its_requests_however_they_fall_into_windows() -> None:
+    quick, slow = took(ms_100=980), took(ms_100=10, ms_900=10)  # 10 of 1000 are slow: 1 %
+    windows = [
+        Observed(A, 1.0, launch, 0.0, 0.0, 60.0, usage={"p95_s": 0.1 + index}, requests=requests)
+        for launch in range(5)
+        for index, requests in enumerate((quick, slow))
+    ]
+    (finding,) = verdicts([Limit("p95_s", 0.2)], [A], windows, 0.95)[A].findings
+
+    assert finding.level == pytest.approx(0.1, rel=1e-3)
+    assert (finding.state, finding.n_launches) == ("within", 5)
+
+
+def test_windows_with_too_few_requests_each_tell_a_p95_together() -> None:
+    windows = [
+        Observed(A, 1.0, 1, 0.0, 0.0, 60.0, requests=took(ms_100=10)),
+        Observed(A, 1.0, 1, 0.0, 60.0, 60.0, requests=took(ms_100=10)),
+        Observed(A, 1.0, 2, 0.0, 120.0, 60.0, requests=took(ms_100=10)),
+    ]
+    (finding,) = verdicts([Limit("p95_s", 0.2)], [A], windows, 0.95)[A].findings
+
+    assert finding.n_launches == 1
 
 
 def test_a_record_keeps_limits_by_name() -> None:

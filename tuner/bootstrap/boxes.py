@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
 from tuner.bootstrap.brake import brake_of
-from tuner.bootstrap.feeders import study_name
+from tuner.bootstrap.feeders import study_name, tell_of_saturation
 from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, service_of
@@ -77,6 +77,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
         # workers of another user find their launch's folder in it
         stack.enter_context(scratch_folder(counters, 0o711))
+        tell_of_saturation(settings, record, warn)
         feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
         yield Box(
             name=platform.node(),

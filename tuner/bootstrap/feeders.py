@@ -15,7 +15,7 @@ from tuner.ports import Feeder
 if TYPE_CHECKING:
     from tuner.adapters.queues.queue import Claim
     from tuner.config.feeders import HttpFeederSettings, QueueFeederSettings
-    from tuner.config.settings import ScriptSettings
+    from tuner.config.settings import ScriptSettings, Settings
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
@@ -49,6 +49,19 @@ def feeder_of(
             return _queue(asked.feeder, study, scratch, warn)
         case "none":
             return NoFeeder()
+
+
+def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:
+    """Warn when latency is limited that says nothing: in a closed loop it is connections / throughput."""
+    service = settings.service
+    if "p95_s" not in record.limits or service.kind != "script" or service.feeder.kind != "http":
+        return
+    if service.feeder.rate is None:
+        warn(
+            "latency-at-saturation",
+            "max_p95 in a closed loop: latency there is connections / throughput, a matter of how many"
+            " connections there are; set feeder.rate (--rate) to limit what users would wait",
+        )
 
 
 def load_totals(scratch: Path) -> Path:

@@ -129,13 +129,6 @@ class StudySettings(Section):
             raise ValueError("name a grid or layouts, not both")
         return value
 
-    @field_validator("max_p95")
-    @classmethod
-    def _nobody_tells_latency(cls, value: Any) -> Any:
-        if value is not None:
-            raise ValueError("this service does not report latency; leave that limit out")
-        return value
-
     @property
     def limits(self) -> dict[str, float]:
         """The most that a layout may use and still win, by quantity."""
@@ -259,6 +252,7 @@ class CrashProcessorSettings(RunSettings):
     cautions: ClassVar[dict[str, str]] = {}
     variants: ClassVar[dict[str, VariantSettings]] = {}
     threads: ClassVar[bool] = True
+    reports_latency: ClassVar[bool] = False
     programs: ClassVar[Programs] = "each"
     workers: ClassVar[Workers | None] = None
     ready: ClassVar[None] = None
@@ -323,6 +317,11 @@ class ScriptSettings(RunSettings):
                 below = ("variants", name, *problem.below) if own else problem.below
                 raise Misplaced(f"variant {name}: {problem}", below) from problem
         return self
+
+    @property
+    def reports_latency(self) -> bool:
+        """Whether it is known how long its items take: those that tuner's load generator sends."""
+        return self.feeder.kind == "http"
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
@@ -456,6 +455,18 @@ class Settings(Section):
             told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
             raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
         return brake
+
+    @field_validator("study")
+    @classmethod
+    def _latency_is_told_where_it_is_limited(
+        cls, study: StudySettings, info: ValidationInfo
+    ) -> StudySettings:
+        service = info.data.get("service")
+        if service is None or study.max_p95 is None or service.reports_latency:
+            return study
+        raise Misplaced(
+            "this service does not report latency (feeder http does); leave that limit out", ("max_p95",)
+        )
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
         """The service in the *variant* of a layout."""

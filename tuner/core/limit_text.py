@@ -8,6 +8,7 @@ from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.limits import Finding, Limit, Quantity, Verdict
+from tuner.core.requests import LONGEST_S
 from tuner.core.sizes import parse_size, render_size
 
 #: what people call them
@@ -55,6 +56,10 @@ def render_amount(name: Quantity, value: float) -> str:
         return render_size(value)
     if name == "load":
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    if value >= 0.999 * LONGEST_S:  # a mean of such may be less by a hair
+        return "over 1 h"
+    if value >= 1000:
+        return f"{value:.0f} s"
     return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 

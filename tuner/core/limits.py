@@ -2,8 +2,8 @@
 
 What is claimed, and on what grounds: `docs/limits.md`.
 
-- A launch is one value: the mean over its windows of load and latency, the largest of memory. The claim is
-  about the mean over many launches like these (on the logarithmic scale).
+- A launch is one value: the mean over its windows of load, the largest of memory, the p95 of the requests of
+  all of them. The claim is about the mean over many launches like these (on the logarithmic scale).
 - A layout is ``within`` when its whole interval keeps the limit, ``beyond`` when all of it passes the limit,
   else ``open``. What is open cannot win; more launches may decide it.
 - All intervals of all layouts and limits hold at once with the confidence asked for (Bonferroni). With
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import exp, fsum, log, sqrt
 from typing import Literal, Protocol, get_args
 
@@ -26,6 +27,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile, student_t_tail
 from tuner.core.records import WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.strategy import Kind
 
 Quantity = Literal["load", "memory_bytes", "p95_s"]
@@ -72,6 +74,10 @@ class Watched(Protocol):
     @property
     def usage(self) -> Mapping[str, float]:
         """By quantity; what was not seen is absent."""
+
+    @property
+    def requests(self) -> Requests | None:
+        """That ended in it: a p95 of several windows is none of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,9 @@ def usage_of(window: WindowRecord) -> dict[str, float]:
     usage = {"load": active}
     if window.pss_bytes is not None:
         usage["memory_bytes"] = window.pss_bytes
+    p95_s = None if window.requests is None else window.requests.latency_s(0.95)
+    if p95_s is not None:
+        usage["p95_s"] = p95_s
     return usage
 
 
@@ -200,8 +209,11 @@ def verdicts(
 def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None:
     """What one launch used; None: not seen.
 
-    Of memory the largest window: a leak shows in the last one, and what is to fit is the most.
+    Of memory the largest window: a leak shows in the last one, and what is to fit is the most. The p95 is
+    that of all requests together: a mean of quantiles is no quantile.
     """
+    if name == "p95_s" and len(windows) > 1:
+        return _p95_s([window.requests for window in windows if window.requests is not None])
     seen = [window for window in windows if name in window.usage]
     if not seen:
         return None
@@ -213,6 +225,11 @@ def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None
         value = fsum(window.usage[name] * window.length_s for window in seen)
         value /= fsum(window.length_s for window in seen)
     return max(value, _SMALLEST[name])
+
+
+def _p95_s(requests: Sequence[Requests]) -> float | None:
+    found = reduce(Requests.merged, requests).latency_s(0.95) if requests else None
+    return None if found is None else max(found, _SMALLEST["p95_s"])
 
 
 def _spread(logs: Sequence[float]) -> tuple[float, int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import exp, log
 from typing import TYPE_CHECKING
 
 from tuner.core.brake import over_limit
@@ -24,7 +25,9 @@ from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
 from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.standings import blocks_of, launch_value, standings
+from tuner.core.summary import mean_or_none
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
 from tuner.core.warmup.told import settling_told
 
@@ -33,6 +36,19 @@ if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What
 
 TEN_MINUTES_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySeen:
+    """How long the requests of a layout took: of each launch's requests, and of these the geometric mean."""
+
+    p50_s: float | None  #: None: too few requests to say
+    p95_s: float | None
+    p99_s: float | None
+    n_requests: int  #: failed ones included
+    failed_ratio: float | None  #: 0..1
+    rate_per_s: float | None  #: so many became due a second, mean over launches; None: closed loop
+    capacity_per_s: float | None  #: of which throughput in a closed loop that is a share; None: of none
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,7 @@ class RankedLayout:
     verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none
     behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
     bound_by: tuple[What, ...] = ()  #: what binds it, the most first; empty: not known
+    latency: LatencySeen | None = None  #: None: not known
 
     @property
     def is_kept_out(self) -> bool:
@@ -90,6 +107,11 @@ class Ranking:
     def is_bound_known(self) -> bool:
         """Whether any row says what binds its layout."""
         return any(row.bound_by for row in self.rows)
+
+    @property
+    def is_latency_known(self) -> bool:
+        """Whether any row has a latency."""
+        return any(row.latency is not None for row in self.rows)
 
     def with_bound_by(self, bound_by: Mapping[Layout, tuple[What, ...]], unbound: str | None) -> Ranking:
         """The same, saying what binds each layout, or why that is not known."""
@@ -277,7 +299,31 @@ def _row(
         reason=reason if reason is not None or verdict is None else why_kept_out(verdict),
         items_per_cpu_s=per_cpu_s,
         verdict=verdict,
+        latency=_latency([one.requests for one in own if one.requests is not None]),
     )
+
+
+def _latency(launches: Sequence[Requests]) -> LatencySeen | None:
+    if not launches:
+        return None
+    n_total = sum(one.n_total for one in launches)
+    p50_s, p95_s, p99_s = (
+        _geometric_mean([one.latency_s(share) for one in launches]) for share in (0.5, 0.95, 0.99)
+    )
+    return LatencySeen(
+        p50_s=p50_s,
+        p95_s=p95_s,
+        p99_s=p99_s,
+        n_requests=n_total,
+        failed_ratio=sum(one.n_failed for one in launches) / n_total if n_total else None,
+        rate_per_s=mean_or_none([one.rate_per_s for one in launches]),
+        capacity_per_s=mean_or_none([one.capacity_per_s for one in launches]),
+    )
+
+
+def _geometric_mean(values: Sequence[float | None]) -> float | None:
+    mean = mean_or_none([None if value is None else log(max(value, 1e-9)) for value in values])
+    return None if mean is None else exp(mean)
 
 
 def _order(row: RankedLayout, objective: str) -> tuple[bool, bool, int, float, Layout]:

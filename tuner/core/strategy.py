@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.requests import Requests
 
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
 #: studies; none: the strategy names a layout and promises nothing.
@@ -40,6 +41,7 @@ class Observed:
     length_s: float
     box: str = ""  #: the box it was taken on; drift is a box's own
     usage: Mapping[str, float] = field(default_factory=dict)  #: load, memory_bytes, p95_s: what limits say
+    requests: Requests | None = None  #: that ended in it; None: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.requests import Requests
 
 
 @dataclass(slots=True)
@@ -35,13 +36,17 @@ class LaunchTally:
     n_pss: int = 0
     pss_max: float = 0.0
     limited_load: float = 0.0  #: as `tuner.core.limits.usage_of` has it, x seconds
+    requests: Requests | None = None  #: of all windows together; None: not known
 
     @property
     def usage(self) -> dict[str, float]:
-        """What limits say of it, by quantity: the mean load, the most memory."""
+        """What limits say of it, by quantity: the mean load, the most memory, the p95 of all requests."""
         usage = {"load": self.limited_load / self.length_s}
         if self.n_pss:
             usage["memory_bytes"] = self.pss_max
+        p95_s = None if self.requests is None else self.requests.latency_s(0.95)
+        if p95_s is not None:
+            usage["p95_s"] = p95_s
         return usage
 
 
@@ -101,6 +106,9 @@ def tally(windows: Iterable[WindowRecord]) -> tuple[list[LaunchTally], dict[Layo
             launch.n_pss += 1
             if pss_bytes > launch.pss_max:
                 launch.pss_max = pss_bytes
+        requests = window.requests
+        if requests is not None:
+            launch.requests = requests if launch.requests is None else launch.requests.merged(requests)
     return list(tallies.values()), void
 
 

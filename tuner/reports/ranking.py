@@ -12,6 +12,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.formats import Table, render_paragraph, render_table
+from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.pareto import front_heading, front_sentences, front_table
 from tuner.reports.ranking_data import data_table, render_ranking_json
@@ -42,6 +43,8 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         render_table(_reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
+    if ranking.is_latency_known:
+        parts += [render_paragraph(latency_heading(ranking), fmt), render_table(latency_table(ranking), fmt)]
     if ranking.limits:
         parts += [render_paragraph(limits_heading(ranking), fmt), render_table(limits_table(ranking), fmt)]
     for front in ranking.fronts:
@@ -60,7 +63,8 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
 def _reading_table(ranking: Ranking) -> Table:
     per_cpu = ranking.objective != "throughput"
     bound = ["bound by"] if ranking.is_bound_known else []
-    sixth = ["behind by"] if ranking.claim is not None else ["items/10 min"] if per_cpu else ["active"]
+    usual = "p95" if ranking.is_latency_known else "active"
+    sixth = ["behind by"] if ranking.claim is not None else ["items/10 min"] if per_cpu else [usual]
     if bound and sixth == ["active"]:
         sixth = []
     headers = [
@@ -98,7 +102,7 @@ def _sixth(row: RankedLayout, ranking: Ranking) -> str:
         return "-" if row.behind_ratio is None else f"{100 * row.behind_ratio:.1f} %"
     if ranking.objective != "throughput":
         return _items(row.throughput_per_10min.mean)
-    return _text(row.n_active_mean, ".2f")
+    return p95_told(row) if ranking.is_latency_known else _text(row.n_active_mean, ".2f")
 
 
 def _load(row: RankedLayout) -> str:

@@ -13,6 +13,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.formats import Table
+from tuner.reports.latency import latency_columns, latency_facts
 from tuner.reports.limits import limits_columns, limits_facts
 from tuner.reports.pareto import front_columns, front_facts
 from tuner.reports.ranking_words import notes, value_ranked_by
@@ -68,7 +69,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
 
 
 def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
-    """What is a column only where somebody asked for it: header -> layout -> value."""
+    """What is a column only where it was asked for or is known: header -> layout -> value."""
     columns: dict[str, dict[Layout, object]] = {}
     if ranking.claim is not None:
         columns["behind_ratio"] = {row.layout: row.behind_ratio for row in ranking.rows}
@@ -77,6 +78,7 @@ def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
             columns[f"items_per_cpu_s{end}"] = {
                 row.layout: getattr(value_ranked_by(row, ranking), end[1:] or "mean") for row in ranking.rows
             }
+    columns |= latency_columns(ranking)
     if ranking.limits:
         columns |= limits_columns(ranking)
     for front in ranking.fronts:
@@ -126,6 +128,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         if row.ratio_to_current is None
         else dataclasses.asdict(row.ratio_to_current),
         "items_per_cpu_s": None if row.items_per_cpu_s is None else dataclasses.asdict(row.items_per_cpu_s),
+        "latency": latency_facts(row),
         "limits": limits_facts(row),
         "behind_ratio": row.behind_ratio,
         "bound_by": list(row.bound_by) or None,

@@ -13,6 +13,7 @@ from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.answer import answer_notes
+from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
 
 
@@ -74,6 +75,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         found.append("A first look with short windows, not an answer to act on.")
     found += memory_assumed(study)
     found += _cautions(study)
+    found += latency_notes(ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
     asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)

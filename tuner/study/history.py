@@ -155,4 +155,5 @@ class History:
             length_s=window.length_s,
             box=window.box,
             usage=usage_of(window),
+            requests=window.requests,
         )
