@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.core.layout import Layout
+from tuner.core.pace import Pace
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
@@ -84,6 +85,14 @@ class Probe(Protocol):
 
 class Feeder(Protocol):
     """Keeps the service supplied with items."""
+
+    @property
+    def pace(self) -> Pace | None:
+        """What the rate of the windows follows from, in each launch anew; None: it goes on as it begins."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Let requests become due at that rate from now on, until told another one or the launch ends;
+        *capacity_per_s* is what was answered before. Only for a feeder with a pace."""
 
     def prepare(self) -> None:
         """Find what would make every launch fail, and supply what the first one needs; once, before a study.

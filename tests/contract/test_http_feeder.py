@@ -16,6 +16,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import parse_url
 from tuner.core.latency import bucket_limits_ns
 from tuner.core.layout import Layout
+from tuner.core.pace import Share
 from tuner.core.requests import Requests
 
 from .http_service import PATIENCE_S, Service, answer, running, says
@@ -183,3 +184,41 @@ def test_damaged_counts_spoil_the_launch(tmp_path: Path) -> None:
 
     with pytest.raises(MeasurementError, match="holds no totals"):
         feeding.feeder.requests()
+
+
+def test_at_a_pace_it_begins_in_a_closed_loop_and_goes_on_at_every_rate_that_it_is_told(
+    tmp_path: Path,
+) -> None:
+    with running(says(answer())) as service:
+        feeding = Feeding(tmp_path, service.url, pace=Share(0.5), arrivals="even")
+        with feeding.feeder.feeding(Layout(1, 1)):
+            wait_for(lambda: feeding.counts()[0] >= 100)
+            assert feeding.feeder.requests().rate_per_s is None
+            feeding.feeder.go_on_at(20.0, 40.0)
+            wait_for(lambda: grown_in(feeding, 0.5) <= 11)  # a closed loop answers hundreds
+            seen = feeding.feeder.requests()
+            feeding.feeder.go_on_at(500.0, 40.0)
+            wait_for(lambda: grown_in(feeding, 0.5) >= 50)
+            feeding.feeder.go_on_at(20.0, 40.0)
+            wait_for(lambda: grown_in(feeding, 0.5) <= 11)
+        with feeding.feeder.feeding(Layout(1, 1)):
+            again = feeding.feeder.requests()
+
+    assert (seen.rate_per_s, seen.capacity_per_s) == (20.0, 40.0)
+    assert (again.rate_per_s, again.capacity_per_s) == (None, None)
+    assert feeding.warnings == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def grown_in(feeding: Feeding, seconds: float) -> int:
+    before = feeding.counts()[0]
+    time.sleep(seconds)
+    return feeding.counts()[0] - before
+
+
+def test_a_feeder_without_a_pace_takes_no_rate(tmp_path: Path) -> None:
+    feeding = Feeding(tmp_path, "http://127.0.0.1:1/")
+
+    assert feeding.feeder.pace is None
+    with pytest.raises(ValueError, match="nothing at a pace"):
+        feeding.feeder.go_on_at(20.0, 40.0)

@@ -95,6 +95,51 @@ def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> N
     assert "Every connection was always busy" in done.stdout
 
 
+def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window(tuner) -> None:
+    config(tuner.folder, "")
+
+    done = tuner("grid", "s.yaml", "--rate", "50%")
+
+    assert done.returncode == 0, done.stderr
+    assert "Requests came at a share of what each launch could do in a closed loop before" in done.stdout
+    columns = "n_done / window.length_s, rate_per_s, capacity_per_s, warmup_s"
+    query = f"SELECT {columns} FROM window JOIN launch ON launch.id = launch_id"
+    with closing(sqlite3.connect(tuner.folder / "web.tuner.db")) as connection:
+        told = connection.execute(query).fetchall()
+    assert len(told) == 2
+    for answered_per_s, rate_per_s, capacity_per_s, warmup_s in told:
+        assert rate_per_s == 0.5 * capacity_per_s
+        assert answered_per_s <= 1.5 * rate_per_s  # no closed loop any more; arrivals are Poisson
+        assert warmup_s >= 2 + 10 + 2
+
+
+@pytest.mark.parametrize(
+    ("feeder", "options", "said"),
+    [
+        ("", ("--rate", "fast"), "--rate: 'fast' is no rate"),
+        ("", ("--rate", "100%"), "--rate: '100%': at its whole capacity a layout falls behind"),
+        (", connections: 8", ("--rate", "200"), "name connections (closed loop) or a rate"),
+    ],
+)
+def test_a_rate_that_is_none_is_refused_with_one_line(tuner, feeder: str, options, said: str) -> None:
+    config(tuner.folder, feeder)
+
+    done = tuner("grid", "s.yaml", *options)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert list(tuner.folder.glob("*.db")) == []
+
+
+def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(tuner) -> None:
+    (tuner.folder / "s.yaml").write_text("service: {kind: script, name: web, command: [sleep, '9']}\n")
+
+    done = tuner("grid", "s.yaml", "--rate", "200")
+
+    assert done.returncode == 2
+    assert "Error: --rate: the service's feeder is not http" in done.stderr
+
+
 def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(tuner) -> None:
     config(tuner.folder, ", wait: 500ms")
     with (tuner.folder / "worker.py").open("w") as worker:

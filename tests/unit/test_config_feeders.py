@@ -76,7 +76,9 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
     limited = load(tmp_path, f"{{kind: http, url: '{URL}'}}\nstudy: {{max_p95: 200ms}}")
     assert limited.study.limits == {"p95_s": 0.2}
 
-    with pytest.raises(ConfigError, match=r"s.yaml:6:18: study.max_p95: this service does not report latency"):
+    with pytest.raises(
+        ConfigError, match=r"s.yaml:6:18: study.max_p95: this service does not report latency"
+    ):
         load(tmp_path, "{kind: none}\nstudy: {max_p95: 200ms}")
 
 

@@ -130,6 +130,26 @@ def test_at_a_share_of_capacity_the_capacity_is_shown_and_what_throughput_is() -
     assert "2x4        100/s  70/s" in told
 
 
+@pytest.mark.parametrize(("answered", "is_told"), [(96.5, True), (97.5, False)])
+def test_arrivals_that_were_few_by_luck_are_no_falling_behind(answered: float, is_told: bool) -> None:
+    of_one = [
+        replace(window, n_done=round(60 * answered))
+        for window in windows(rate_per_s=100.0)
+        if str(window.layout) == "2x4"
+    ]
+    told = rendered("simple", rank(STUDY, of_one))
+
+    assert ("2x4 answered less than came" in told) is is_told
+
+
+def test_at_the_rate_that_keeps_a_p95_it_is_told_where_whole_windows_did_not() -> None:
+    asked = replace(STUDY, config='{"service": {"feeder": {"rate": "p95=100ms"}}}')
+    told = render_ranking(asked, rank(asked, windows(share=0.7)), "simple")
+
+    assert "Requests came at the highest rate at which looks of some seconds found p95 within 100 ms" in told
+    assert "Over whole windows p95 was beyond 100 ms with 1x8 (401 ms), 1x1 (over 1 h)." in told
+
+
 def test_a_study_without_requests_has_no_columns_and_no_words_of_latency() -> None:
     without = rank(STUDY, [replace(window, requests=None) for window in windows()])
 

@@ -123,6 +123,14 @@ class VirtualBox:
     def requests(self) -> None:
         """The simulation knows of none."""
 
+    @property
+    def pace(self) -> None:
+        """It goes on as it begins."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Nobody asks for it."""
+        raise NotImplementedError
+
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[VirtualWatch]:  # noqa: ARG002
         """See the simulated load and CPU."""

@@ -155,6 +155,14 @@ def grid(
             metavar="TIME", rich_help_panel=ORDER, help="Latency, where the service reports it: 2s."
         ),
     ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            rich_help_panel=ORDER,
+            help="With feeder http: requests/s, as 200; or a share of each layout's capacity, as 70%.",
+        ),
+    ] = None,
     seed: Annotated[
         str | None,
         typer.Option(metavar="N", rich_help_panel=ORDER, help="Of the order of launches; default 1."),
@@ -219,6 +227,7 @@ def grid(
             ("study", "seed"): seed,
             ("study", "max_attempts"): max_attempts,
             ("study", "foreign_limit"): foreign_limit,
+            ("service", "feeder", "rate"): rate,
             ("service", "spool"): spool,
         }
     ) | service_options(service, settings, command)

@@ -64,12 +64,12 @@ class Session:
     is_new: bool
 
 
-def given(texts: Mapping[tuple[str, str], str | None]) -> Options:
+def given(texts: Mapping[tuple[str, ...], str | None]) -> Options:
     """The options that were typed; *texts* is by their place in the settings."""
     from tuner.config.load import Given
 
     return {
-        place: Given(f"--{place[1].replace('_', '-')}", text)
+        place: Given(f"--{place[-1].replace('_', '-')}", text)
         for place, text in texts.items()
         if text is not None
     }

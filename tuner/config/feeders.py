@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     Field,
+    PlainSerializer,
+    PlainValidator,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -26,6 +28,7 @@ from tuner.config.fields import (
 )
 from tuner.core.errors import ConfigError
 from tuner.core.http_request import HttpUrl, check_header, check_method, parse_url
+from tuner.core.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
 
 ARRIVALS = ("poisson", "even")
 
@@ -58,6 +61,21 @@ def _method(text: str) -> str:
         raise said(error) from error
 
 
+def _rate(value: Any) -> float | Pace:
+    """``200``, ``70%``, ``p95=200ms``; as a study keeps it, a number or such a text."""
+    try:
+        if isinstance(value, str):
+            return parse_rate(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return checked_rate(float(value))
+    except ConfigError as error:
+        raise said(error) from error
+    raise ValueError("should be a rate, as 200, 70% or p95=200ms")
+
+
+Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
+
+
 def _headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         try:
@@ -78,9 +96,7 @@ class HttpFeederSettings(Section):
     body_file: ConfigPath | None = None
     requests: ConfigPath | None = None  #: JSON lines, sent in turn; their URLs may be paths
     connections: Count | None = None  #: closed loop; None: twice the layout's threads
-    rate: Annotated[float, Field(gt=0, le=1e6)] | None = (
-        None  #: requests/s that become due; None: closed loop
-    )
+    rate: Rate | None = None  #: requests/s that become due, or what they follow from; None: closed loop
     arrivals: Literal["poisson", "even"] | None = None  #: None: poisson
     max_outstanding: Count | None = None  #: of a rate; None: 1000
     timeout: LongerThanZero = 30.0  #: of one answer
@@ -111,7 +127,7 @@ class HttpFeederSettings(Section):
     @field_validator("rate")
     @classmethod
     def _one_kind_of_loop(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is not None and info.data.get("connections") is not None:
+        if isinstance(value, float) and info.data.get("connections") is not None:
             raise ValueError("name connections (closed loop) or a rate (open loop), not both")
         return value
 
@@ -123,6 +139,16 @@ class HttpFeederSettings(Section):
         if self.requests is not None and one:
             raise ValueError("requests bring their own methods and bodies; leave these out")
         return self
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """The rate, where it is one number; None: closed loop, at least to begin with."""
+        return self.rate if isinstance(self.rate, float) else None
+
+    @property
+    def pace(self) -> Pace | None:
+        """What the rate follows from; None: it is one number, or there is none."""
+        return None if isinstance(self.rate, float) else self.rate
 
     @property
     def target(self) -> HttpUrl:

@@ -20,6 +20,7 @@ from tuner.core.errors import ConfigError
 __all__ = ["Given", "canonical_json", "load_settings", "settings_of_study"]
 
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
+_RATE = ("service", "feeder", "rate")  #: an option for it needs a feeder that has one
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
 
 
@@ -48,6 +49,8 @@ def load_settings(
     """
     document = read_document(path) if path is not None else Document("settings", {})
     values = {name: deepcopy(value) for name, value in document.values.items() if name not in without}
+    if _RATE in options:
+        _check_that_requests_are_sent(values, options[_RATE])
     for place, given in options.items():
         _put(values, place, given.text)
     for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
@@ -142,6 +145,17 @@ def settings_of_study(canonical: str, name: str) -> Settings:
             f"the settings in {name} do not hold here: {place}: {message(first)}",
             hint=f"Name a config that does: tuner grid CONFIG --resume {name}",
         ) from error
+
+
+def _check_that_requests_are_sent(values: Mapping[str, Any], given: Given) -> None:
+    here: Any = values
+    for step in ("service", "feeder", "kind"):
+        here = here.get(step) if isinstance(here, dict) else None
+    if here != "http":
+        raise ConfigError(
+            f"{given.option}: the service's feeder is not http, and no other one sends requests at a rate",
+            hint="Give the service a feeder, as feeder: {kind: http, url: ...}",
+        )
 
 
 def _put(values: dict[str, Any], place: Place, text: str) -> None:

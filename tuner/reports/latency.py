@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from math import sqrt
 from typing import Any
 
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
+from tuner.core.pace import WithinP95, rate_kept
 from tuner.core.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.records import StudyRecord
 from tuner.reports.formats import Table
 
-_KEPT_UP_RATIO = 0.97  #: answered of what was due: less is not luck any more in a window of 1000 requests
+_BEHIND_RATIO = 0.03  #: more than that of what was due is missing ...
+_BEHIND_SDS = 4.0  #: ... and more than Poisson arrivals vary: the layout does not keep up
 
 AT_SATURATION = (
     "Every connection was always busy: latency is connections / throughput, and tells nothing of a layout."
@@ -49,14 +53,27 @@ def latency_table(ranking: Ranking) -> Table:
     return Table(tuple(headers), tuple(rows), frozenset(range(1, len(headers))))
 
 
-def latency_notes(ranking: Ranking) -> list[str]:
+def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What these latencies, and the throughput beside them, say and what not, a sentence each."""
     if not ranking.is_latency_known:
         return []
-    rates = _rates(ranking)
+    rates, asked = _rates(ranking), rate_kept(study.config)
     if not rates:
         return [AT_SATURATION]
-    if _capacities(ranking):
+    if isinstance(asked, WithinP95):
+        within = render_amount("p95_s", asked.p95_s)
+        found = [
+            f"Requests came at the highest rate at which looks of some seconds found p95 within {within}, for"
+            " each launch anew: throughput is that rate."
+        ]
+        beyond = [
+            f"{row.layout} ({p95_told(row)})"
+            for row in ranking.rows
+            if row.latency is not None and (row.latency.p95_s or 0.0) > asked.p95_s
+        ]
+        if beyond:
+            found.append(f"Over whole windows p95 was beyond {within} with {', '.join(beyond)}.")
+    elif _capacities(ranking):
         found = [
             "Requests came at a share of what each launch could do in a closed loop before: throughput is"
             " that share, and no surer than that short look."
@@ -67,14 +84,7 @@ def latency_notes(ranking: Ranking) -> list[str]:
             f"Requests came at {told}/s, whatever a layout can do: throughput is no more than that rate, and"
             " ranks only who cannot keep up. Compare latency, CPU and memory."
         ]
-    late = [
-        str(row.layout)
-        for row in ranking.rows
-        if row.latency is not None
-        and row.latency.rate_per_s is not None
-        and row.throughput_per_10min.mean is not None
-        and row.throughput_per_10min.mean / 600 < _KEPT_UP_RATIO * row.latency.rate_per_s
-    ]
+    late = [str(row.layout) for row in ranking.rows if _is_behind(row)]
     if late:
         found.append(
             f"{', '.join(late)} answered less than came: requests pile up, and latency grows for as long as"
@@ -106,6 +116,16 @@ def latency_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
 def p95_told(row: RankedLayout) -> str:
     """The p95 for a table."""
     return "-" if row.latency is None else _seconds(row.latency.p95_s)
+
+
+def _is_behind(row: RankedLayout) -> bool:
+    """Whether less was answered than came, and not by the luck of arrivals."""
+    answered = row.throughput_per_10min.mean
+    if row.latency is None or row.latency.rate_per_s is None or answered is None:
+        return False
+    n_due = max(1.0, row.latency.n_requests)
+    missing = 1 - answered / 600 / row.latency.rate_per_s
+    return missing > max(_BEHIND_RATIO, _BEHIND_SDS / sqrt(n_due))
 
 
 def _seen(ranking: Ranking) -> list[LatencySeen]:

@@ -75,7 +75,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         found.append("A first look with short windows, not an answer to act on.")
     found += memory_assumed(study)
     found += _cautions(study)
-    found += latency_notes(ranking)
+    found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
     asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.pace import Pace
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.cells import Cell, spoils_launch
 from tuner.study.second_probe import SecondCounting
+from tuner.study.pacing import find_rate
 from tuner.study.watching import RunningLayout, Warmup
 
 LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
@@ -31,7 +33,7 @@ class Workbench:
 
     def discard(self, launch: LaunchRecord) -> LaunchRecord:
         """Make a launch that only warms up."""
-        return self._made(launch, self.study.window_s, lambda _running, _launch_id: None)
+        return self._made(launch, self.study.window_s, lambda _running, _launch_id: None, is_paced=False)
 
     def measure(
         self, launch: LaunchRecord, cell: Cell, window_taken: Callable[[Window, int], None]
@@ -77,7 +79,12 @@ class Workbench:
                 self.progress.warning("hook-failed", error.problem)
 
     def _made(
-        self, launch: LaunchRecord, window_s: float, used: Callable[[RunningLayout, int], None]
+        self,
+        launch: LaunchRecord,
+        window_s: float,
+        used: Callable[[RunningLayout, int], None],
+        *,
+        is_paced: bool = True,
     ) -> LaunchRecord:
         """Make *launch*, warm it up and use it; what became of it is in the store and returned.
 
@@ -109,6 +116,8 @@ class Workbench:
                     launch.layout, asked, clock, live, counting, watch, feeder, second=second, brake=brake
                 )
                 warmup = self._warm_up(layout, launch_id)
+                if is_paced and (pace := self.box.feeder.pace) is not None:
+                    warmup = self._paced(layout, launch_id, pace, warmup)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 used(layout, launch_id)
                 launch = layout.judged(launch)
@@ -166,6 +175,18 @@ class Workbench:
             text = f"{layout} counted no item in {warmup.lasted_s:.0f} s of warm-up"
             self.progress.warning("nothing-counted", text)
         return warmup
+
+    def _paced(self, running: RunningLayout, launch_id: int, pace: Pace, before: Warmup) -> Warmup:
+        """Go over to the rate of the windows, which takes another warm-up; gives both as one."""
+        if self.stop.requested():
+            return before
+        began_s = self.box.clock.monotonic_s()
+        find_rate(running, pace, self.stop.requested)
+        if self.stop.requested():
+            return before
+        searched_s = self.box.clock.monotonic_s() - began_s
+        warmup = self._warm_up(running, launch_id)
+        return replace(warmup, lasted_s=before.lasted_s + searched_s + warmup.lasted_s)
 
     def _sampled(self, cell: Cell) -> Callable[..., None]:
         layout, window_s = cell.layout, cell.window_s

@@ -115,6 +115,21 @@ class RunningLayout:
         counted = before.n_done_total + before.n_failed_total > begin.n_done_total + begin.n_failed_total
         return Warmup(self.clock.monotonic_s() - began_s, settled, counted)
 
+    def let_run(self, lasts_s: float, stop_requested: Callable[[], bool]) -> None:
+        """Watch it for so long, and keep what is seen as warm-up; returns early when a stop is requested.
+
+        Raises:
+            MeasurementError: a worker died, or the feeder.
+        """
+        for _ in self._ticks(self.clock.monotonic_s(), lasts_s):
+            _, _, sample = self._look()
+            self.seen.unkept.append(sample)
+            self._check(self.launch.problems(threads=False), "before its windows")
+            if self.feeder.is_dry():
+                raise MeasurementError(f"{self.layout} before its windows: the feeder has ended")
+            if stop_requested():
+                return
+
     def take_window(self, index: int, attempt: int, told: Callable[[float, Sample, float], None]) -> Window:
         """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
 

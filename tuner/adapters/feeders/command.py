@@ -83,6 +83,14 @@ class CommandFeeder:
     def requests(self) -> None:
         """The command does not tell."""
 
+    @property
+    def pace(self) -> None:
+        """It goes on as it begins."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Nobody asks for it."""
+        raise NotImplementedError
+
     def _program(self) -> str:
         program = shutil.which(self._command[0])
         if program is None:

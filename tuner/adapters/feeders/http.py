@@ -6,17 +6,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.load.order import Order, Request
+from tuner.adapters.load.order import Order, Request, tell_rate
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import HttpUrl, rendered_request
 from tuner.core.layout import Layout
+from tuner.core.pace import Pace
 from tuner.core.requests import Requests
 
 CONNECTIONS_PER_THREAD = 2  #: unless told: one is answered while the other's request waits
@@ -40,6 +41,7 @@ class Traffic:
     requests_file: Path | None = None  #: instead of one request; see ``read_requests``
     connections: int | None = None  #: None: twice the threads of the layout
     rate_per_s: float | None = None  #: None: closed loop
+    pace: Pace | None = None  #: what the rate follows from once the closed loop has warmed up
     arrivals: str = "poisson"
     max_outstanding: int = 1000
     timeout_s: float = 30.0
@@ -68,6 +70,9 @@ class HttpFeeder:
         self._scratch = scratch
         self._warn = warn
         self._generator: CommandFeeder | None = None
+        self._rate_file: Path | None = None
+        self._rate_per_s = traffic.rate_per_s
+        self._capacity_per_s: float | None = None
 
     def prepare(self) -> None:
         """See that all requests can be made, and that the connections keep every layout busy."""
@@ -90,6 +95,8 @@ class HttpFeeder:
         """
         with tempfile.TemporaryDirectory(prefix="load-", dir=self._scratch) as folder:
             order = Path(folder) / "order.json"
+            self._rate_per_s, self._capacity_per_s = self._traffic.rate_per_s, None
+            self._rate_file = None if self._traffic.pace is None else Path(folder) / "rate"
             self._order(layout).write(order)
             root = str(Path(tuner.__file__).parent.parent)
             command = [sys.executable, "-I", "-S", "-c", _BOOT, root, str(order), str(self._totals)]
@@ -112,14 +119,26 @@ class HttpFeeder:
 
     def requests(self) -> Requests:
         """What became of the launch's requests; of none before it sends the first."""
-        rate_per_s = self._traffic.rate_per_s
+        before = Requests(rate_per_s=self._rate_per_s, capacity_per_s=self._capacity_per_s)
         try:
             totals = read_totals(self._totals)
         except FileNotFoundError:
-            return Requests(rate_per_s=rate_per_s)
+            return before
         except (DamagedTotalsError, OSError) as error:
             raise MeasurementError(f"the load generator's counts cannot be read: {error}") from error
-        return Requests(totals.latencies, totals.n_failed_total, rate_per_s)
+        return replace(before, latencies=totals.latencies, n_failed=totals.n_failed_total)
+
+    @property
+    def pace(self) -> Pace | None:
+        """As the traffic has it."""
+        return self._traffic.pace
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Tell the generator, which looks ten times a second."""
+        if self._rate_file is None:
+            raise ValueError("nothing is fed, or nothing at a pace")
+        tell_rate(self._rate_file, rate_per_s)
+        self._rate_per_s, self._capacity_per_s = rate_per_s, capacity_per_s
 
     def _order(self, layout: Layout) -> Order:
         traffic = self._traffic
@@ -129,6 +148,7 @@ class HttpFeeder:
             requests=self._requests(),
             connections=traffic.connections or CONNECTIONS_PER_THREAD * layout.total_threads,
             rate_per_s=traffic.rate_per_s,
+            rate_file=None if self._rate_file is None else str(self._rate_file),
             arrivals=traffic.arrivals,
             max_outstanding=traffic.max_outstanding,
             timeout_s=traffic.timeout_s,

@@ -29,3 +29,11 @@ class NoFeeder:
 
     def requests(self) -> None:
         """There are none to know of."""
+
+    @property
+    def pace(self) -> None:
+        """It goes on as it begins."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Nobody asks for it."""
+        raise NotImplementedError

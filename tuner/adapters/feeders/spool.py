@@ -57,6 +57,14 @@ class SpoolFeeder:
     def requests(self) -> None:
         """How long an item took is not told."""
 
+    @property
+    def pace(self) -> None:
+        """It goes on as it begins."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Nobody asks for it."""
+        raise NotImplementedError
+
     def _check(self) -> None:
         if not self._spool.is_dir():
             raise ConfigError(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.client import Client
-from tuner.adapters.load.order import Order, Request, read_order
+from tuner.adapters.load.order import Order, Request, read_order, told_rate
 from tuner.adapters.load.totals import TotalsWriter
 
 NO_ANSWER_EXIT = 3
@@ -43,8 +43,10 @@ class Generator:
         self._idle: list[Client] = []
         self._paused: dict[Client, asyncio.TimerHandle] = {}
         self._host = order.host
+        self._rate_per_s = order.rate_per_s  #: None: closed loop
         self._waiting: asyncio.Task[bool] | None = None
         self._is_stopping = False
+        self._looks_s = 0.0  #: when it looks for a rate again
         self._over = asyncio.Event()
 
     async def run(self) -> None:
@@ -58,12 +60,12 @@ class Generator:
         if self._waiting.cancelled() or not self._waiting.result():
             return
         watching = asyncio.create_task(self._watch())
-        if self._order.rate_per_s is None:
+        if self._rate_per_s is None:
             for _ in range(self._order.connections):
                 self._next(self._new_client())
-            await self._over.wait()
-        else:
-            await self._arrivals(self._order.rate_per_s)
+            await self._closed_loop()
+        if self._rate_per_s is not None:
+            await self._arrivals(self._rate_per_s)
         watching.cancel()
         for client in self._clients:
             client.close()
@@ -115,6 +117,12 @@ class Generator:
 
     # Closed loop.
 
+    async def _closed_loop(self) -> None:
+        """Return when it is over, or a rate is told."""
+        while not self._over.is_set() and self._rate_per_s is None:
+            await self._over_within(_LOOK_EVERY_S)
+            self._new_rate()
+
     def _next(self, client: Client) -> None:
         """Let *client* send its next request."""
         request = None if self._is_stopping else self._taken()
@@ -125,7 +133,7 @@ class Generator:
         client.send(request, now_ns, now_ns + int(self._order.timeout_s * 1e9))
 
     def _ended(self, client: Client, failure: str | None) -> None:
-        if self._order.rate_per_s is not None:
+        if self._rate_per_s is not None:
             self._idle.append(client)
             self._end_if_done()
         elif failure is None:
@@ -138,7 +146,10 @@ class Generator:
 
     def _after_pause(self, client: Client) -> None:
         del self._paused[client]
-        self._next(client)
+        if self._rate_per_s is not None:
+            self._idle.append(client)
+        else:
+            self._next(client)
 
     # Open loop.
 
@@ -146,7 +157,7 @@ class Generator:
         """Send each request when it is due, whatever became of those before."""
         order = self._order
         due_ns = float(time.monotonic_ns())
-        gaps_ns = _gaps_ns(rate_per_s, order.arrivals, order.seed)
+        gaps, mean_ns = _gaps(order.arrivals, order.seed), 1e9 / rate_per_s
         n_clients_most = order.max_outstanding
         while not self._over.is_set():
             now_ns = time.monotonic_ns()
@@ -159,19 +170,38 @@ class Generator:
                     client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
                 else:
                     self._totals.failed("overdue", now_ns)
-                due_ns += next(gaps_ns)
+                due_ns += next(gaps) * mean_ns
             if self._is_stopping or self._n_left == 0:
                 self._end_if_done()
                 await self._over.wait()
                 return
             wait_s = max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
-            try:
-                async with asyncio.timeout(min(wait_s, _LOOK_EVERY_S)):
-                    await self._over.wait()
-            except TimeoutError:
-                continue
+            await self._over_within(min(wait_s, _LOOK_EVERY_S))
+            if (told := self._new_rate()) is not None:
+                mean_ns = 1e9 / told
+                due_ns = time.monotonic_ns() + next(gaps) * mean_ns
 
     # Both.
+
+    async def _over_within(self, seconds: float) -> None:
+        """Return once all is over, or so many *seconds* have passed."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+        except TimeoutError:
+            return
+
+    def _new_rate(self) -> float | None:
+        """Another rate, if one was told; looks every tenth of a second."""
+        now_s = time.monotonic()
+        if self._order.rate_file is None or now_s < self._looks_s:
+            return None
+        self._looks_s = now_s + _LOOK_EVERY_S
+        told = told_rate(self._order.rate_file)
+        if told is None or told == self._rate_per_s:
+            return None
+        self._rate_per_s = told
+        return told
 
     def _new_client(self) -> Client:
         client = Client(self._host, self._order.port, self._totals, self._ended)
@@ -201,12 +231,11 @@ class Generator:
                 client.give_up()
 
 
-def _gaps_ns(rate_per_s: float, arrivals: str, seed: int) -> Iterator[float]:
-    """The time between two requests that become due."""
-    mean_ns = 1e9 / rate_per_s
+def _gaps(arrivals: str, seed: int) -> Iterator[float]:
+    """The time between two requests that become due, in means."""
     chance = random.Random(seed)
     while True:
-        yield mean_ns if arrivals == "even" else chance.expovariate(1 / mean_ns)
+        yield 1.0 if arrivals == "even" else chance.expovariate(1.0)
 
 
 async def _exchange(order: Order, request: Request) -> tuple[Answer, str]:

@@ -35,6 +35,7 @@ class Order:
     requests: tuple[Request, ...]  #: sent in turn
     connections: int  #: closed loop: each one sends its next request when the last is answered
     rate_per_s: float | None = None  #: open loop: requests that become due per second; None: closed loop
+    rate_file: str | None = None  #: once it is there it holds the rate, which may change; see ``tell_rate``
     arrivals: str = "poisson"  #: how they become due: poisson or even
     max_outstanding: int = 1000  #: open loop: one that becomes due beyond them is not sent
     timeout_s: float = 30.0  #: for one answer
@@ -47,6 +48,21 @@ class Order:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(self), file, default=lambda wire: wire.decode("latin-1"))
+
+
+def tell_rate(path: Path, rate_per_s: float) -> None:
+    """Change the rate of the generator whose order names *path* as its file."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(repr(rate_per_s), encoding="ascii")
+    os.replace(draft, path)
+
+
+def told_rate(path: str) -> float | None:
+    """What ``tell_rate`` told; None: nothing yet."""
+    try:
+        return float(Path(path).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
 
 
 def read_order(path: Path) -> Order:

@@ -1,0 +1,112 @@
+"""The rate that a launch is sent, on virtual time: a service whose p95 is known at every rate."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.errors import MeasurementError
+from tuner.core.latency import Latencies, bucket_of
+from tuner.core.layout import Layout
+from tuner.core.pace import Pace, Share, WithinP95
+from tuner.core.requests import Requests
+from tuner.study.pacing import find_rate
+from tuner.study.watching import RunningLayout
+
+LAYOUT = Layout(1, 2)
+SERVICE = VirtualService({LAYOUT: 10.0})
+STUDY = virtual_study(SERVICE, window_s=5.0, n_blocks=1)
+
+
+class KnownQueue:
+    """A feeder whose every request takes 0.1 s / (1 - rate / capacity): one server's queue."""
+
+    def __init__(self, box: VirtualBox, pace: Pace, capacity_per_s: float) -> None:
+        self._clock, self.pace, self._capacity_per_s = box.clock, pace, capacity_per_s
+        self.told: list[float] = []
+        self.ends_s: float | None = None  #: when it dies
+        self._since_s = box.clock.monotonic_s()
+        self._n_by_bucket: dict[int, float] = {}
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        self._count()
+        self.told.append(rate_per_s / capacity_per_s)
+
+    def requests(self) -> Requests:
+        self._count()
+        return Requests(Latencies({bucket: int(n) for bucket, n in self._n_by_bucket.items()}))
+
+    def is_dry(self) -> bool:
+        return self.ends_s is not None and self._clock.monotonic_s() >= self.ends_s
+
+    def _count(self) -> None:
+        now_s = self._clock.monotonic_s()
+        ratio = self.told[-1] if self.told else None
+        took_s = 0.5 if ratio is None else 0.1 / (1 - ratio)
+        per_s = self._capacity_per_s * (1.0 if ratio is None else ratio)
+        bucket = bucket_of(int(took_s * 1e9))
+        n = per_s * (now_s - self._since_s)
+        self._n_by_bucket = dict(
+            sorted({**self._n_by_bucket, bucket: self._n_by_bucket.get(bucket, 0.0) + n}.items())
+        )
+        self._since_s = now_s
+
+
+def paced(
+    pace: Pace, capacity_per_s: float = 80.0, dies_after_s: float | None = None
+) -> tuple[KnownQueue, float]:
+    """The feeder after the search, and how long that took."""
+    box = VirtualBox(SERVICE)
+    with (
+        box.running(LAYOUT, {}) as launch,
+        box.counting(LAYOUT) as counting,
+        box.watching(launch, frozenset()) as watch,
+    ):
+        feeder = KnownQueue(box, pace, capacity_per_s)
+        if dies_after_s is not None:
+            feeder.ends_s = box.clock.monotonic_s() + dies_after_s
+        running = RunningLayout(LAYOUT, STUDY, box.clock, launch, counting, watch, feeder)  # type: ignore[arg-type]
+        began_s = box.clock.monotonic_s()
+        find_rate(running, pace, lambda: False)
+        assert len(running.unkept_warmup()) >= 10  # the store gets what was seen meanwhile
+        return feeder, box.clock.monotonic_s() - began_s
+
+
+def test_a_share_is_of_what_ten_seconds_of_a_closed_loop_answered() -> None:
+    feeder, lasted_s = paced(Share(0.7))
+
+    assert feeder.told == [pytest.approx(0.7)]
+    assert lasted_s == pytest.approx(10.0)
+
+
+def test_the_look_goes_on_where_few_requests_end() -> None:
+    _, lasted_s = paced(Share(0.7), capacity_per_s=4.0)
+    _, longest_s = paced(Share(0.7), capacity_per_s=0.5)
+
+    assert lasted_s == pytest.approx(26.0, abs=1.1)  # 100 of 4 a second
+    assert longest_s == pytest.approx(60.0, abs=1.1)
+
+
+def test_a_service_that_answers_nothing_has_no_capacity() -> None:
+    with pytest.raises(MeasurementError, match="1x2 answered no request well in 60 s"):
+        paced(Share(0.7), capacity_per_s=0.0)
+
+
+def test_a_feeder_that_dies_meanwhile_spoils_the_launch() -> None:
+    with pytest.raises(MeasurementError, match="the feeder has ended"):
+        paced(Share(0.7), dies_after_s=3.0)
+
+
+def test_the_highest_rate_that_keeps_a_p95_is_found_and_gone_on_with() -> None:
+    """0.1 s / (1 - x) is 0.4 s at x = 0.75."""
+    feeder, _ = paced(WithinP95(0.401))
+
+    assert feeder.told[:3] == [pytest.approx(0.5), pytest.approx(0.75), pytest.approx(0.875)]
+    assert feeder.told[-1] == pytest.approx(0.75)
+    assert len(feeder.told) == 7
+
+
+def test_where_no_rate_keeps_it_the_lowest_that_was_tried_is_gone_on_with() -> None:
+    feeder, _ = paced(WithinP95(0.05))
+
+    assert feeder.told[-1] == pytest.approx(1 / 64)
