@@ -17,6 +17,7 @@ from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 from tuner.core.layout import parse_layout
+from tuner.core.pace import Share
 from tuner.services.catalogue import known_services, recognised
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service
@@ -35,6 +36,20 @@ def typed(command: str, **more: str) -> Settings:
 def environment_of(settings: Settings) -> Mapping[str, str]:
     assert isinstance(settings.service, ScriptSettings)
     return settings.service.environment
+
+
+def test_the_load_generator_of_a_known_service_can_be_given_a_rate() -> None:
+    asked = {
+        ("service", "command"): Given("--", "gunicorn --bind 127.0.0.1:9 app:app"),
+        ("service", "feeder", "rate"): Given("--rate", "70%"),
+    }
+
+    service = settings_of(None, asked).service
+
+    assert isinstance(service, ScriptSettings)
+    assert service.reports_latency
+    assert service.feeder.kind == "http"
+    assert (service.feeder.url, service.feeder.pace) == ("http://127.0.0.1:9/", Share(0.7))
 
 
 @pytest.mark.parametrize(

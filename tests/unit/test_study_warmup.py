@@ -14,8 +14,10 @@ import pytest
 
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
+from tuner.core.requests import Requests
 from tuner.core.strategies.of_study import strategy_of
 from tuner.core.summary import items_per_s
 from tuner.core.window import Reading, Sample
@@ -58,6 +60,15 @@ class CourseProbe:
         return Reading(now_s, int(self._n_done), 0)
 
 
+class TellingBox(VirtualBox):
+    """Its feeder knows of a request for each item that the probe has counted."""
+
+    course_probe: CourseProbe
+
+    def requests(self) -> Requests:  # type: ignore[override]
+        return Requests(Latencies({1000: self.course_probe.read().n_done_total}))
+
+
 class Ran:
     """A study that has run on such a service."""
 
@@ -68,8 +79,9 @@ class Ran:
         self.store = MemoryStore(virtual_study(SERVICE, **{**usual, **asked}))
         self.progress = MemoryProgress()
         clock = VirtualClock.resumed(self.store)
-        virtual = VirtualBox(SERVICE, QUIET, cores=4, clock=clock, troubles=troubles)
-        box = replace(virtual.box(), probe=CourseProbe(clock, course, noise))
+        virtual = TellingBox(SERVICE, QUIET, cores=4, clock=clock, troubles=troubles)
+        virtual.course_probe = CourseProbe(clock, course, noise)
+        box = replace(virtual.box(), probe=virtual.course_probe)
         strategy = strategy_of(self.store.study())
         run_study(box, self.store, self.progress, PlannedStop(), strategy)
 
@@ -128,6 +140,8 @@ def test_a_step_after_the_warm_up_goes_to_the_warm_up_and_the_window_is_as_long_
     assert 90 <= ran.launch.steady_from_s <= 110
     assert ran.launch.settled is True
     assert taken.usage[0].at_s == taken.samples[0].at_s
+    assert taken.requests is not None
+    assert taken.requests.n_total == taken.n_done  # those of the head are not among them
     assert [b.at_s - a.at_s for a, b in zip(ran.samples, ran.samples[1:], strict=False)].count(1.0) >= 680
 
 

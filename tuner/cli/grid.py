@@ -160,7 +160,7 @@ def grid(
         typer.Option(
             metavar="RATE",
             rich_help_panel=ORDER,
-            help="With feeder http: requests/s, as 200; or a share of each layout's capacity, as 70%.",
+            help="Of requests (feeder http): 200 a second, 70% of each layout's capacity, or p95=200ms.",
         ),
     ] = None,
     seed: Annotated[

@@ -49,10 +49,9 @@ def load_settings(
     """
     document = read_document(path) if path is not None else Document("settings", {})
     values = {name: deepcopy(value) for name, value in document.values.items() if name not in without}
-    if _RATE in options:
-        _check_that_requests_are_sent(values, options[_RATE])
     for place, given in options.items():
-        _put(values, place, given.text)
+        if place != _RATE:
+            _put(values, place, given.text)
     for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
         if one in options and other not in options:  # both typed is a mistake, and told as one
             _drop(values, other)
@@ -69,6 +68,9 @@ def load_settings(
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
+    if _RATE in options:  # a known service may have got its feeder only now
+        _check_that_requests_are_sent(values, options[_RATE])
+        _put(values, _RATE, options[_RATE].text)
     folder = path.resolve().parent if path is not None else Path.cwd()
     try:
         return Settings.model_validate(values, context={"folder": folder})
