@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.feeders.http import HttpFeeder, Traffic
+from tuner.adapters.load.order import read_order
 from tuner.adapters.load.totals import read_counts
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import parse_url
@@ -214,6 +215,22 @@ def grown_in(feeding: Feeding, seconds: float) -> int:
     before = feeding.counts()[0]
     time.sleep(seconds)
     return feeding.counts()[0] - before
+
+
+def test_each_launch_has_arrivals_of_its_own_and_they_are_the_same_whenever_a_study_is_made(
+    tmp_path: Path,
+) -> None:
+    with running(says(answer())) as service:
+        seeds = []
+        for _ in range(2):
+            feeding = Feeding(tmp_path, service.url, rate_per_s=50.0, seed=7)
+            for _ in range(2):
+                with feeding.feeder.feeding(Layout(1, 1)):
+                    wait_for(lambda: feeding.counts()[0] >= 1)  # noqa: B023  # called at once
+                    (order,) = tmp_path.glob("load-*/order.json")
+                    seeds.append(read_order(order).seed)
+
+    assert seeds == [7, 8, 7, 8]
 
 
 def test_a_feeder_without_a_pace_takes_no_rate(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.redaction import HIDDEN
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
+from tuner.core.pace import Pace, Share, WithinP95, rate_kept
 
 URL = "http://127.0.0.1:8000/search?q=tea"
 
@@ -48,6 +49,26 @@ def test_what_a_study_keeps_of_its_traffic_is_read_back(tmp_path: Path) -> None:
 
     assert feeder_of(again) == feeder_of(settings)
     assert feeder_of(again).body_file == tmp_path / "body"
+
+
+@pytest.mark.parametrize(
+    ("rate", "per_s", "pace"),
+    [("200", 200.0, None), ("2.5", 2.5, None), ("70%", None, Share(0.7)), ("p95=1s", None, WithinP95(1.0))],
+)
+def test_a_rate_is_a_number_or_what_it_follows_from_and_a_study_keeps_it(
+    tmp_path: Path, rate: str, per_s: float | None, pace: Pace | None
+) -> None:
+    settings = load(tmp_path, f"{{kind: http, url: '{URL}', rate: {rate}}}")
+
+    for feeder in (feeder_of(settings), feeder_of(settings_of_study(canonical_json(settings), "study"))):
+        assert (feeder.rate_per_s, feeder.pace) == (per_s, pace)
+    assert rate_kept(canonical_json(settings)) == (pace or per_s)
+
+
+def test_the_closed_loop_before_a_share_may_be_told_its_connections(tmp_path: Path) -> None:
+    feeder = feeder_of(load(tmp_path, f"{{kind: http, url: '{URL}', connections: 9, rate: 70%}}"))
+
+    assert (feeder.connections, feeder.pace) == (9, Share(0.7))
 
 
 def test_a_study_does_not_keep_what_a_user_is_known_by(tmp_path: Path) -> None:
@@ -106,6 +127,9 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
         ),
         ("{kind: http, url: 'http://h/', body_file: gone}", "5:53: service.feeder.body_file", "no such file"),
         ("{kind: http, url: 'http://h/', rate: 0}", "5:48: service.feeder.rate", "greater than 0"),
+        ("{kind: http, url: 'http://h/', rate: yes}", "5:48: service.feeder.rate", "no rate"),
+        ("{kind: http, url: 'http://h/', rate: 100%}", "5:48: service.feeder.rate", "falls behind"),
+        ("{kind: http, url: 'http://h/', rate: p95=2}", "5:48: service.feeder.rate", "has no unit"),
         (
             "{kind: http, url: 'http://h/', arrivals: even}",
             "5:52: service.feeder.arrivals",

@@ -6,14 +6,23 @@ import pytest
 
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Finding, Limit, Verdict
+from tuner.core.model.calibration.clocks import clocks_of_counted
 from tuner.core.model.demand import Demands
-from tuner.core.model.diagnosis.evidence import NO_CLOCKS, NO_WINDOWS, Evidence, evidence_of, why_unknown
+from tuner.core.model.diagnosis.evidence import (
+    AT_A_RATE,
+    NO_CLOCKS,
+    NO_WINDOWS,
+    Evidence,
+    evidence_of,
+    why_unknown,
+)
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gil_is_known, machine_of
 from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.requests import Requests
 from tuner.core.window import VoidReason
 
 L1X1, L2X2 = Layout(1, 1), Layout(2, 2)
@@ -95,6 +104,17 @@ def test_a_file_without_clocks_shows_nothing_and_says_why_and_so_does_one_withou
     assert why_unknown(old) == NO_CLOCKS
     assert why_unknown([window(L1X1, void=DISTURBED)]) == NO_WINDOWS
     assert why_unknown([]) == NO_WINDOWS
+
+
+def test_windows_at_a_rate_show_nothing_as_threads_waited_for_requests_too() -> None:
+    at_a_rate = [replace(window(L1X1), requests=Requests(rate_per_s=5.0))]
+    closed = [replace(window(L1X1), requests=Requests())]
+
+    assert evidence_of(study_of(L1X1), at_a_rate, {}) == []
+    assert why_unknown(at_a_rate) == AT_A_RATE
+    assert len(evidence_of(study_of(L1X1), at_a_rate + closed, {})) == 1
+    assert clocks_of_counted(at_a_rate) == ()
+    assert len(clocks_of_counted(closed)) == 1
 
 
 def test_a_layout_that_finished_nothing_is_left_out() -> None:

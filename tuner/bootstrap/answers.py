@@ -126,13 +126,13 @@ def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
 
 def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking) -> Ranking:
     """*ranking*, saying what binds its layouts, or why that is not known."""
-    from tuner.core.model.diagnosis.evidence import NO_CLOCKS, why_unknown
+    from tuner.core.model.diagnosis.evidence import NO_WINDOWS, why_unknown
 
     found = _explanation(record, windows, ranking)
     if found is not None:
         return ranking.with_bound_by(found.bound_by, None)
     why = why_unknown(windows)
-    return ranking.with_bound_by({}, why if why == NO_CLOCKS else None)  # nothing measured is told already
+    return ranking.with_bound_by({}, why if why != NO_WINDOWS else None)  # nothing measured is told already
 
 
 def _explanation(

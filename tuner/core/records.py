@@ -118,3 +118,8 @@ class WindowRecord:
     gil_waking_s: float | None = None  #: of these, awake to ask for it: waiting for a core
     #: that ended in it; None: not known
     requests: Requests | None = field(default=None, hash=False)
+
+    @property
+    def is_at_a_rate(self) -> bool:
+        """Whether requests came at a rate: then threads also wait for work; what binds them is not seen."""
+        return self.requests is not None and self.requests.rate_per_s is not None

@@ -63,6 +63,11 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
     all_clocks = clocks_of_counted(
         store.windows(), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
     )
+    if not all_clocks and any(window.is_at_a_rate for window in store.windows()):
+        raise ConfigError(
+            f"{name} was measured at a rate: what its threads wait for is not known",
+            hint="Measure it in a closed loop: leave the feeder's rate out.",
+        )
     clocks = _used(all_clocks, name, variant)
     machine = machine_of(study)
     layouts = sorted({one.layout for one in clocks})

@@ -73,6 +73,7 @@ class HttpFeeder:
         self._rate_file: Path | None = None
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
+        self._n_fed = 0  #: launches: each has arrivals of its own, or all would share their luck
 
     def prepare(self) -> None:
         """See that all requests can be made, and that the connections keep every layout busy."""
@@ -98,6 +99,7 @@ class HttpFeeder:
             self._rate_per_s, self._capacity_per_s = self._traffic.rate_per_s, None
             self._rate_file = None if self._traffic.pace is None else Path(folder) / "rate"
             self._order(layout).write(order)
+            self._n_fed += 1
             root = str(Path(tuner.__file__).parent.parent)
             command = [sys.executable, "-I", "-S", "-c", _BOOT, root, str(order), str(self._totals)]
             self._generator = CommandFeeder(command, scratch=self._scratch)
@@ -153,7 +155,7 @@ class HttpFeeder:
             max_outstanding=traffic.max_outstanding,
             timeout_s=traffic.timeout_s,
             wait_s=traffic.wait_s,
-            seed=traffic.seed,
+            seed=traffic.seed + self._n_fed,
         )
 
     def _requests(self) -> tuple[Request, ...]:

@@ -136,11 +136,11 @@ def clocks_of_counted(
     *,
     spare_cores: float = 0.0,
 ) -> tuple[Clocks, ...]:
-    """The clocks of those *windows* that count: void ones and the cache's warming are left out."""
+    """The clocks of those *windows* that count and had work all the time: not those at a rate."""
     return tuple(
         clocks_of(window, samples(window), spare_cores=spare_cores)
         for window in windows
-        if not window.void and window.block != WARMING_BLOCK and window.n_done
+        if not window.void and window.block != WARMING_BLOCK and window.n_done and not window.is_at_a_rate
     )
 
 

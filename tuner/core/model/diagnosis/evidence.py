@@ -19,6 +19,10 @@ NO_CLOCKS = (
     "What binds the layouts is not known: no window of this file tells the CPU of workers from that of their"
     " children. It was measured by an older tuner; a new study will tell."
 )
+AT_A_RATE = (
+    "What binds the layouts is not known: requests came at a rate, and threads wait for them, too. A study"
+    " in a closed loop (without a rate) will tell."
+)
 _SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
 _SUMS = (
     *("length_s", "service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
@@ -78,13 +82,14 @@ def evidence_of(
 ) -> list[Evidence]:
     """What the windows with CPU clocks show, by layout in the study's order; empty when none has any.
 
-    Windows that count are taken; of a layout that has none, those that were void for memory pressure alone.
+    Windows that count are taken, where there was always work; of a layout that has none, those that were void
+    for memory pressure alone.
     *verdicts* say which limits a layout keeps.
     """
     good: dict[Layout, list[WindowRecord]] = defaultdict(list)
     short: dict[Layout, list[WindowRecord]] = defaultdict(list)
     for window in windows:
-        if window.block == WARMING_BLOCK:
+        if window.block == WARMING_BLOCK or window.is_at_a_rate:
             continue
         if not window.void:
             good[window.layout].append(window)
@@ -101,8 +106,10 @@ def evidence_of(
 
 def why_unknown(windows: Iterable[WindowRecord]) -> str:
     """Why there is no evidence of any layout, a sentence."""
-    counts = any(not window.void and window.block != WARMING_BLOCK for window in windows)
-    return NO_CLOCKS if counts else NO_WINDOWS
+    counted = [window for window in windows if not window.void and window.block != WARMING_BLOCK]
+    if not counted:
+        return NO_WINDOWS
+    return AT_A_RATE if all(window.is_at_a_rate for window in counted) else NO_CLOCKS
 
 
 def _added(
