@@ -14,8 +14,8 @@ from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.cells import Cell, spoils_launch
-from tuner.study.second_probe import SecondCounting
 from tuner.study.pacing import find_rate
+from tuner.study.second_probe import SecondCounting
 from tuner.study.watching import RunningLayout, Warmup
 
 LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for

@@ -120,11 +120,14 @@ class RunningLayout:
 
         Raises:
             MeasurementError: a worker died, or the feeder.
+            Braked: a limit of the user's is passed.
         """
         for _ in self._ticks(self.clock.monotonic_s(), lasts_s):
-            _, _, sample = self._look()
+            _, reading, sample, _ = self._look()
             self.seen.unkept.append(sample)
             self._check(self.launch.problems(threads=False), "before its windows")
+            if self.brake is not None and (passed := self.brake.passed(reading)):
+                raise Braked(f"before its windows: {passed}")
             if self.feeder.is_dry():
                 raise MeasurementError(f"{self.layout} before its windows: the feeder has ended")
             if stop_requested():
