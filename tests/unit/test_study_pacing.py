@@ -24,6 +24,8 @@ class KnownQueue:
     def __init__(self, box: VirtualBox, pace: Pace, capacity_per_s: float) -> None:
         self._clock, self.pace, self._capacity_per_s = box.clock, pace, capacity_per_s
         self.told: list[float] = []
+        self.tires = False  #: after 20 s at a rate above half the capacity it takes 9 s
+        self._told_s = box.clock.monotonic_s()
         self.ends_s: float | None = None  #: when it dies
         self._since_s = box.clock.monotonic_s()
         self._n_by_bucket: dict[int, float] = {}
@@ -31,6 +33,7 @@ class KnownQueue:
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         self._count()
         self.told.append(rate_per_s / capacity_per_s)
+        self._told_s = self._clock.monotonic_s()
 
     def requests(self) -> Requests:
         self._count()
@@ -43,6 +46,8 @@ class KnownQueue:
         now_s = self._clock.monotonic_s()
         ratio = self.told[-1] if self.told else None
         took_s = 0.5 if ratio is None else 0.1 / (1 - ratio)
+        if self.tires and ratio is not None and ratio > 0.5 and now_s - self._told_s > 20:
+            took_s = 9.0
         per_s = self._capacity_per_s * (1.0 if ratio is None else ratio)
         bucket = bucket_of(int(took_s * 1e9))
         n = per_s * (now_s - self._since_s)
@@ -53,7 +58,7 @@ class KnownQueue:
 
 
 def paced(
-    pace: Pace, capacity_per_s: float = 80.0, dies_after_s: float | None = None
+    pace: Pace, capacity_per_s: float = 80.0, dies_after_s: float | None = None, *, tires: bool = False
 ) -> tuple[KnownQueue, float]:
     """The feeder after the search, and how long that took."""
     box = VirtualBox(SERVICE)
@@ -63,6 +68,7 @@ def paced(
         box.watching(launch, frozenset()) as watch,
     ):
         feeder = KnownQueue(box, pace, capacity_per_s)
+        feeder.tires = tires
         if dies_after_s is not None:
             feeder.ends_s = box.clock.monotonic_s() + dies_after_s
         running = RunningLayout(LAYOUT, STUDY, box.clock, launch, counting, watch, feeder)  # type: ignore[arg-type]
@@ -104,6 +110,17 @@ def test_the_highest_rate_that_keeps_a_p95_is_found_and_gone_on_with() -> None:
     assert feeder.told[:3] == [pytest.approx(0.5), pytest.approx(0.75), pytest.approx(0.875)]
     assert feeder.told[-1] == pytest.approx(0.75)
     assert len(feeder.told) == 7
+
+
+def test_a_rate_that_keeps_it_for_ten_seconds_only_is_stepped_down_from() -> None:
+    feeder, _ = paced(WithinP95(0.401), tires=True)
+
+    assert feeder.told[6:] == [
+        pytest.approx(0.75),
+        *(pytest.approx(0.75 * 0.9**n) for n in (1, 2, 3)),
+        pytest.approx(0.75 * 0.9**4),
+    ]
+    assert feeder.told[-1] < 0.5
 
 
 def test_where_no_rate_keeps_it_the_lowest_that_was_tried_is_gone_on_with() -> None:
