@@ -51,9 +51,7 @@ def _search(
 
     Near the capacity a queue grows slowly: what ten seconds find there is too good.
     """
-    worst_s = (
-        p95_s  # of the last rate that was tried: its requests are to be gone before the next is looked at
-    )
+    worst_s = p95_s  # at the last rate that was tried: its requests are to be gone before the next look
 
     def keeps(ratio: float, look_s: float) -> bool:
         nonlocal worst_s
