@@ -106,6 +106,17 @@ class QueueFeeder:
         """The process, while it runs."""
         return frozenset() if self._process is None else self._process.pids()
 
+    def requests(self) -> None:
+        """How long an item took is not told."""
+
+    @property
+    def pace(self) -> None:
+        """It goes on as it begins."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Nobody asks for it."""
+        raise NotImplementedError
+
     def _queue(self) -> MessageQueue:
         fed = self._fed
         return RedisQueue(fed.url, fed.form, fed.queue, self._claim, fed.timeout_s)
