@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 Answering = Callable[["Service", asyncio.StreamWriter, int], Awaitable[bool]]
 PATIENCE_S = 60.0
@@ -49,15 +50,18 @@ class Service:
 
 
 @contextmanager
-def running(answering: Answering, port: int = 0) -> Iterator[Service]:
+def running(answering: Answering, port: int = 0, path: Path | None = None) -> Iterator[Service]:
     """The service answers within the block, and is gone afterwards."""
     service = Service(answering)
     ready, over = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        server = await asyncio.start_server(service._serve, "127.0.0.1", port, backlog=1024)
-        service.port = server.sockets[0].getsockname()[1]
+        if path is not None:
+            server = await asyncio.start_unix_server(service._serve, path, backlog=1024)
+        else:
+            server = await asyncio.start_server(service._serve, "127.0.0.1", port, backlog=1024)
+            service.port = server.sockets[0].getsockname()[1]
         ready.set()
         await over.wait()
         server.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -74,6 +75,15 @@ def test_connections_are_kept_and_every_answer_is_counted(tmp_path: Path, wire: 
     assert service.n_connections == 1 + 4  # the first answer has one of its own
     assert totals.n_bytes == 200 * len(wire)
     assert totals.latencies.n_recorded == 200
+
+
+def test_a_service_at_a_unix_socket_is_sent_to_as_well(tmp_path: Path) -> None:
+    with running(says(answer()), path=Path(os.environ["TMPDIR"], "s")) as service:
+        totals = sent(order(0, host=f"{os.environ['TMPDIR']}/s"), tmp_path)
+        os.unlink(f"{os.environ['TMPDIR']}/s")
+
+    assert (totals.n_done, totals.n_failed) == (200, {})
+    assert (service.n_requests, service.n_connections) == (200, 1 + 4)
 
 
 @pytest.mark.parametrize(

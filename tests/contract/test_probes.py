@@ -169,7 +169,7 @@ def prometheus(folder: Path, stack: ExitStack) -> Counted:
 
 def uwsgi(folder: Path, stack: ExitStack) -> Counted:
     port, finish = serving(StatsServer(), stack)
-    return Counted(UwsgiProbe(CLOCK, ("127.0.0.1", port), 30.0, no_warning), lambda _: None, finish)
+    return Counted(UwsgiProbe(CLOCK, f"127.0.0.1:{port}", 30.0, no_warning), lambda _: None, finish)
 
 
 def redis(folder: Path, stack: ExitStack) -> Counted:

@@ -180,6 +180,11 @@ def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:
     assert (then.n_done_total, then.n_failed_total) == (8, 2)
 
 
+def uwsgi_probe(address: str | tuple[str, int], timeout_s: float) -> UwsgiProbe:
+    stats = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
+    return UwsgiProbe(SystemClock(), stats, timeout_s, no_warning)
+
+
 @pytest.mark.usefixtures("_fails_at_once")
 @pytest.mark.parametrize(
     ("send", "said"),
@@ -196,13 +201,13 @@ def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:
 )
 def test_stats_that_do_not_count_are_said_to_be_so(send: Send, said: str) -> None:
     with server(send) as address:
-        assert said in error_of(UwsgiProbe(SystemClock(), address, 30.0, no_warning))
+        assert said in error_of(uwsgi_probe(address, 30.0))
 
 
 @pytest.mark.usefixtures("_fails_at_once")
 def test_stats_that_come_drop_by_drop_are_not_waited_for() -> None:
     with server(dripping(b"{")) as address:
-        said = error_of(UwsgiProbe(SystemClock(), address, 0.2, no_warning))
+        said = error_of(uwsgi_probe(address, 0.2))
 
     assert "no whole answer in 200ms" in said
 
@@ -214,7 +219,7 @@ def test_requests_with_an_exception_are_failed_and_a_unix_socket_tells_as_well(t
         connection.sendall(stats((15, 2), (7, 1)) if later.is_set() else stats((10, 1), (0, 0)))
 
     with server(send, tmp_path / "s") as address:
-        first, then = first_and_next(UwsgiProbe(SystemClock(), address, 30.0, no_warning), later)
+        first, then = first_and_next(uwsgi_probe(address, 30.0), later)
 
     assert (first.n_done_total, first.n_failed_total) == (0, 0)
     assert (then.n_done_total, then.n_failed_total) == (10, 2)
@@ -227,8 +232,8 @@ def test_nobody_there_is_said_to_be_so(tmp_path: Path) -> None:
         address = closed.getsockname()
 
         assert "Connection refused" in error_of(prometheus_probe(address))
-        assert "Connection refused" in error_of(UwsgiProbe(SystemClock(), address, 30.0, no_warning))
-    assert "No such file" in error_of(UwsgiProbe(SystemClock(), str(tmp_path / "s"), 30.0, no_warning))
+        assert "Connection refused" in error_of(uwsgi_probe(address, 30.0))
+    assert "No such file" in error_of(uwsgi_probe(str(tmp_path / "s"), 30.0))
 
 
 def test_both_read_no_more_than_they_say() -> None:

@@ -78,3 +78,20 @@ def test_a_file_without_requests_is_refused(tmp_path: Path, content: bytes, what
 
     with pytest.raises(ConfigError, match=what):
         read_requests(tmp_path / "r.jsonl", BASE, {})
+
+
+def test_a_unix_socket_is_named_by_its_path_and_requests_of_a_file_go_there(tmp_path: Path) -> None:
+    base = parse_url("http+unix://%2Frun%2Fapp.sock/a?b=1")
+    (tmp_path / "r.jsonl").write_text('{"url": "/c"}\n')
+
+    assert (base.host, base.authority, base.target) == ("/run/app.sock", "localhost", "/a?b=1")
+    request = read_requests(tmp_path / "r.jsonl", base, {})[0]
+    assert request.wire == b"GET /c HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http+unix://run/", f"http+unix://%2F{'a' * 107}/", "http+unix:///run/a.sock"]
+)
+def test_what_names_no_unix_socket_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="names no unix socket"):
+        parse_url(url)

@@ -68,7 +68,7 @@ def test_an_option_of_a_command_is_found_however_it_is_written(words: str, value
 
 
 def test_gunicorn_is_told_by_its_environment_and_its_command_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--preload --bind={0}")
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--preload --name={0}")
     settings = typed("gunicorn app:app")
     service = settings.service
 
@@ -78,7 +78,7 @@ def test_gunicorn_is_told_by_its_environment_and_its_command_stays(monkeypatch: 
         ("gunicorn", "app:app"),
     )
     assert service.environment["GUNICORN_CMD_ARGS"] == (
-        "--preload --bind={{0}} --workers={processes} --threads={threads} --worker-class=gthread"
+        "--preload --name={{0}} --workers={processes} --threads={threads} --worker-class=gthread"
         " --no-control-socket --statsd-host={TUNER_STATSD}"
     )
     assert (service.programs, service.probe.kind, service.feeder.kind) == ("one", "statsd", "http")
@@ -107,13 +107,17 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
 
     assert [str(layout) for layout in settings.layouts_for(2)] == ["2x-@sync", "1x8@gevent"]
     assert "--worker-connections={threads}" in settings.service_in("gevent").environment["GUNICORN_CMD_ARGS"]
-    assert "--threads" not in settings.service_in("sync").environment["GUNICORN_CMD_ARGS"]
+    assert "--threads=1" in settings.service_in("sync").environment["GUNICORN_CMD_ARGS"]
 
 
 @pytest.mark.parametrize(
     ("command", "more", "said"),
     [
-        ("gunicorn app:app -k tornado", {}, "--: asks for tornado; known are gthread, sync, gevent, uvicorn"),
+        (
+            "gunicorn app:app -k tornado",
+            {},
+            "--: asks for tornado; known are gthread, sync, gevent, asgi, uvicorn",
+        ),
         ("gunicorn app:app", {"probe": "statsdd"}, "--set probe: statsdd is none of statsd, generator"),
         ("gunicorn app:app", {"url": "ftp://x"}, "--set url: ftp://x is no http URL"),
         ("gunicorn app:app", {"connections": "few"}, "--set connections: should be a whole number"),
@@ -278,6 +282,66 @@ def test_a_package_whose_service_is_none_is_told(
 
     with pytest.raises(ConfigError, match=said):
         known_services()
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "url"),
+    [
+        ("gunicorn app:app", {}, "http://127.0.0.1:8000/"),
+        ("gunicorn app:app", {"PORT": "5000"}, "http://127.0.0.1:5000/"),
+        ("gunicorn app:app", {"GUNICORN_CMD_ARGS": "-b 10.0.0.1:81"}, "http://10.0.0.1:81/"),
+        ("gunicorn app:app -b :82", {"GUNICORN_CMD_ARGS": "-b 10.0.0.1:81"}, "http://127.0.0.1:82/"),
+        ("gunicorn app:app --bind=[::]:83", {}, "http://127.0.0.1:83/"),
+        ("gunicorn app:app -b unix:/run/a.sock", {}, "http+unix://%2Frun%2Fa.sock/"),
+        ("uvicorn app:app --port 84", {"UVICORN_HOST": "::1"}, "http://[::1]:84/"),
+        ("uvicorn app:app --uds /run/a.sock", {}, "http+unix://%2Frun%2Fa.sock/"),
+        ("granian app:app --host 0.0.0.0", {"GRANIAN_PORT": "85"}, "http://127.0.0.1:85/"),
+        ("uwsgi --http-socket :86 app.ini", {}, "http://127.0.0.1:86/"),
+        ("uwsgi --ini app.ini", {"UWSGI_HTTP11_SOCKET": "/run/a.sock"}, "http+unix://%2Frun%2Fa.sock/"),
+    ],
+)
+def test_where_a_server_listens_is_found_in_its_command_and_environment(
+    monkeypatch: pytest.MonkeyPatch, command: str, variables: dict[str, str], url: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert typed(command).service.feeder.url == url
+
+
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [
+        ("gunicorn app:app -k sync", "sync"),
+        ("gunicorn app:app -k sync --threads 4", "gthread"),
+        ("gunicorn app:app -k uvicorn.workers.UvicornWorker", "uvicorn.workers"),
+        ("granian app:app", "runtime"),
+        ("granian --interface wsgi app:app", "blocking"),
+    ],
+)
+def test_the_form_is_what_the_server_would_take(command: str, form: str) -> None:
+    service = recognised(tuple(command.split()))
+
+    assert service is not None
+    assert service.form_of(Command(tuple(command.split()))) == form
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["gunicorn app:app --log-level warning", "uvicorn app:app --log-level error", "granian app:app --no-log"],
+)
+def test_a_service_that_logs_nothing_is_not_waited_for(command: str) -> None:
+    assert typed(command).service.ready is None
+    assert typed(" ".join(command.split()[:2])).service.ready.kind == "log"
+
+
+def test_a_probe_that_asks_at_a_port_of_the_launch_has_the_service_told(tmp_path: Path) -> None:
+    service = typed("granian --interface wsgi app:app", probe="metrics").service
+
+    assert service.environment["GRANIAN_METRICS_PORT"] == "{TUNER_PROBE_PORT}"
+    assert service.probe.url == "http://127.0.0.1:{TUNER_PROBE_PORT}/metrics"
+    with pytest.raises(ConfigError, match="filled in with probe prometheus or uwsgi that asks there only"):
+        typed("granian --interface wsgi app:app --metrics-port {TUNER_PROBE_PORT}")
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

@@ -72,7 +72,7 @@ class SupervisedLaunch:
             who = "supervisord" if not self.supervised() else "the guardian process"
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
         self._note_deaths()
-        if threads and self._spec.workers == "children":
+        if threads and self._spec.are_workers_children(self.layout):
             self._note_missing()
         if threads and self._spec.max_extra_threads is not None:
             self._note_threads(self.layout.threads, self.layout.threads + self._spec.max_extra_threads)
@@ -145,7 +145,7 @@ class SupervisedLaunch:
     def _workers(self) -> dict[int, str]:
         """Pid and name of each."""
         programs = {pid: self._name(process) for process, pid in self.watch.alive().items()}
-        if self._spec.workers == "programs":
+        if not self._spec.are_workers_children(self.layout):
             return programs
         table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
         return {child: f"worker process {child}" for pid in programs for child in table.children(pid)}

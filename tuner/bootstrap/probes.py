@@ -83,7 +83,7 @@ def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> 
         case "uwsgi":
             from tuner.adapters.probes.uwsgi import UwsgiProbe
 
-            return UwsgiProbe(clock, asked.address, asked.timeout, warn)
+            return UwsgiProbe(clock, asked.stats, asked.timeout, warn)
         case "redis":
             return _redis(asked, clock, warn)
         case "log":

@@ -36,7 +36,11 @@ FILLED_IN = (
     "variant",
     "cores",
 )  #: the fields of a command, see ServiceSpec
-FILLED_IN_BY_PROBES = ("TUNER_STATSD",)  #: where there is such a probe
+#: fields that a probe fills in, each with the probe that does
+FILLED_IN_BY_PROBES = {
+    "TUNER_STATSD": "probe statsd",
+    "TUNER_PROBE_PORT": "probe prometheus or uwsgi that asks there",
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

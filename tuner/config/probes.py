@@ -19,11 +19,11 @@ from tuner.config.fields import (
     Section,
     from_config_folder,
 )
+from tuner.core.http_request import LONGEST_SOCKET_BYTES
 
 #: workers find the counter's folder, or statsd, by one variable; and there is one load generator, one queue
 ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator", "queue")
 COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell failed items without being asked
-LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 
 
 class MmapCounterSettings(Section):
@@ -65,8 +65,11 @@ class StatsdProbeSettings(Section):
     failed_included: FailedIncluded = False  #: the first one counts those too
 
 
+PORT_FIELD = "{TUNER_PROBE_PORT}"  #: a port of each launch's own, which the service is told
+
+
 def _http(url: str) -> str:
-    parts = urlsplit(url)
+    parts = urlsplit(url.replace(PORT_FIELD, "1"))
     try:
         known = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the port
@@ -103,7 +106,7 @@ class PrometheusProbeSettings(MetricSettings):
 
 
 def _stats_address(address: str) -> str:
-    host, _, port = address.rpartition(":")
+    host, _, port = address.replace(PORT_FIELD, "1").rpartition(":")
     is_path = address.startswith("/") and len(address.encode()) <= LONGEST_SOCKET_BYTES
     is_port = re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 65536
     if not is_path and not (is_port and host and "/" not in host):
@@ -119,12 +122,6 @@ class UwsgiProbeSettings(Section):
     kind: Literal["uwsgi"]
     stats: Annotated[str, AfterValidator(_stats_address)]  #: HOST:PORT, or a path: as its --stats
     timeout: LongerThanZero = 2.0  #: for the whole answer
-
-    @property
-    def address(self) -> str | tuple[str, int]:
-        """What a socket connects to."""
-        host, _, port = self.stats.rpartition(":")
-        return self.stats if self.stats.startswith("/") else (host, int(port))
 
 
 RedisKey = Annotated[str, Field(min_length=1)]
@@ -304,3 +301,13 @@ ProbeSettings = Annotated[
     | QueueProbeSettings,
     Field(discriminator="kind"),
 ]
+
+
+def has_own_port(probe: ProbeSettings) -> bool:
+    """Whether the probe asks at a port of each launch's own."""
+    match probe.kind:
+        case "prometheus":
+            return PORT_FIELD in probe.url
+        case "uwsgi":
+            return PORT_FIELD in probe.stats
+    return False

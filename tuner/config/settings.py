@@ -38,7 +38,13 @@ from tuner.config.fields import (
     fields_in,
     nearest,
 )
-from tuner.config.probes import COUNT_FAILED, ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings
+from tuner.config.probes import (
+    COUNT_FAILED,
+    ONE_OF_A_KIND,
+    MmapCounterSettings,
+    ProbeSettings,
+    has_own_port,
+)
 from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
@@ -227,8 +233,7 @@ class RunSettings(Section):
     def _somebody_fills_in_every_field(self) -> Self:
         for place, word in self.filled_in:
             for name in fields_in(word).intersection(FILLED_IN_BY_PROBES).difference(self.probe_fields):
-                probe = name.removeprefix("TUNER_").lower()
-                raise Misplaced(f"{{{name}}} is filled in with probe {probe} only", place)
+                raise Misplaced(f"{{{name}}} is filled in with {FILLED_IN_BY_PROBES[name]} only", place)
         return self
 
 
@@ -325,8 +330,10 @@ class ScriptSettings(RunSettings):
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
-        """The address of statsd, with that probe."""
-        return ("TUNER_STATSD",) if any(probe.kind == "statsd" for probe in self.probes.values()) else ()
+        """The address of statsd, and the port of the launch's own, with such probes."""
+        probes = self.probes.values()
+        statsd = ("TUNER_STATSD",) if any(probe.kind == "statsd" for probe in probes) else ()
+        return (*statsd, "TUNER_PROBE_PORT") if any(has_own_port(probe) for probe in probes) else statsd
 
     @property
     def probes(self) -> dict[str, ProbeSettings]:
@@ -364,6 +371,8 @@ class ScriptSettings(RunSettings):
         if kind == self.probe.kind and kind in ONE_OF_A_KIND:
             why = f"a launch has one {kind} only, and probe has it: name a probe of another kind"
             raise Misplaced(why, ("cross_check",))
+        if has_own_port(self.probe) and has_own_port(self.cross_check):
+            raise Misplaced("a launch has one {TUNER_PROBE_PORT} only, and probe has it", ("cross_check",))
         if self.cross_check == self.probe:
             raise Misplaced("is the same as probe, and would always agree with it", ("cross_check",))
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tuner.core.errors import ConfigError
 
@@ -13,6 +13,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _WITH_BODY = ("POST", "PUT", "PATCH")
+LONGEST_SOCKET_BYTES = 107  #: unix(7): 108 with the zero at the end
 _OURS = ("content-length", "transfer-encoding", "connection", "expect")
 
 
@@ -20,14 +21,15 @@ _OURS = ("content-length", "transfer-encoding", "connection", "expect")
 class HttpUrl:
     """Where a request goes."""
 
-    host: str
+    host: str  #: or the whole path of a unix socket
     port: int
     authority: str  #: host and port as the Host header has them
     target: str  #: path and query
 
 
 def parse_url(text: str) -> HttpUrl:
-    """Read ``http://HOST:PORT/PATH?QUERY``.
+    """Read ``http://HOST:PORT/PATH?QUERY``, or ``http+unix://SOCKET/PATH?QUERY``, the socket's path with its
+    slashes as ``%2F``.
 
     Raises:
         ConfigError: it is no such URL.
@@ -40,6 +42,9 @@ def parse_url(text: str) -> HttpUrl:
         port = parts.port
     except ValueError as error:
         raise ConfigError(f"{text} is no URL: {error}", hint=hint) from error
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if parts.scheme == "http+unix":
+        return _unix_url(text, unquote(parts.netloc), "" if parts.fragment else target)
     if parts.scheme == "https":
         raise ConfigError(
             f"{text} is encrypted, which the generator does not speak",
@@ -52,8 +57,16 @@ def parse_url(text: str) -> HttpUrl:
             f"{text} has a user or a fragment, which are not sent",
             hint="Use an Authorization header for a user.",
         )
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return HttpUrl(parts.hostname, port or 80, parts.netloc, target)
+
+
+def _unix_url(text: str, socket: str, target: str) -> HttpUrl:
+    if not socket.startswith("/") or not target or len(socket.encode()) > LONGEST_SOCKET_BYTES:
+        raise ConfigError(
+            f"{text} names no unix socket, by a whole path of {LONGEST_SOCKET_BYTES} bytes at most",
+            hint="Write it as http+unix://%2Frun%2Fapp.sock/path, the slashes of the socket's path as %2F.",
+        )
+    return HttpUrl(socket, 0, "localhost", target)
 
 
 def check_method(method: str) -> str:

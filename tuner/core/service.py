@@ -9,7 +9,7 @@ from typing import Literal, Self
 from tuner.core.layout import Layout
 
 Programs = Literal["each", "one"]
-Workers = Literal["programs", "children"]
+Workers = Literal["programs", "children", "children-if-several"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ class ServiceSpec:
     #: resource limits by name (nofile, as, core, cpu ...)
     limits: Mapping[str, int] = field(default_factory=dict)
     programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
-    workers: Workers = "programs"  #: who works on items, and has the layout's threads
+    #: who works on items, and has the layout's threads; "children-if-several": a master that does the work
+    #: itself when it is told to start one process only (uvicorn)
+    workers: Workers = "programs"
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
     #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
     variants: Mapping[str, Self] = field(default_factory=dict)
@@ -56,6 +58,10 @@ class ServiceSpec:
     def n_programs(self, layout: Layout) -> int:
         """How often the command is started for *layout*."""
         return layout.processes if self.programs == "each" else 1
+
+    def are_workers_children(self, layout: Layout) -> bool:
+        """Whether the programs' children do the work, not these themselves."""
+        return self.workers == "children" or (self.workers == "children-if-several" and layout.processes > 1)
 
     def command_line(
         self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None

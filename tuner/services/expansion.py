@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -41,6 +42,7 @@ def expanded(
     variables = _texts(asked.get("environment"))
     command = Command(_words(asked.get("command")), {**environment, **variables}, given)
     settings = {one.name: value for one in service.settings if (value := one.value(command)) is not None}
+    _check(service, command, settings, asked)
     forms = _forms(service, command, variants)
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     cautions: dict[str, str] = {}
@@ -59,6 +61,8 @@ def expanded(
             section["feeder"] = dict(feeder)
         elif service.unfed:
             warn("nothing-feeds", service.unfed)
+    if not service.logs(command):
+        forms = [replace(form, ready=None) for form in forms]
     told = {form.name: _told(service, form, counted, command, variables) for form in forms}
     if variants is None:
         section |= {**forms[0].section(), **told[forms[0].name]}
@@ -73,6 +77,18 @@ def expanded(
     section["environment"] = {**section.get("environment", {}), **kept}
     section["cautions"] = {**cautions, **_texts(asked.get("cautions"))}
     return section
+
+
+def _check(service: Service, command: Command, settings: Mapping[str, str], asked: Mapping[str, Any]) -> None:
+    """Refuse a command that cannot be measured, or cannot be fed for want of a setting."""
+    for option, why in service.refused.items():
+        if command.has(option):
+            raise Unclear("command", f"has {option}: {why}")
+    if "feeder" in asked:
+        return
+    for setting in service.settings:
+        if setting.needed and setting.name not in settings:
+            raise Unclear("command", f"{setting.needed}; say {setting.name}: {setting.summary}")
 
 
 _EXPANDED = (

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
+from tuner.services.http_address import CONNECTIONS, http_feeder, url_of_address, url_of_socket
 from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
 
+_CMD_ARGS = "GUNICORN_CMD_ARGS"
 _LAYOUT_OPTIONS = ("-w", "--workers", "--threads", "-k", "--worker-class", "--worker-connections")
 _READY = {"kind": "log", "pattern": "Booting worker with pid"}
 _STOP = {"signal": "TERM", "wait": "40s"}  # its graceful timeout is 30 s
-_DEFAULT_URL = "http://127.0.0.1:8000/"
+#: other names of the classes that forms are called by
+_CLASSES = {
+    "gunicorn.workers.gthread.ThreadWorker": "gthread",
+    "gunicorn.workers.sync.SyncWorker": "sync",
+    "gunicorn.workers.ggevent.GeventWorker": "gevent",
+    "gunicorn.workers.gasgi.ASGIWorker": "asgi",
+    "uvicorn_worker.UvicornWorker": "uvicorn",
+    "uvicorn.workers.UvicornWorker": "uvicorn.workers",
+}
 
 
 def _form(name: str, summary: str, worker_class: str, threads: str = "", flag: str = "") -> Form:
@@ -17,28 +28,49 @@ def _form(name: str, summary: str, worker_class: str, threads: str = "", flag: s
     return Form(
         name=name,
         summary=summary,
-        layout=Told({"GUNICORN_CMD_ARGS": " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
+        layout=Told({_CMD_ARGS: " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
         threads=threads,
         ready=_READY,
         stop=_STOP,
     )
 
 
+def _option(command: Command, *names: str) -> str | None:
+    """An option of the command, else of its variable; what its config file says is not known."""
+    found = command.option(*names)
+    if found is None and _CMD_ARGS in command.environment:
+        try:
+            words = shlex.split(command.environment[_CMD_ARGS])
+        except ValueError:
+            return None  # gunicorn will say so
+        found = Command(tuple(words)).option(*names)
+    return found
+
+
 def _form_of(command: Command) -> str | None:
-    asked = command.option("-k", "--worker-class")
+    asked = _option(command, "-k", "--worker-class")
     if asked is None:
         return None
-    return "uvicorn" if "uvicorn" in asked.lower() else asked
+    name = _CLASSES.get(asked, asked)
+    # gunicorn itself takes sync workers with threads for gthread
+    return "gthread" if name == "sync" and _option(command, "--threads") not in (None, "1") else name
 
 
 def _url(command: Command) -> str | None:
-    bound = command.option("-b", "--bind")
+    bound = _option(command, "-b", "--bind")
     if bound is None:
-        return f"http://127.0.0.1:{command.environment['PORT']}/" if "PORT" in command.environment else None
-    if bound.startswith(("unix:", "fd://")):
-        return None
-    host, _, port = bound.rpartition(":")
-    return f"http://{host if host not in ('', '0.0.0.0', '[::]') else '127.0.0.1'}:{port}/"
+        return url_of_address(f":{command.environment['PORT']}") if "PORT" in command.environment else None
+    if bound.startswith("unix:"):
+        return url_of_socket(bound.removeprefix("unix:")) or ""
+    return url_of_address(bound) or ""
+
+
+def _logs(command: Command) -> bool:
+    level = _option(command, "--log-level") or "info"
+    elsewhere = ("--error-logfile", "--log-file", "--log-config", "--log-config-json", "--log-syslog")
+    return level.lower() in ("info", "debug") and all(
+        _option(command, name) in (None, "-") for name in elsewhere
+    )
 
 
 def _statsd(_command: Command, _settings: Mapping[str, str]) -> Section:
@@ -58,14 +90,23 @@ SERVICE = Service(
     commands=("gunicorn",),
     forms=(
         _form("gthread", "workers with a pool of threads", "gthread", "threads", "--threads={threads}"),
-        _form("sync", "one request at a time in each worker", "sync"),
+        # threads of a config file would make gthread of it
+        _form("sync", "one request at a time in each worker", "sync", flag="--threads=1"),
         _form("gevent", "greenlets in each worker", "gevent", "greenlets", "--worker-connections={threads}"),
-        _form("uvicorn", "an event loop in each worker, for ASGI", "uvicorn_worker.UvicornWorker"),
+        _form("asgi", "gunicorn's own event loop in each worker, for ASGI", "asgi"),
+        _form("uvicorn", "uvicorn in each worker, for ASGI", "uvicorn_worker.UvicornWorker"),
+        _form("uvicorn.workers", "the same, as older uvicorn has it", "uvicorn.workers.UvicornWorker"),
     ),
     form_of=_form_of,
     settings=(
-        Setting("url", "where tuner's load generator sends its requests", _url, _DEFAULT_URL),
-        Setting("connections", "of the load generator; default: twice the layout's threads"),
+        Setting(
+            "url",
+            "where tuner's load generator sends its requests",
+            _url,
+            "http://127.0.0.1:8000/",
+            needed="binds to what tuner cannot send to",
+        ),
+        CONNECTIONS,
     ),
     probes=(
         Counted(
@@ -74,7 +115,7 @@ SERVICE = Service(
             "nothing that could be told from noise (-0.03 to +0.06 ms a request)",
             _statsd,
             Told(
-                {"GUNICORN_CMD_ARGS": "--statsd-host={TUNER_STATSD}"},
+                {_CMD_ARGS: "--statsd-host={TUNER_STATSD}"},
                 ("--statsd-host={TUNER_STATSD}",),
                 ("--statsd-host",),
             ),
@@ -86,14 +127,18 @@ SERVICE = Service(
             lambda _command, _settings: {"kind": "generator"},
         ),
     ),
-    feeder=lambda _command, settings: {
-        "kind": "http",
-        **{name: settings[name] for name in ("url", "connections") if name in settings},
+    feeder=lambda _command, settings: http_feeder(settings),
+    joined=(_CMD_ARGS,),
+    logs=_logs,
+    refused={
+        "-D": "a daemon is not stopped with its launch; leave it out",
+        "--daemon": "a daemon is not stopped with its launch; leave it out",
+        "--reload": "it watches files and restarts workers; leave it out",
     },
-    joined=("GUNICORN_CMD_ARGS",),
-    always=Told({"GUNICORN_CMD_ARGS": "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS),
+    always=Told({_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps a kept connection: use more connections than the layout has threads in all.",
+        "Numbers in gunicorn.conf.py lose against tuner's. A bind there is not seen: --set url=...",
     ),
 )

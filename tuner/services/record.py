@@ -98,15 +98,17 @@ class Setting:
 
     name: str  #: a key of the config's service section, beside those of every service
     summary: str
-    find: Callable[[Command], str | None] = lambda _command: None  #: in the command or its environment
+    #: in the command or its environment; empty: it is told there, but not so that tuner can use it
+    find: Callable[[Command], str | None] = lambda _command: None
     default: str | None = None  #: None: it can be left out only where nothing needs it
+    needed: str = ""  #: what to tell who leaves it out, where tuner's feeder needs it
 
     def value(self, command: Command) -> str | None:
         """What the user says, or what the command shows, or the default."""
         if self.name in command.given:
             return command.given[self.name]
         found = self.find(command)
-        return self.default if found is None else found
+        return self.default if found is None else found or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,9 @@ class Service:
     unfed: str = ""
     #: variables that several speakers write to, blank between: what is there already is kept before it
     joined: tuple[str, ...] = ()
+    #: whether it logs the lines that its forms' ready checks wait for; else nothing is waited for
+    logs: Callable[[Command], bool] = lambda _command: True
+    refused: Mapping[str, str] = field(default_factory=dict)  #: options it cannot be measured with, and why
     always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 

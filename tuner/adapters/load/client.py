@@ -90,9 +90,12 @@ class Client:
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            _, self._connection = await loop.create_connection(
-                lambda: _Connection(self), self._host, self._port
-            )
+            if self._host.startswith("/"):  # a unix socket
+                _, self._connection = await loop.create_unix_connection(lambda: _Connection(self), self._host)
+            else:
+                _, self._connection = await loop.create_connection(
+                    lambda: _Connection(self), self._host, self._port
+                )
         except OSError:  # counted by kind: what it was in detail, the wait for the first answer tells
             self._connecting = None
             self._failed("refused")

@@ -96,9 +96,8 @@ class Generator:
             began_ns = time.monotonic_ns()
             left_s = ends_s - time.monotonic()
             if left_s <= 0:
-                raise NoAnswerError(
-                    f"http://{order.host}:{order.port} did not answer within {order.wait_s:g} s: {came}"
-                )
+                where = order.host if _is_socket(order.host) else f"http://{order.host}:{order.port}"
+                raise NoAnswerError(f"{where} did not answer within {order.wait_s:g} s: {came}")
             try:
                 async with asyncio.timeout(min(left_s, order.timeout_s)):
                     answer, self._host = await _exchange(order, request)
@@ -244,7 +243,10 @@ async def _exchange(order: Order, request: Request) -> tuple[Answer, str]:
     Raises:
         EOFError: the connection ended before the answer.
     """
-    reader, writer = await asyncio.open_connection(order.host, order.port)
+    if _is_socket(order.host):
+        reader, writer = await asyncio.open_unix_connection(order.host)
+    else:
+        reader, writer = await asyncio.open_connection(order.host, order.port)
     try:
         writer.write(request.wire)
         answer = Answer(is_head=request.method == "HEAD")
@@ -252,10 +254,15 @@ async def _exchange(order: Order, request: Request) -> tuple[Answer, str]:
             if answer.feed(data):
                 break
         if data or answer.ended():
-            return answer, writer.get_extra_info("peername")[0]
+            return answer, order.host if _is_socket(order.host) else writer.get_extra_info("peername")[0]
         raise EOFError
     finally:
         writer.transport.abort()
+
+
+def _is_socket(host: str) -> bool:
+    """Whether that is the path of a unix socket, no host."""
+    return host.startswith("/")
 
 
 def _raise_file_limit() -> None:

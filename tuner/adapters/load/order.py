@@ -30,7 +30,7 @@ class Request:
 class Order:
     """A run of the generator."""
 
-    host: str
+    host: str  #: or the whole path of a unix socket
     port: int
     requests: tuple[Request, ...]  #: sent in turn
     connections: int  #: closed loop: each one sends its next request when the last is answered

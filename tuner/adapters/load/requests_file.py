@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ def _request(line: str, folder: Path, base: HttpUrl, headers: Mapping[str, str])
         raise ConfigError(f"{', '.join(unknown)}: none of {', '.join(sorted(_KEYS))}", hint=_HINT)
     if "body" in told and "body_file" in told:
         raise ConfigError("body and body_file: name one", hint=_HINT)
-    url = parse_url(f"http://{base.authority}{told['url']}" if told["url"].startswith("/") else told["url"])
+    if told["url"].startswith("/"):
+        url = replace(base, target=parse_url(f"http://localhost{told['url']}").target)
+    else:
+        url = parse_url(told["url"])
     if (url.host, url.port) != (base.host, base.port):
         raise ConfigError(f"{told['url']} goes to another service than {base.authority}", hint=_HINT)
     method = check_method(told.get("method", "GET"))

@@ -40,6 +40,7 @@ class PolledCounting:
         name: what is asked, as errors call it.
         failed_included: *done* holds the failed items too.
         most_falls: of one series, before it is no total; 0 for what no restart can explain.
+        environment: what the workers have to be told; None: the service counts as it always does.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class PolledCounting:
         *,
         failed_included: bool = False,
         most_falls: int = MOST_FALLS,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._environment = environment or {}
         self._clock = clock
         self._ask = ask
         self._name = name
@@ -71,8 +74,8 @@ class PolledCounting:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Nothing: the service counts as it always does."""
-        return {}
+        """What the service has to be told: nothing, where it counts as it always does."""
+        return self._environment
 
     def pids(self) -> frozenset[int]:
         """None: they are asked by tuner itself."""

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
@@ -34,7 +35,7 @@ class PrometheusProbe:
     """Asks for the page at *url* once per look.
 
     Args:
-        url: http only.
+        url: http only; ``{TUNER_PROBE_PORT}`` in it is a port of each launch's own.
         done: counts the items; no such sample is no answer.
         failed: counts those that failed; no such sample is none yet.
         failed_included: *done* counts the failed ones too.
@@ -62,14 +63,21 @@ class PrometheusProbe:
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
         """Watch one launch."""
-        included = self._failed_included
-        asked = PolledCounting(self._clock, self._counts, self._url, self._warn, failed_included=included)
-        with polling(asked) as counting:
-            yield counting
+        with own_port(self._url) as (url, environment):
+            asked = PolledCounting(
+                self._clock,
+                lambda: self._counts(url),
+                url,
+                self._warn,
+                failed_included=self._failed_included,
+                environment=environment,
+            )
+            with polling(asked) as counting:
+                yield counting
 
-    def _counts(self) -> Counts:
+    def _counts(self, whole_url: str) -> Counts:
         try:
-            page = self._page()
+            page = self._page(urlsplit(whole_url))
         except TimeoutError as error:
             raise MeasurementError(f"no whole page in {render_duration(self._timeout_s)}") from error
         except (OSError, http.client.HTTPException) as error:
@@ -84,9 +92,8 @@ class PrometheusProbe:
             raise MeasurementError(f"the page has no sample of {self._done.name}{labels}")
         return Counts(done, failed)
 
-    def _page(self) -> str:
+    def _page(self, url: SplitResult) -> str:
         deadline_s = time.monotonic() + self._timeout_s
-        url = urlsplit(self._url)
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         with closing(http.client.HTTPConnection(url.netloc, timeout=self._timeout_s)) as connection:
             connection.request("GET", path, headers=_HEADERS)

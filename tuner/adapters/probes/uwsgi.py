@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
@@ -23,27 +24,35 @@ class UwsgiProbe:
     """Asks the stats server once per look: requests of every worker, those with an exception as failed.
 
     Args:
-        address: path of a unix socket, or host and port.
+        stats: the whole path of a unix socket, or HOST:PORT; ``{TUNER_PROBE_PORT}`` is a port of each
+            launch's own.
         timeout_s: for the whole answer.
     """
 
-    def __init__(self, clock: Clock, address: str | tuple[str, int], timeout_s: float, warn: Warn) -> None:
+    def __init__(self, clock: Clock, stats: str, timeout_s: float, warn: Warn) -> None:
         self._clock = clock
-        self._address = address
+        self._stats = stats
         self._timeout_s = timeout_s
         self._warn = warn
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
         """Watch one launch."""
-        name = self._address if isinstance(self._address, str) else f"{self._address[0]}:{self._address[1]}"
-        asked = PolledCounting(self._clock, self._counts, name, self._warn, failed_included=True)
-        with polling(asked) as counting:
-            yield counting
+        with own_port(self._stats) as (stats, environment):
+            asked = PolledCounting(
+                self._clock,
+                lambda: self._counts(stats),
+                stats,
+                self._warn,
+                failed_included=True,
+                environment=environment,
+            )
+            with polling(asked) as counting:
+                yield counting
 
-    def _counts(self) -> Counts:
+    def _counts(self, stats: str) -> Counts:
         try:
-            answer = self._answer()
+            answer = self._answer(stats)
         except TimeoutError as error:
             raise MeasurementError(f"no whole answer in {render_duration(self._timeout_s)}") from error
         except OSError as error:
@@ -57,13 +66,15 @@ class UwsgiProbe:
             raise MeasurementError("the answer tells of no workers: is it uWSGI's stats socket?")
         return Counts(_by_worker(workers, "requests"), _by_worker(workers, "exceptions"))
 
-    def _answer(self) -> bytes:
+    def _answer(self, stats: str) -> bytes:
         deadline_s = time.monotonic() + self._timeout_s
-        family = socket.AF_UNIX if isinstance(self._address, str) else socket.AF_INET
+        host, _, port = stats.rpartition(":")
+        is_path = stats.startswith("/")
+        family = socket.AF_UNIX if is_path else socket.AF_INET
         answer = bytearray()
         with socket.socket(family) as connection:
             connection.settimeout(self._timeout_s)
-            connection.connect(self._address)
+            connection.connect(stats if is_path else (host, int(port)))
             while part := connection.recv(_AT_A_TIME_BYTES):
                 answer += part
                 if len(answer) > LARGEST_BYTES:

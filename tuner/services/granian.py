@@ -1,0 +1,126 @@
+"""granian: workers with an HTTP server in Rust, for WSGI, ASGI and RSGI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.services.http_address import CONNECTIONS, http_feeder, url_of, url_of_socket
+from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+
+_PORT = "8000"
+_READY = {"kind": "log", "pattern": r"Started worker-\d+"}
+_STOP = {"signal": "TERM", "wait": "60s"}
+_METRICS = ("--metrics", "--no-metrics", "--metrics-address", "--metrics-port", "--metrics-scrape-interval")
+
+
+def _said(command: Command, name: str) -> str | None:
+    """An option, else its variable."""
+    found = command.option(f"--{name}")
+    return command.environment.get(f"GRANIAN_{name.upper().replace('-', '_')}") if found is None else found
+
+
+def _form(name: str, summary: str, kind: str) -> Form:
+    return Form(
+        name=name,
+        summary=summary,
+        layout=Told(
+            {"GRANIAN_WORKERS": "{processes}", f"GRANIAN_{kind.upper()}_THREADS": "{threads}"},
+            ("--workers={processes}", f"--{kind}-threads={{threads}}"),
+            ("--workers", f"--{kind}-threads"),
+        ),
+        threads=f"{kind} threads",
+        programs="one",
+        ready=_READY,
+        stop=_STOP,
+    )
+
+
+def _form_of(command: Command) -> str:
+    return "blocking" if (_said(command, "interface") or "rsgi").lower() == "wsgi" else "runtime"
+
+
+def _url(command: Command) -> str | None:
+    if (socket := _said(command, "uds")) is not None:
+        return url_of_socket(socket) or ""
+    if _said(command, "ssl-certificate") is not None:
+        return ""
+    host, port = _said(command, "host"), _said(command, "port")
+    return None if host is None and port is None else url_of(host, port or _PORT) or ""
+
+
+def _logs(command: Command) -> bool:
+    level = (_said(command, "log-level") or "info").lower()
+    switched = command.environment.get("GRANIAN_LOG_ENABLED", "true").lower()
+    is_on = not command.has("--no-log") and switched in ("true", "1", "yes", "on")
+    return is_on and level in ("info", "debug") and _said(command, "log-config") is None
+
+
+def _metrics(_command: Command, _settings: Mapping[str, str]) -> Section:
+    return {
+        "kind": "prometheus",
+        "url": "http://127.0.0.1:{TUNER_PROBE_PORT}/metrics",
+        "metric": "granian_requests_handled",
+    }
+
+
+SERVICE = Service(
+    name="granian",
+    summary="WSGI, ASGI and RSGI server with its HTTP part in Rust",
+    page="docs/services/granian.md",
+    example="granian --interface wsgi app:app",
+    commands=("granian",),
+    forms=(
+        _form("blocking", "threads that run Python in each worker, for WSGI", "blocking"),
+        _form("runtime", "threads of the Rust part in each worker, for ASGI and RSGI", "runtime"),
+    ),
+    form_of=_form_of,
+    settings=(
+        Setting(
+            "url",
+            "where tuner's load generator sends its requests",
+            _url,
+            f"http://127.0.0.1:{_PORT}/",
+            needed="listens where tuner cannot send to",
+        ),
+        CONNECTIONS,
+    ),
+    probes=(
+        Counted(
+            "generator",
+            "good answers that the load generator got",
+            "nothing",
+            lambda _command, _settings: {"kind": "generator"},
+        ),
+        Counted(
+            "metrics",
+            "requests answered, whatever their status, up to a second ago: for windows of a minute or more",
+            "a look of granian at its workers once a second",
+            _metrics,
+            Told(
+                {
+                    "GRANIAN_METRICS_ENABLED": "true",
+                    "GRANIAN_METRICS_ADDRESS": "127.0.0.1",
+                    "GRANIAN_METRICS_PORT": "{TUNER_PROBE_PORT}",
+                    "GRANIAN_METRICS_SCRAPE_INTERVAL": "1",
+                },
+                (
+                    "--metrics",
+                    "--metrics-address=127.0.0.1",
+                    "--metrics-port={TUNER_PROBE_PORT}",
+                    "--metrics-scrape-interval=1",
+                ),
+                _METRICS,
+            ),
+        ),
+    ),
+    feeder=lambda _command, settings: http_feeder(settings),
+    logs=_logs,
+    refused={
+        "--reload": "it watches files and restarts workers; leave it out",
+    },
+    advice=(
+        "Its documentation: no golden rule; workers = cores to begin with, 1 in a container of one core.",
+        "Not told otherwise it has hundreds of blocking threads in each worker: half of its --backpressure.",
+        "Runtime threads run no Python: more of them than cores never help, and it says so itself.",
+    ),
+)

@@ -1,0 +1,38 @@
+"""Where an HTTP server listens, as its options say it, and the URL that the load generator needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from tuner.services.record import Section, Setting
+
+SETTINGS = ("url", "connections")
+_ANYWHERE = ("", "*", "0.0.0.0", "[::]", "::")
+CONNECTIONS = Setting("connections", "of the load generator; default: twice the layout's threads")
+
+
+def url_of(host: str | None, port: str | None) -> str | None:
+    """The URL of a server at *port*, as seen from this box; None where there is no such port."""
+    if not port or not port.isdecimal():
+        return None
+    name = "127.0.0.1" if host is None or host in _ANYWHERE else host
+    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/"
+
+
+def url_of_address(address: str) -> str | None:
+    """The URL of ``HOST:PORT``, ``:PORT``, or the whole path of a unix socket; None for anything else."""
+    if address.startswith("/"):
+        return url_of_socket(address)
+    host, _, port = address.rpartition(":")
+    return url_of(host, port)
+
+
+def url_of_socket(path: str) -> str | None:
+    """The URL of a unix socket; None for a path that depends on where the server runs."""
+    return f"http+unix://{quote(path, safe='')}/" if path.startswith("/") else None
+
+
+def http_feeder(settings: Mapping[str, str]) -> Section:
+    """Requests to where the settings ``url`` and ``connections`` say."""
+    return {"kind": "http", **{name: settings[name] for name in SETTINGS if name in settings}}

@@ -1,0 +1,76 @@
+"""uvicorn: an event loop in each worker process."""
+
+from __future__ import annotations
+
+from tuner.services.http_address import CONNECTIONS, http_feeder, url_of, url_of_socket
+from tuner.services.record import Command, Counted, Form, Service, Setting, Told
+
+_PORT = "8000"
+
+
+def _said(command: Command, name: str) -> str | None:
+    """An option, else its variable."""
+    found = command.option(f"--{name}")
+    return command.environment.get(f"UVICORN_{name.upper().replace('-', '_')}") if found is None else found
+
+
+def _url(command: Command) -> str | None:
+    if (socket := _said(command, "uds")) is not None:
+        return url_of_socket(socket) or ""
+    if _said(command, "fd") is not None or _said(command, "ssl-certfile") is not None:
+        return ""
+    host, port = _said(command, "host"), _said(command, "port")
+    return None if host is None and port is None else url_of(host, port or _PORT) or ""
+
+
+def _logs(command: Command) -> bool:
+    level = _said(command, "log-level") or "info"
+    return level in ("info", "debug", "trace") and _said(command, "log-config") is None
+
+
+SERVICE = Service(
+    name="uvicorn",
+    summary="ASGI server: an event loop in each worker process",
+    page="docs/services/uvicorn.md",
+    example="uvicorn app:app",
+    commands=("uvicorn",),
+    forms=(
+        Form(
+            name="workers",
+            summary="worker processes with an event loop each",
+            layout=Told({"UVICORN_WORKERS": "{processes}"}, ("--workers={processes}",), ("--workers",)),
+            programs="one",
+            workers="children-if-several",  # one worker is the program itself
+            ready={"kind": "log", "pattern": "Started server process"},
+            stop={"signal": "TERM", "wait": "60s"},
+        ),
+    ),
+    settings=(
+        Setting(
+            "url",
+            "where tuner's load generator sends its requests",
+            _url,
+            f"http://127.0.0.1:{_PORT}/",
+            needed="listens where tuner cannot send to",
+        ),
+        CONNECTIONS,
+    ),
+    probes=(
+        Counted(
+            "generator",
+            "good answers that the load generator got",
+            "nothing",
+            lambda _command, _settings: {"kind": "generator"},
+        ),
+    ),
+    feeder=lambda _command, settings: http_feeder(settings),
+    logs=_logs,
+    refused={
+        "--reload": "it watches files and has one worker only; leave it out",
+    },
+    advice=(
+        "An event loop takes as many requests as come: let --set connections be what production has.",
+        "The access log is on unless --no-access-log: it costs about 0.1 ms a request.",
+        "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
+    ),
+)

@@ -1,0 +1,89 @@
+"""uWSGI: a master that starts workers with threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.services.http_address import CONNECTIONS, http_feeder, url_of_address
+from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+
+_HTTP = ("--http-socket", "--http11-socket", "--http")
+
+
+def _url(command: Command) -> str | None:
+    bound = command.option(*_HTTP)
+    if bound is None:
+        variables = (f"UWSGI_{name[2:].upper().replace('-', '_')}" for name in _HTTP)
+        bound = next((command.environment[name] for name in variables if name in command.environment), None)
+    return None if bound is None else url_of_address(bound) or ""
+
+
+def _stats(_command: Command, _settings: Mapping[str, str]) -> Section:
+    return {"kind": "uwsgi", "stats": "127.0.0.1:{TUNER_PROBE_PORT}"}
+
+
+SERVICE = Service(
+    name="uwsgi",
+    summary="WSGI server: workers with threads",
+    page="docs/services/uwsgi.md",
+    example="uwsgi --http11-socket 127.0.0.1:8000 --module app:app",
+    commands=("uwsgi", "uwsgi-core", "pyuwsgi"),
+    forms=(
+        Form(
+            name="threads",
+            summary="workers with threads",
+            # flags: a configuration file goes before variables, and the last flag before that
+            layout=Told(flags=("--processes={processes}", "--threads={threads}")),
+            threads="threads",
+            programs="one",
+            ready={"kind": "log", "pattern": r"spawned uWSGI worker \d+ "},
+            stop={"signal": "TERM", "wait": "70s"},  # its mercy is 60 s
+        ),
+    ),
+    settings=(
+        Setting(
+            "url",
+            "where tuner's load generator sends its requests",
+            _url,
+            needed="has no --http11-socket, --http-socket or --http that tuner could send requests to",
+        ),
+        CONNECTIONS,
+    ),
+    probes=(
+        Counted(
+            "stats",
+            "requests of every worker, those with an exception as failed",
+            "nothing: workers count anyway, the master answers",
+            _stats,
+            Told(flags=("--stats=127.0.0.1:{TUNER_PROBE_PORT}",)),
+        ),
+        Counted(
+            "generator",
+            "good answers that the load generator got",
+            "nothing",
+            lambda _command, _settings: {"kind": "generator"},
+        ),
+    ),
+    feeder=lambda _command, settings: http_feeder(settings),
+    logs=lambda command: not command.has("--logto", "--logto2", "--logger", "--syslog"),
+    refused={
+        "--daemonize": "a daemon is not stopped with its launch; leave it out",
+        "--daemonize2": "a daemon is not stopped with its launch; leave it out",
+        "--py-autoreload": "it watches files and restarts workers; leave it out",
+    },
+    always=Told(
+        flags=(
+            "--master",
+            "--enable-threads",
+            "--need-app",  # else an application that cannot be imported is answered for with status 500
+            "--die-on-term",
+            # with --die-on-term alone the requests in hand are cut off
+            "--hook-master-start=unix_signal:15 gracefully_kill_them_all",
+        )
+    ),
+    advice=(
+        "Its documentation: there is no magic rule; 2 x cores may not be enough. You need to experiment.",
+        "--http-socket closes each connection after its answer; --http11-socket keeps it.",
+        "--cheaper has workers come and go: leave it out, or layouts are not what they are called.",
+    ),
+)
