@@ -166,6 +166,18 @@ def test_a_page_that_comes_drop_by_drop_is_not_waited_for() -> None:
         assert "no whole page in 200ms" in error_of(prometheus_probe(address, 0.2))
 
 
+def test_a_page_that_tells_its_length_may_leave_out_the_last_line_s_end() -> None:
+    later = threading.Event()
+
+    def send(connection: socket.socket) -> None:
+        connection.sendall(page(b'all_total{q="a"} 15' if later.is_set() else b'all_total{q="a"} 5'))
+
+    with server(send, http=True) as address:
+        _, then = first_and_next(prometheus_probe(address), later)
+
+    assert then.n_done_total == 10
+
+
 def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:
     later = threading.Event()
 

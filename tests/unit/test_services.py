@@ -118,6 +118,10 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
             {},
             "--: asks for tornado; known are gthread, sync, gevent, asgi, uvicorn",
         ),
+        ("gunicorn app:app -k asgi", {"probe": "statsd"}, "--set probe: statsd does not count asgi"),
+        ("gunicorn app:app -b unix:app.sock", {}, "--: binds to what tuner cannot send to; say url: where"),
+        ("gunicorn app:app --daemon", {}, "--: has --daemon: a daemon is not stopped with its launch"),
+        ("uwsgi --ini app.ini", {}, "--: has no --http11-socket, --http-socket or --http"),
         ("gunicorn app:app", {"probe": "statsdd"}, "--set probe: statsdd is none of statsd, generator"),
         ("gunicorn app:app", {"url": "ftp://x"}, "--set url: ftp://x is no http URL"),
         ("gunicorn app:app", {"connections": "few"}, "--set connections: should be a whole number"),
@@ -326,6 +330,11 @@ def test_the_form_is_what_the_server_would_take(command: str, form: str) -> None
     assert service.form_of(Command(tuple(command.split()))) == form
 
 
+def test_the_usual_probe_is_the_first_that_counts_the_form() -> None:
+    assert typed("gunicorn app:app").service.probe.kind == "statsd"
+    assert typed("gunicorn app:app -k asgi").service.probe.kind == "generator"
+
+
 @pytest.mark.parametrize(
     "command",
     ["gunicorn app:app --log-level warning", "uvicorn app:app --log-level error", "granian app:app --no-log"],
@@ -350,7 +359,7 @@ def test_every_known_service_makes_settings_in_each_of_its_forms_and_with_each_p
 ) -> None:
     words = service.example.split()
     for form in service.forms:
-        for counted in service.probes:
+        for counted in (one for one in service.probes if not one.forms or form.name in one.forms):
             asked = {"kind": service.name, "command": words, "probe": counted.name}
             section = expanded(service, asked, {}, [form.name])
             settings = Settings.model_validate({"service": section})

@@ -35,6 +35,8 @@ def render_service(one: Mapping[str, Any]) -> str:
     lines += ["", "Counted by"]
     for n, probe in enumerate(one["probes"]):
         default = " (default)" if n == 0 else f" (--set probe={probe['probe']})"
+        if probe["forms"]:
+            default += f", of {', '.join(probe['forms'])} only"
         lines += _pair(probe["probe"], f"{probe['counts']}{default}; costs {probe['costs']}")
     fed = one["fed_by"] or "nobody, until a setting says what; see the page"
     lines += ["", *_pair("Fed by", fed)]

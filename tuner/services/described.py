@@ -27,6 +27,7 @@ def described(service: Service) -> dict[str, Any]:
                 "counts": counted.counts,
                 "costs": counted.costs,
                 "warning": counted.cost_warning or None,
+                "forms": list(counted.forms) or None,
             }
             for counted in service.probes
         ],

@@ -51,7 +51,7 @@ def expanded(
         warn("loses-at-stop", f"{service.name} when it is stopped: {'; '.join(losses)}")
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
-        counted = _counted(service, asked.get("probe"))
+        counted = _counted(service, asked.get("probe"), [form.name for form in forms])
         section["probe"] = dict(counted.section(command, settings))
         if counted.cost_warning:
             warn("probe-costs", counted.cost_warning)
@@ -134,12 +134,14 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
     return forms
 
 
-def _counted(service: Service, name: Any) -> Counted:
+def _counted(service: Service, name: Any, forms: Sequence[str]) -> Counted:
     if name is None:
-        return service.probes[0]
+        return service.counted_by(*forms)
     names = [counted.name for counted in service.probes]
     for counted in service.probes:
         if counted.name == name:
+            if uncounted := [form for form in forms if counted.forms and form not in counted.forms]:
+                raise Unclear("probe", f"{name} does not count {', '.join(uncounted)}")
             return counted
     raise Unclear("probe", f"{name} is none of {', '.join(names)}, nor a mapping{_near(str(name), names)}")
 

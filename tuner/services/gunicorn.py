@@ -119,6 +119,7 @@ SERVICE = Service(
                 ("--statsd-host={TUNER_STATSD}",),
                 ("--statsd-host",),
             ),
+            forms=("gthread", "sync", "gevent"),  # event loops tell statsd nothing
         ),
         Counted(
             "generator",

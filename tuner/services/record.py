@@ -122,6 +122,7 @@ class Counted:
         [Command, Mapping[str, str]], Section
     ]  #: of the command and the settings: ``service.probe``
     told: Told = field(default_factory=Told)  #: what the service needs to be told for it
+    forms: tuple[str, ...] = ()  #: those that it counts; empty: every one
     cost_warning: str = ""  #: told before a study, where counting costs the service over 1 % of an item
 
 
@@ -135,7 +136,7 @@ class Service:
     example: str  #: a command, as a user would type it
     commands: tuple[str, ...]  #: the programs that it is known by
     forms: tuple[Form, ...]  #: the first is for a command that asks for none
-    probes: tuple[Counted, ...]  #: the first is used unless the user names another
+    probes: tuple[Counted, ...]  #: the first that counts the form is used unless the user names another
     form_of: Callable[[Command], str | None] = lambda _command: None  #: the form that the command asks for
     settings: tuple[Setting, ...] = ()
     #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
@@ -148,6 +149,10 @@ class Service:
     refused: Mapping[str, str] = field(default_factory=dict)  #: options it cannot be measured with, and why
     always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
+
+    def counted_by(self, *forms: str) -> Counted:
+        """What counts all of *forms*, unless the user names another."""
+        return next(one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
 
     def form(self, name: str) -> Form | None:
         """The form of that name."""

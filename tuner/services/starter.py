@@ -74,7 +74,7 @@ def starter(
         f"  kind: {service.name}",
         f"  command: {_flow(list(words))}",
         *_settings(service, looked_at),
-        *_probes(service, given.get("probe", service.probes[0].name)),
+        *_probes(service, given.get("probe", service.counted_by(own).name)),
         *_made_of_it(service, words, given, environment),
     ]
     return "\n".join(lines) + "\n" + _STUDY.format(variants=variants)

@@ -1,0 +1,224 @@
+"""What tests of real services share: an item that keeps when it was finished, tuner as typed, three promises.
+
+The promises: a window's count is what was finished in it; a stop loses nothing; nobody survives a kill -9.
+Each test has a folder, in which the service runs and finds `item.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tuner.adapters.sqlite import SqliteStore
+from tuner.core.window import Window
+
+from ..conftest import MARKER
+
+LONG_S = 120.0  #: for a state to come: the box may be busy with other tests
+TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
+#: a window is void by nothing that other tests on this box do
+ALONE = ("--strategy", "all", "--repeats", "1", "--foreign-limit", "1000")
+WINDOW_S = 10
+WARMUP_S = 2
+#: between reading the clock and the count, a thread may have to wait that long for a core of a busy box
+READING_S = 0.02
+
+#: for the service to import: `item()`, or `begin()` and `finish()` around a wait of its own
+ITEM = """\
+import hashlib, os, struct, time
+
+WAIT_S = float(os.environ.get("ITEM_S", "0.005"))
+_begun = os.open("begun", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+_finished = os.open("finished", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def begin():
+    os.write(_begun, struct.pack("d", time.monotonic()))
+
+
+def finish():
+    digest = b""
+    for _ in range(2000):
+        digest = hashlib.sha256(digest).digest()
+    os.write(_finished, struct.pack("d", time.monotonic()))
+
+
+def item():
+    begin()
+    time.sleep(WAIT_S)
+    finish()
+"""
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def moments(folder: Path, name: str) -> list[float]:
+    """When items were begun, or finished, in seconds of the monotonic clock."""
+    file = folder / name
+    return [moment for (moment,) in struct.iter_unpack("d", file.read_bytes())] if file.exists() else []
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait for a state."""
+    deadline_s = time.monotonic() + LONG_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"waited {LONG_S:.0f} s in vain: {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def tuner_running(
+    folder: Path, services_venv: Path, arguments: Sequence[str | Path], environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    """`tuner ARGUMENTS` in *folder*, the services' programs on the PATH; killed if it outlives the block."""
+    (folder / "item.py").write_text(ITEM)
+    with (folder / "said").open("w+") as said:
+        process = subprocess.Popen(
+            [*TUNER, *map(str, arguments)],
+            cwd=folder,
+            env={**os.environ, "PATH": f"{services_venv / 'bin'}:{os.environ['PATH']}", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def tuner(
+    folder: Path, services_venv: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> str:
+    """Run `tuner ARGUMENTS` to its end, a good one (0, or 5: weaker than asked); what it said."""
+    with tuner_running(folder, services_venv, arguments, environment or {}) as process:
+        process.wait(3 * LONG_S)
+    said = (folder / "said").read_text()
+    assert process.returncode in (0, 5), said
+    return said
+
+
+def windows_of(study: Path) -> list[Window]:
+    """The windows of a study, void ones too."""
+    with SqliteStore.open(study, read_only=True) as store:
+        return [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
+
+
+def check_counts(folder: Path, study: Path, layouts: Sequence[str], step_s: float = 0.0) -> None:
+    """Every window's count is the number of items that were finished in it.
+
+    An item in hand at an edge may be told before it is kept, or after: so many as the layout has threads. And
+    the reading itself takes a moment. *step_s* is for counts that are up to so many seconds old.
+    """
+    finished_s = moments(folder, "finished")
+    windows = windows_of(study)
+    # the box may be too busy for a reading a second: such a window counts right, is void and taken again
+    assert sorted({str(window.layout) for window in windows if not window.void}) == sorted(layouts)
+    for window in windows:
+        begin_s, end_s = (reading.at_s for reading in window.readings)
+        n_true = _within(finished_s, begin_s, end_s)
+        n_moved = sum(
+            _within(finished_s, at_s - READING_S - step_s, at_s + READING_S) for at_s in (begin_s, end_s)
+        )
+        allowed = max(0.005 * n_true, window.layout.total_threads) + n_moved
+        told = f"{window.layout}: counted {window.n_done}, finished {n_true}, allowed {allowed:.1f}"
+        tell(told)
+        assert n_true > 100, told
+        assert abs(window.n_done - n_true) <= allowed, told
+        assert window.n_failed == 0, told
+        assert {reason.slug for reason in window.void} <= {"probe-gap"}, window.void
+
+
+def tell(text: str) -> None:
+    """A line for whoever looks at the test."""
+    sys.stdout.write(f"{text}\n")
+
+
+def _within(moments_s: Sequence[float], begin_s: float, end_s: float) -> int:
+    return sum(begin_s < moment <= end_s for moment in moments_s)
+
+
+def check_stop(folder: Path, study: Path) -> None:
+    """What was begun was finished, some of it after the window: so the stop came in the middle of it."""
+    begun_s, finished_s = moments(folder, "begun"), moments(folder, "finished")
+    window = windows_of(study)[-1]
+    in_hand = [moment for moment in finished_s if moment > window.readings[1].at_s]
+    tell(f"begun {len(begun_s)}, finished {len(finished_s)}, {len(in_hand)} of them after the window")
+    assert in_hand
+    assert len(begun_s) == len(finished_s)
+
+
+def check_kills(
+    folder: Path,
+    services_venv: Path,
+    arguments: Sequence[str | Path],
+    victim: str,
+    environment: Mapping[str, str] | None = None,
+    keep: Sequence[int] = (),
+) -> None:
+    """kill -9 of tuner, or of supervisord, while items are finished: nobody of theirs is left.
+
+    *keep* are processes of the test's own (a broker) and what these started.
+    """
+    with tuner_running(folder, services_venv, arguments, environment or {}) as process:
+        wait_for(
+            lambda: len(moments(folder, "finished")) > 10 or process.poll() is not None, "no item is finished"
+        )
+        assert process.poll() is None, (folder / "said").read_text()
+        ours = {pid: line for pid, line in _marked().items() if not _is_below(pid, keep)}
+        assert len(ours) >= 4, ours  # tuner, its guardian, supervisord, the service
+        killed = process.pid if victim == "tuner" else _the_one("supervisord", ours)
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: process.poll() is not None, "tuner did not end")
+        wait_for(
+            lambda: not {pid for pid in _marked() if not _is_below(pid, keep)},
+            f"still there: { {pid: line for pid, line in _marked().items() if not _is_below(pid, keep)} }",
+        )
+    if victim == "supervisord":
+        assert "supervisord" in (folder / "said").read_text()
+
+
+def _the_one(program: str, processes: Mapping[int, str]) -> int:
+    (found,) = (pid for pid, line in processes.items() if program in line and "guardian" not in line)
+    return found
+
+
+def _marked() -> dict[int, str]:
+    """pid -> command line of every living process that this test started, by itself or through others."""
+    wanted = f"{MARKER}={os.environ[MARKER]}".encode()
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):  # ended meanwhile, or not ours to read
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                    found[int(entry.name)] = line.decode("utf-8", "replace")
+    return found
+
+
+def _is_below(pid: int, ancestors: Sequence[int]) -> bool:
+    """Whether *pid* is one of *ancestors*, or was started by one."""
+    while pid > 1:
+        if pid in ancestors:
+            return True
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return False
+        pid = int(status.rpartition(")")[2].split()[1])
+    return False
