@@ -170,12 +170,14 @@ def test_a_page_that_tells_its_length_may_leave_out_the_last_line_s_end() -> Non
     later = threading.Event()
 
     def send(connection: socket.socket) -> None:
-        connection.sendall(page(b'all_total{q="a"} 15' if later.is_set() else b'all_total{q="a"} 5'))
+        connection.sendall(
+            page(b'bad_total 1\nall_total{q="a"} 15' if later.is_set() else b'all_total{q="a"} 5')
+        )
 
     with server(send, http=True) as address:
         _, then = first_and_next(prometheus_probe(address), later)
 
-    assert then.n_done_total == 10
+    assert (then.n_done_total, then.n_failed_total) == (10, 1)
 
 
 def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:
