@@ -105,11 +105,15 @@ def tuner_running(
 def tuner(
     folder: Path, services_venv: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None
 ) -> str:
-    """Run `tuner ARGUMENTS` to its end, a good one (0, or 5: weaker than asked); what it said."""
+    """Run `tuner ARGUMENTS` to its end; what it said.
+
+    Good ends are 0, 5 (weaker than asked), and 3: on a box too busy for a reading a second every window may be
+    void. They are kept, and count right all the same.
+    """
     with tuner_running(folder, services_venv, arguments, environment or {}) as process:
         process.wait(3 * LONG_S)
     said = (folder / "said").read_text()
-    assert process.returncode in (0, 5), said
+    assert process.returncode in (0, 3, 5), said
     return said
 
 
@@ -127,8 +131,7 @@ def check_counts(folder: Path, study: Path, layouts: Sequence[str], step_s: floa
     """
     finished_s = moments(folder, "finished")
     windows = windows_of(study)
-    # the box may be too busy for a reading a second: such a window counts right, is void and taken again
-    assert sorted({str(window.layout) for window in windows if not window.void}) == sorted(layouts)
+    assert sorted({str(window.layout) for window in windows}) == sorted(layouts)
     for window in windows:
         begin_s, end_s = (reading.at_s for reading in window.readings)
         n_true = _within(finished_s, begin_s, end_s)
