@@ -107,8 +107,8 @@ def tuner(
 ) -> str:
     """Run `tuner ARGUMENTS` to its end; what it said.
 
-    Good ends are 0, 5 (weaker than asked), and 3: on a box too busy for a reading a second every window may be
-    void. They are kept, and count right all the same.
+    Good ends are 0, 5 (weaker than asked), and 3: on a box too busy for a reading a second every window may
+    be void. They are kept, and count right all the same.
     """
     with tuner_running(folder, services_venv, arguments, environment or {}) as process:
         process.wait(3 * LONG_S)

@@ -42,7 +42,7 @@ SERVICE = Service(
             programs="one",
             workers="children-if-several",  # one worker is the program itself
             ready={"kind": "log", "pattern": "Started server process"},
-            stop={"signal": "TERM", "wait": "60s"},
+            stop={"signal": "TERM", "wait": "40s"},
         ),
     ),
     settings=(
@@ -65,6 +65,8 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: http_feeder(settings),
     logs=_logs,
+    # without it a connection that came while it stopped is served as long as its client sends requests
+    always=Told({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),
     refused={
         "--reload": "it watches files and has one worker only; leave it out",
     },
