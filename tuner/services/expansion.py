@@ -155,11 +155,15 @@ def _told(
     service: Service, form: Form, counted: Counted | None, command: Command, variables: Mapping[str, str]
 ) -> dict[str, Any]:
     """The command and the environment of a form."""
-    words = list(command.words)
+    started = form.words(command)
+    if started is None:
+        raise Unclear("command", f"cannot be started as {form.name}: {form.summary}")
+    words = list(started)
     environment: dict[str, str] = {}
     for one in (form.layout, service.always, *([] if counted is None else [counted.told])):
         if one.by_flags(command):
-            words += one.flags
+            at = words.index("--") if "--" in words else len(words)  # what follows is no option
+            words[at:at] = one.flags
             continue
         for name, value in one.environment.items():
             if name not in service.joined:

@@ -68,6 +68,8 @@ class Form:
     summary: str
     layout: Told  #: the numbers of processes and threads, as fields: ``{processes}``, ``{threads}``
     threads: str = ""  #: what the layout's threads are (threads, greenlets); empty: there are none to choose
+    #: the command's words in this form, before the layout's flags; None: this form cannot be made of them
+    words: Callable[[Command], tuple[str, ...] | None] = lambda command: command.words
     programs: Programs = "one"
     workers: Workers | None = None  #: None: the children of the one program, else the programs
     ready: Section | None = None  #: as ``service.ready``

@@ -1,0 +1,94 @@
+"""dramatiq: a master that starts worker processes, each with a pool of threads or greenlets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+
+from tuner.services.record import Command, Form, Service, Told
+from tuner.services.redis_queue import (
+    queue_counted,
+    queue_feeder,
+    queue_settings,
+    redis_url_variable,
+    unfed,
+)
+
+_LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
+_READY = {"kind": "log", "pattern": "Worker process is ready for action"}
+_STOP = {"signal": "TERM", "wait": "60s"}  # a second TERM, as a whole group gets, kills what is in hand
+_PROGRAMS = ("dramatiq", "dramatiq-gevent")
+
+
+def _program(command: Command) -> int | None:
+    """Which of the words is dramatiq's program; None: there is none, it is run as a module."""
+    places = (n for n, word in enumerate(command.words) if PurePath(word).name in _PROGRAMS)
+    return next(places, None)
+
+
+def _form_of(command: Command) -> str | None:
+    place = _program(command)
+    return "gevent" if place is not None and command.words[place].endswith("-gevent") else None
+
+
+def _started_as(program: str) -> Callable[[Command], tuple[str, ...] | None]:
+    """The same command with dramatiq's other *program*, from beside the one that it names."""
+
+    def words(command: Command) -> tuple[str, ...] | None:
+        place = _program(command)
+        if place is None:  # python -m dramatiq is the one with threads
+            return command.words if program == "dramatiq" else None
+        named = command.words[place]
+        own = named.removesuffix(PurePath(named).name) + program
+        return (*command.words[:place], own, *command.words[place + 1 :])
+
+    return words
+
+
+def _queue(command: Command) -> str | None:
+    return command.option("-Q", "--queues")
+
+
+SERVICE = Service(
+    name="dramatiq",
+    summary="task queue: processes with threads or greenlets, its queue in Redis",
+    page="docs/services/dramatiq.md",
+    example="dramatiq app",
+    commands=_PROGRAMS,
+    forms=(
+        Form(
+            "threads",
+            "processes with threads",
+            _LAYOUT,
+            "threads",
+            words=_started_as("dramatiq"),
+            ready=_READY,
+            stop=_STOP,
+        ),
+        Form(
+            "gevent",
+            "processes with greenlets (dramatiq-gevent)",
+            _LAYOUT,
+            "greenlets",
+            words=_started_as("dramatiq-gevent"),
+            ready=_READY,
+            stop=_STOP,
+        ),
+    ),
+    form_of=_form_of,
+    settings=queue_settings("default", redis_url_variable, _queue),
+    probes=(
+        queue_counted(
+            "messages that are done with: dramatiq takes them out of Redis then",
+            "nothing per message",
+            {"hlen": "dramatiq:{queue}.msgs"},
+        ),
+    ),
+    feeder=lambda _command, settings: queue_feeder("dramatiq", settings),
+    unfed=unfed("dramatiq"),
+    advice=(
+        "Its defaults are a process per core and 8 threads in each; both are arbitrary, its own users say.",
+        "A process has 5 or so OS threads beside those of the layout.",
+        "Only one queue is fed and counted: -Q restricts a worker to it.",
+    ),
+)

@@ -1,0 +1,70 @@
+"""huey: consumers with worker processes, threads or greenlets."""
+
+from __future__ import annotations
+
+from tuner.services.record import Command, Form, Service, Told
+from tuner.services.redis_queue import (
+    queue_counted,
+    queue_feeder,
+    queue_settings,
+    redis_url_variable,
+    unfed,
+)
+
+_READY = "Huey consumer started with"
+_STOP = {"signal": "INT", "wait": "60s"}  # TERM interrupts the tasks in hand, and they are gone
+
+
+def _form_of(command: Command) -> str | None:
+    asked = command.option("-k", "--worker-type")
+    return "greenlet" if asked == "gevent" else asked
+
+
+def _of_threads(name: str, summary: str, threads: str) -> Form:
+    return Form(
+        name,
+        summary,
+        Told(flags=("--workers={threads}", f"--worker-type={name}")),
+        threads,
+        programs="each",
+        ready={"kind": "log", "pattern": _READY},
+        stop=_STOP,
+    )
+
+
+SERVICE = Service(
+    name="huey",
+    summary="task queue: consumers with worker processes, threads or greenlets",
+    page="docs/services/huey.md",
+    example="huey_consumer app.huey",
+    commands=("huey_consumer", "huey_consumer.py"),
+    forms=(
+        _of_threads("thread", "a consumer for each process, with threads; 1xT is huey's own", "threads"),
+        Form(
+            "process",
+            "one consumer with worker processes",
+            Told(flags=("--workers={processes}", "--worker-type=process")),
+            ready={"kind": "log", "pattern": _READY, "count": "1"},
+            stop=_STOP,
+        ),
+        _of_threads("greenlet", "a consumer for each process, with greenlets", "greenlets"),
+    ),
+    form_of=_form_of,
+    settings=queue_settings("huey", redis_url_variable),
+    probes=(
+        queue_counted(
+            "tasks as they are taken: at each end of a window up to P x T may be in hand",
+            "nothing per task",
+            {"llen": "huey.redis.{queue}"},
+        ),
+    ),
+    feeder=lambda _command, settings: queue_feeder("huey", settings),
+    unfed=unfed("huey"),
+    # what the scheduler puts into the queue would be counted, and left there
+    always=Told(flags=("--no-periodic",)),
+    advice=(
+        "Its documentation: process for work on the CPU, greenlet for much waiting; thread when in doubt.",
+        "Periodic tasks are off while it is measured (-n). In production all consumers but one need -n.",
+        "Results of tasks stay in Redis until they are read: RedisHuey(results=False), or watch its memory.",
+    ),
+)

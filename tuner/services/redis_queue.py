@@ -1,0 +1,59 @@
+"""What services behind a queue in Redis have in common: the settings that tuner feeds and counts by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tuner.services.record import Command, Counted, Section, Setting
+
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+
+
+def queue_settings(
+    default_queue: str,
+    url: Callable[[Command], str | None],
+    queue: Callable[[Command], str | None] = lambda _command: None,
+) -> tuple[Setting, ...]:
+    """Where the broker is, which queue is fed, and with what; *url* and *queue* look into the command."""
+    return (
+        Setting("url", "the Redis that its queue is in", url, DEFAULT_URL),
+        Setting("queue", "the queue that is fed and counted", queue, default_queue),
+        Setting("sample", "what tuner sample recorded: the queue is fed with clones of it"),
+    )
+
+
+def redis_url_variable(command: Command) -> str | None:
+    """REDIS_URL, where there is one: most applications that take a variable take this one."""
+    return command.environment.get("REDIS_URL") or None
+
+
+def queue_feeder(form: str, settings: Mapping[str, str]) -> Section | None:
+    """Clones of the sample, of messages of *form*; None without a sample."""
+    if "sample" not in settings:
+        return None
+    names = ("url", "queue", "sample")
+    return {"kind": "queue", "form": form, **{name: settings[name] for name in names}}
+
+
+def queue_counted(counts: str, costs: str, *left: Mapping[str, str]) -> Counted:
+    """What goes through the queue.
+
+    Where tuner feeds it, the feeder knows. Else it is what is *left* in it (terms of the redis probe, with
+    ``{queue}`` for its name), which falls: the user filled it, and puts nothing in while a layout runs.
+    """
+
+    def section(_command: Command, settings: Mapping[str, str]) -> Section:
+        if "sample" in settings:
+            return {"kind": "queue"}
+        terms = [{name: key.format(queue=settings["queue"]) for name, key in term.items()} for term in left]
+        return {"kind": "redis", "url": settings["url"], "count": terms, "falls": "yes"}
+
+    return Counted("queue", counts, costs, section)
+
+
+def unfed(form: str) -> str:
+    """What a user has to do whose queue tuner does not feed."""
+    return (
+        f"{form} takes what waits in its queue: record a sample (tuner sample -o sample.json) and name it"
+        " (--set sample=sample.json), or fill the queue with enough for the whole study beforehand"
+    )

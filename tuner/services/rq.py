@@ -1,0 +1,143 @@
+"""RQ: worker processes that do one job at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tuner.services.record import Command, Counted, Form, Section, Service, Told
+from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, unfed
+
+_READY = {"kind": "log", "pattern": "Worker .*: started with PID"}
+_STOP = {"signal": "TERM", "wait": "60s"}
+_POOL, _WORKER = "worker-pool", "worker"
+_FORK, _SIMPLE = "rq.worker.Worker", "rq.worker.SimpleWorker"
+_CLASSES = {_FORK: "fork", "rq.Worker": "fork", _SIMPLE: "simple", "rq.SimpleWorker": "simple"}
+_WITHOUT_VALUE = (
+    *("-b", "--burst", "-v", "--verbose", "-q", "--quiet", "-s", "--with-scheduler"),
+    *("--disable-default-exception-handler", "--disable-job-desc-logging"),
+)
+#: -n is the number of a pool's workers, and the name of a single one: neither is for the other
+_NOT_FOR_THE_OTHER = ("-n", "--num-workers", "--name")
+
+
+def _rest(command: Command) -> tuple[str, ...] | None:
+    """The words after ``worker-pool`` or ``worker``; None where it is neither."""
+    for n, word in enumerate(command.words):
+        if word in (_POOL, _WORKER):
+            return command.words[n + 1 :]
+    return None
+
+
+def _form_of(command: Command) -> str | None:
+    if _POOL not in command.words:
+        return "programs" if _WORKER in command.words else None
+    asked = command.option("-w", "--worker-class") or command.environment.get("RQ_WORKER_CLASS")
+    return _CLASSES.get(asked, "own") if asked else None
+
+
+def _subcommand(name: str) -> Callable[[Command], tuple[str, ...] | None]:
+    """The same command as ``rq worker-pool`` or as ``rq worker``."""
+
+    def words(command: Command) -> tuple[str, ...] | None:
+        rest = _rest(command)
+        if rest is None:
+            return None
+        before = command.words[: len(command.words) - len(rest)]
+        if before[-1] == name:
+            return command.words
+        kept = []
+        following = iter(rest)
+        for word in following:
+            if word in _NOT_FOR_THE_OTHER:
+                next(following, None)
+            elif not word.startswith(("-n", "--num-workers=", "--name=")):
+                kept.append(word)
+        return (*before[:-1], name, *kept)
+
+    return words
+
+
+def _queue(command: Command) -> str | None:
+    """The first that is named: what is no option, nor the value of one."""
+    words = iter(_rest(command) or ())
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        is_whole = "=" in word or (not word.startswith("--") and len(word) > 2)
+        if not is_whole and word not in _WITHOUT_VALUE:
+            next(words, None)
+    return None
+
+
+def _url(command: Command) -> str | None:
+    return command.option("-u", "--url") or command.environment.get("RQ_REDIS_URL")
+
+
+def _counters(_command: Command, settings: Mapping[str, str]) -> Section:
+    return {
+        "kind": "redis",
+        "url": settings["url"],
+        "count": [{"smembers_hget": ["rq:workers", "successful_job_count"]}],
+        "failed": [{"smembers_hget": ["rq:workers", "failed_job_count"]}],
+    }
+
+
+def _pool(name: str, summary: str, *flags: str) -> Form:
+    return Form(
+        name,
+        summary,
+        Told(flags=("--num-workers={processes}", *flags)),
+        words=_subcommand(_POOL),
+        ready=_READY,
+        stop=_STOP,
+    )
+
+
+SERVICE = Service(
+    name="rq",
+    summary="task queue: worker processes that do one job at a time",
+    page="docs/services/rq.md",
+    example="rq worker-pool default",
+    commands=("rq",),
+    forms=(
+        _pool("fork", "a pool of workers that fork for each job", f"--worker-class={_FORK}"),
+        _pool(
+            "simple",
+            "a pool of workers that do the jobs themselves (SimpleWorker)",
+            f"--worker-class={_SIMPLE}",
+        ),
+        _pool("own", "a pool of workers of the command's own class"),
+        Form(
+            "programs",
+            "rq worker, a program for each worker",
+            Told(),
+            words=_subcommand(_WORKER),
+            programs="each",
+            ready=_READY,
+            stop=_STOP,
+        ),
+    ),
+    form_of=_form_of,
+    settings=queue_settings("default", _url, _queue),
+    probes=(
+        Counted(
+            "counters",
+            "jobs done, and those that failed: each worker keeps both numbers in Redis",
+            "nothing per job",
+            _counters,
+        ),
+        queue_counted(
+            "jobs that are done with: those fed less those that wait or are in hand",
+            "nothing per job",
+            {"llen": "rq:queue:{queue}"},
+            {"zcard": "rq:wip:{queue}"},
+        ),
+    ),
+    feeder=lambda _command, settings: queue_feeder("rq", settings),
+    unfed=unfed("RQ"),
+    advice=(
+        "Its documentation: as many workers as jobs are to run in parallel; preload the modules of the jobs.",
+        "Forking for each job costs some 10 ms of CPU: for short jobs measure simple beside fork.",
+        "Finished jobs stay in Redis for their result_ttl (500 s): mind its memory, or enqueue with 0.",
+    ),
+)
