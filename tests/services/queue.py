@@ -1,4 +1,4 @@
-"""What tests of services behind a queue share: their broker, a sample, a study that tuner feeds or the user."""
+"""What tests of services behind a queue share: a sample, studies that tuner feeds, or the user."""
 
 from __future__ import annotations
 

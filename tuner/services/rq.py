@@ -129,8 +129,7 @@ SERVICE = Service(
         queue_counted(
             "jobs that are done with: those fed less those that wait or are in hand",
             "nothing per job",
-            {"llen": "rq:queue:{queue}"},
-            {"zcard": "rq:wip:{queue}"},
+            {"llen": "rq:queue:{queue}"},  # with rq:wip it would rise: for a moment a job is in neither
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("rq", settings),
