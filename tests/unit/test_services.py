@@ -120,6 +120,10 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
         ),
         ("gunicorn app:app -k asgi", {"probe": "statsd"}, "--set probe: statsd does not count asgi"),
         ("gunicorn app:app -b unix:app.sock", {}, "--: binds to what tuner cannot send to; say url: where"),
+        ("python -m dramatiq app --watch .", {}, "--: has --watch: it watches files"),
+        ("rq info", {}, "--: cannot be started as fork: a pool of workers that fork for each job"),
+        ("huey_consumer app.huey -k eventlet", {}, "asks for eventlet; known are thread, process, greenlet"),
+        ("huey_consumer app.huey -g TERM", {}, "--: has -g: tuner stops huey by INT"),
         ("gunicorn app:app --daemon", {}, "--: has --daemon: a daemon is not stopped with its launch"),
         ("uwsgi --ini app.ini", {}, "--: has no --http11-socket, --http-socket or --http"),
         ("gunicorn app:app", {"probe": "statsdd"}, "--set probe: statsdd is none of statsd, generator"),
@@ -351,6 +355,81 @@ def test_a_probe_that_asks_at_a_port_of_the_launch_has_the_service_told(tmp_path
     assert service.probe.url == "http://127.0.0.1:{TUNER_PROBE_PORT}/metrics"
     with pytest.raises(ConfigError, match="filled in with probe prometheus or uwsgi that asks there only"):
         typed("granian --interface wsgi app:app --metrics-port {TUNER_PROBE_PORT}")
+
+
+@pytest.mark.parametrize(
+    ("command", "started"),
+    [
+        ("dramatiq app", "dramatiq app --processes={processes} --threads={threads}"),
+        (
+            "/v/bin/dramatiq-gevent -Q a b -- app",
+            "/v/bin/dramatiq-gevent -Q a b --processes={processes} --threads={threads} -- app",
+        ),
+        ("rq worker-pool", "rq worker-pool --num-workers={processes} --worker-class=rq.worker.Worker"),
+        (
+            "rq worker-pool -w rq.SimpleWorker",
+            "rq worker-pool -w rq.SimpleWorker --num-workers={processes}"
+            " --worker-class=rq.worker.SimpleWorker",
+        ),
+        ("rq worker-pool -w shop.Worker", "rq worker-pool -w shop.Worker --num-workers={processes}"),
+        ("rq worker --name w a", "rq worker --name w a"),
+        ("huey_consumer app.huey", "huey_consumer app.huey --workers={threads} --worker-type=thread -n"),
+        (
+            "huey_consumer app.huey -k process",
+            "huey_consumer app.huey -k process --workers={processes} --worker-type=process -n",
+        ),
+    ],
+)
+def test_a_service_behind_a_queue_is_told_by_flags(command: str, started: str) -> None:
+    words = started.replace(" -n", " --no-periodic") if "huey" in command else started
+
+    assert typed(command).service.command == tuple(words.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "form", "started"),
+    [
+        ("/v/dramatiq -p 3 app", "gevent", "/v/dramatiq-gevent -p 3 app"),
+        ("dramatiq-gevent app", "threads", "dramatiq app"),
+        ("python -m dramatiq app", "threads", "python -m dramatiq app"),
+        ("python -m dramatiq app", "gevent", None),
+        ("rq worker-pool -n 4 --num-workers=3 -u redis://h a", "programs", "rq worker -u redis://h a"),
+        ("rq worker -u redis://h -n fred a", "fork", "rq worker-pool -u redis://h a"),
+        ("rq info", "fork", None),
+    ],
+)
+def test_another_form_may_take_another_program(command: str, form: str, started: str | None) -> None:
+    service = recognised(tuple(command.split()))
+    assert service is not None
+
+    words = service.form(form).words(Command(tuple(command.split())))
+
+    assert words == (started if started is None else tuple(started.split()))
+
+
+@pytest.mark.parametrize(
+    ("command", "queue"),
+    [
+        ("dramatiq app -Q mails reports", "mails"),
+        ("dramatiq app", "default"),
+        ("rq worker-pool -u redis://h:1 -v -n3 --path=x high low", "high"),
+        ("rq worker-pool -v", "default"),
+        ("huey_consumer app.huey", "huey"),
+    ],
+)
+def test_the_queue_is_found_and_counted_with_a_sample_and_without(
+    command: str, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sample.json").touch()
+
+    fed = typed(command, sample="sample.json", probe="queue").service
+    unfed = typed(command, probe="queue").service
+
+    assert (fed.feeder.kind, fed.feeder.queue, fed.probe.kind) == ("queue", queue, "queue")
+    assert (unfed.feeder.kind, unfed.probe.kind, unfed.probe.falls) == ("none", "redis", True)
+    assert queue in str(unfed.probe.count)
+    assert "tuner sample" in unfed.cautions["nothing-feeds"]
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

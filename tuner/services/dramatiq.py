@@ -22,8 +22,10 @@ _PROGRAMS = ("dramatiq", "dramatiq-gevent")
 
 def _program(command: Command) -> int | None:
     """Which of the words is dramatiq's program; None: there is none, it is run as a module."""
-    places = (n for n, word in enumerate(command.words) if PurePath(word).name in _PROGRAMS)
-    return next(places, None)
+    words = command.words
+    places = (n for n, word in enumerate(words) if PurePath(word).name in _PROGRAMS)
+    place = next(places, None)
+    return None if place is None or words[place - 1 : place] == ("-m",) else place
 
 
 def _form_of(command: Command) -> str | None:
@@ -86,6 +88,8 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("dramatiq", settings),
     unfed=unfed("dramatiq"),
+    logs=lambda command: not command.has("--log-file", "--skip-logging"),
+    refused={"--watch": "it watches files and restarts workers; leave it out"},
     advice=(
         "Its defaults are a process per core and 8 threads in each; both are arbitrary, its own users say.",
         "A process has 5 or so OS threads beside those of the layout.",

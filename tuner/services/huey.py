@@ -60,6 +60,8 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("huey", settings),
     unfed=unfed("huey"),
+    logs=lambda command: not command.has("-q", "--quiet", "-l", "--logfile"),
+    refused=dict.fromkeys(("-g", "--graceful-signal"), "tuner stops huey by INT; leave it out"),
     # what the scheduler puts into the queue would be counted, and left there
     always=Told(flags=("--no-periodic",)),
     advice=(

@@ -73,6 +73,11 @@ def _url(command: Command) -> str | None:
     return command.option("-u", "--url") or command.environment.get("RQ_REDIS_URL")
 
 
+def _logs(command: Command) -> bool:
+    level = command.option("-l", "--logging-level") or "INFO"
+    return level.upper() in ("INFO", "DEBUG") and not command.has("-q", "--quiet", "--log-format")
+
+
 def _counters(_command: Command, settings: Mapping[str, str]) -> Section:
     return {
         "kind": "redis",
@@ -134,6 +139,8 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("rq", settings),
     unfed=unfed("RQ"),
+    logs=_logs,
+    refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
     advice=(
         "Its documentation: as many workers as jobs are to run in parallel; preload the modules of the jobs.",
         "Forking for each job costs some 10 ms of CPU: for short jobs measure simple beside fork.",
