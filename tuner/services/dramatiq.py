@@ -92,7 +92,7 @@ SERVICE = Service(
     refused={"--watch": "it watches files and restarts workers; leave it out"},
     advice=(
         "Its defaults are a process per core and 8 threads in each; both are arbitrary, its own users say.",
-        "A process has 5 or so OS threads beside those of the layout.",
+        "A process has more OS threads than the layout's: some take messages, some wait for their time.",
         "Only one queue is fed and counted: -Q restricts a worker to it.",
     ),
 )

@@ -143,7 +143,7 @@ SERVICE = Service(
     refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
     advice=(
         "Its documentation: as many workers as jobs are to run in parallel; preload the modules of the jobs.",
-        "Forking for each job costs some 10 ms of CPU: for short jobs measure simple beside fork.",
+        "Forking for each job takes longer than a short job does: measure simple beside fork.",
         "Finished jobs stay in Redis for their result_ttl (500 s): mind its memory, or enqueue with 0.",
     ),
 )
