@@ -57,7 +57,7 @@ def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_i
         services_venv,
         redis_server,
         APP,
-        command(redis_server, "--loglevel=INFO"),
+        command(redis_server),  # nobody says when nodes are ready
         "2x-@prefork,1x4@threads",
         f"probe={probe}",
     )
