@@ -1,0 +1,84 @@
+"""Celery, run for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..redis_server import RedisServer
+from . import queue
+from .measured import tell
+
+pytestmark = [pytest.mark.integration, pytest.mark.services]
+APP = """\
+import os
+
+from celery import Celery
+from item import item
+
+app = Celery("app", broker=os.environ["REDIS_URL"].replace("unix://", "redis+socket://"))
+app.conf.task_ignore_result = True
+app.conf.worker_pool = "threads"  # where prefork is asked for it has to be prefork all the same
+send = app.task(name="item")(item).delay
+"""
+FORMS = ["3x-@prefork", "2x2@threads", "1x4@gevent"]
+
+
+def command(server: RedisServer, *more: str) -> str:
+    broker = server.url.replace("unix://", "redis+socket://")
+    return " ".join(["celery", "-A", "app", "-b", broker, "worker", *more])
+
+
+@pytest.mark.parametrize("probe", ["inspect", "queue"])
+def test_counts_are_the_truth_in_every_pool(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
+) -> None:
+    layouts = "1x-@prefork,4x-@prefork,1x4@threads,2x4@threads,1x8@gevent"
+    said = queue.counts_are_the_truth(
+        tmp_path,
+        services_venv,
+        redis_server,
+        APP,
+        command(redis_server, "-l", "INFO", "-P", "solo", "-c9", "--hostname=its-own@%h"),
+        layouts,
+        f"probe={probe}",
+    )
+
+    assert "nothing-feeds" not in said
+
+
+@pytest.mark.parametrize("probe", ["events", "log"])
+def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_is_told(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
+) -> None:
+    said = queue.counts_are_the_truth(
+        tmp_path,
+        services_venv,
+        redis_server,
+        APP,
+        command(redis_server),  # nobody says when nodes are ready
+        "2x-@prefork,1x4@threads",
+        f"probe={probe}",
+    )
+
+    assert "probe-costs" in said
+
+
+@pytest.mark.parametrize("layout", FORMS)
+def test_a_stop_loses_nothing(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str
+) -> None:
+    left = [("llen", "celery"), ("hlen", "unacked")]
+    asked = command(redis_server, "-l", "INFO")
+    queue.a_stop_loses_nothing(tmp_path, services_venv, redis_server, APP, asked, layout, left)
+
+
+@pytest.mark.parametrize("victim", ["tuner", "supervisord"])
+@pytest.mark.parametrize("layout", ["2x-@prefork", "2x2@threads"])
+def test_nobody_survives_a_kill(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str, victim: str
+) -> None:
+    asked = command(redis_server, "-l", "INFO")
+    queue.nobody_survives(tmp_path, services_venv, redis_server, APP, asked, layout, victim)
+    tell(f"{layout}: nobody is left of {victim}")

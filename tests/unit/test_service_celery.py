@@ -1,0 +1,121 @@
+"""What tuner makes of Celery's command; tests/services/test_celery.py runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.bootstrap import settings_of
+from tuner.config.load import Given
+from tuner.config.settings import Settings
+from tuner.core.errors import ConfigError
+
+NAMES = {"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}
+
+
+@pytest.fixture(autouse=True)
+def _nobody_names_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CELERY_BROKER_URL", "BROKER_URL", "CELERY_WORKER_POOL", "CELERY_WORKER_LOGLEVEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def typed(command: str, **more: str) -> Settings:
+    """The settings of ``tuner grid -- COMMAND``; *more* is of the service's section."""
+    options = {("service", "command"): Given("--", command)}
+    options |= {("service", name): Given(f"--set {name}", value) for name, value in more.items()}
+    return settings_of(None, options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "-P prefork -c 4", "-Pprocesses -c4 -nw1@%h", "--pool=prefork --concurrency=4 --hostname w"],
+)
+def test_prefork_is_one_node_whatever_the_command_says_of_its_size(options: str) -> None:
+    service = typed(f"celery -A proj worker {options} -l info").service
+
+    assert service.command == ("celery", "-A", "proj", "worker", "-l", "info")
+    assert service.environment == {
+        "CELERY_WORKER_POOL": "processes",
+        "CELERY_WORKER_CONCURRENCY": "{processes}",
+        **NAMES,
+    }
+    assert (service.programs, service.threads, service.ready.count) == ("one", False, 1)
+    assert (service.stop.signal, service.stop.wait, service.stop.as_group) == ("TERM", 120, False)
+    assert (service.probe.kind, service.probe.via, service.probe.broker) == ("celery", "inspect", None)
+    assert "tuner sample" in service.cautions["nothing-feeds"]
+
+
+def test_threads_and_greenlets_are_nodes_each_with_a_name_of_its_own() -> None:
+    threads = typed("celery -A proj worker --pool threads -l INFO").service
+    gevent = typed("celery -A proj worker -P gevent").service
+
+    assert threads.environment == {
+        "CELERY_WORKER_POOL": "threads",
+        "CELERY_WORKER_CONCURRENCY": "{threads}",
+        **NAMES,
+    }
+    assert (threads.programs, threads.ready.count) == ("each", "processes")
+    # its variable alone brings gevent without its patches, and the first of two -P would decide on these
+    assert gevent.command == ("celery", "-A", "proj", "worker", "--pool=gevent", "--concurrency={threads}")
+    assert gevent.environment == NAMES
+
+
+@pytest.mark.parametrize("options", ["", "-l WARNING", "-l INFO -f worker.log"])
+def test_a_node_that_does_not_say_that_it_is_ready_is_not_waited_for(options: str) -> None:
+    assert typed(f"celery -A proj worker {options}").service.ready is None
+
+
+@pytest.mark.parametrize(
+    ("broker", "url"),
+    [
+        ("redis://127.0.0.1:6379/2", "redis://127.0.0.1:6379/2"),
+        ("redis://", "redis://127.0.0.1:6379/0"),
+        ("redis+socket:///run/redis.sock", "unix:///run/redis.sock?db=0"),
+        ("redis+socket:///run/redis.sock?virtual_host=3", "unix:///run/redis.sock?db=3"),
+    ],
+)
+def test_a_sample_is_fed_to_the_broker_and_the_queue_of_the_command(
+    broker: str, url: str, tmp_path: Path
+) -> None:
+    sample = tmp_path / "sample.json"
+    sample.touch()
+
+    service = typed(f"celery -A proj -b {broker} worker -Q mails", sample=str(sample), probe="queue").service
+
+    assert (service.feeder.kind, service.feeder.form, service.feeder.queue) == ("queue", "celery", "mails")
+    assert (service.feeder.url, service.probe.kind) == (url, "queue")
+    assert "nothing-feeds" not in service.cautions
+
+
+def test_a_queue_that_the_user_filled_is_counted_as_it_falls() -> None:
+    probe = typed("celery -A proj -b redis://h:1/0 worker", probe="queue").service.probe
+
+    assert (probe.kind, probe.url, probe.falls) == ("redis", "redis://h:1/0", True)
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "said"),
+    [
+        ("celery -A proj worker -P solo", {}, "--: asks for solo; known are prefork, threads, gevent"),
+        ("celery -A proj worker --autoscale=9,1", {}, "--: has --autoscale: the number of processes"),
+        ("celery -A proj worker -D", {}, "--: has -D: a daemon is not stopped with its launch"),
+        ("celery -A proj worker -B", {}, "--: has -B: each node would send all periodic tasks"),
+        ("celery multi start w1 -A proj", {}, "--: cannot be started as prefork"),
+        ("celery -A proj worker", {"sample": "s"}, "--set sample: tuner has to know the broker"),
+        ("celery -A proj worker", {"probe": "queue"}, "--set probe: tuner has to know the broker"),
+        (
+            "celery -A proj -b amqp://u:p@h worker",
+            {"sample": "s"},
+            "sample: tuner feeds queues in Redis, and",
+        ),
+        ("celery -A proj -b redis:// worker -Q a,b", {"sample": "s"}, "sample: tuner feeds one queue"),
+        ("celery -A proj worker -f x.log", {"probe": "log"}, "--set probe: log reads what the nodes print"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(command: str, more: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        typed(command, **more)
+
+    assert said in told.value.problem
+    assert "u:p" not in told.value.problem

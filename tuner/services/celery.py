@@ -1,0 +1,201 @@
+"""Celery: nodes that work on tasks with a pool of processes, threads or greenlets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlsplit
+
+from tuner.services.expansion import Unclear
+from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.redis_queue import DEFAULT_URL, queue_counted, queue_feeder, unfed
+
+_POOL, _CONCURRENCY = "CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"
+_READY = {"kind": "log", "pattern": r"\bready\.$"}
+#: to the node alone: a pool that is told to end, too, loses what is in hand
+_STOP = {"signal": "TERM", "wait": "120s", "as_group": "no"}
+_PREFORK = ("prefork", "processes")
+#: options that tuner has a say in; what the command says is taken out, as of two -P the first one counts
+#: where the patches of gevent are concerned, and the last one everywhere else
+_OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
+
+
+def _words(command: Command) -> tuple[str, ...] | None:
+    if "worker" not in command.words:
+        return None  # celery multi starts daemons; the others are no workers
+    kept = []
+    words = iter(command.words)
+    for word in words:
+        if word in _OURS:
+            next(words, None)
+        elif not (word.startswith(("--pool=", "--concurrency=", "--hostname=")) or _is_glued(word)):
+            kept.append(word)
+    return tuple(kept)
+
+
+def _is_glued(word: str) -> bool:
+    """Whether it is an option of one letter and its value (``-c4``)."""
+    return not word.startswith("--") and word[:2] in _OURS and len(word) > 2
+
+
+def _form_of(command: Command) -> str | None:
+    asked = command.option("-P", "--pool") or command.environment.get(_POOL)
+    return "prefork" if asked in _PREFORK else asked
+
+
+def _broker(command: Command) -> str | None:
+    environment = command.environment
+    return (
+        command.option("-b", "--broker")
+        or environment.get("CELERY_BROKER_URL")
+        or environment.get("BROKER_URL")
+    )
+
+
+def _queue(command: Command) -> str | None:
+    """The one that it takes tasks from; empty: there are several."""
+    named = command.option("-Q", "--queues") or command.environment.get("CELERY_WORKER_QUEUES")
+    return None if not named else "" if "," in named else named
+
+
+def _logs(command: Command) -> bool:
+    """Whether ``NODE ready.`` is told to where tuner sees it; Celery's own level is WARNING."""
+    level = command.option("-l", "--loglevel") or command.environment.get("CELERY_WORKER_LOGLEVEL") or ""
+    return level.upper() in ("INFO", "DEBUG") and not command.has("-f", "--logfile")
+
+
+def _in_redis(settings: Mapping[str, str], key: str) -> dict[str, str]:
+    """The settings with ``url``, the broker as Redis clients name it; Unclear, to the blame of *key*."""
+    if "broker" not in settings:
+        raise Unclear(key, "tuner has to know the broker for that; say broker: its URL")
+    if "queue" not in settings:
+        raise Unclear(key, "tuner feeds one queue, and the command has several; say queue: which")
+    broker = settings["broker"]
+    parts = urlsplit(broker)
+    if parts.scheme == "redis+socket":
+        database = parse_qs(parts.query).get("virtual_host", ["0"])[0].strip("/")
+        return {**settings, "url": f"unix://{parts.path}?db={database}"}
+    if parts.scheme not in ("redis", "rediss", "unix"):
+        raise Unclear(key, f"tuner feeds queues in Redis, and the broker is {parts.scheme or 'none'}")
+    return {**settings, "url": broker if parts.netloc or parts.path else DEFAULT_URL}
+
+
+def _feeder(_command: Command, settings: Mapping[str, str]) -> Section | None:
+    return queue_feeder("celery", _in_redis(settings, "sample")) if "sample" in settings else None
+
+
+def _asked(via: str, command: Command) -> Section:
+    """The nodes are found as the app has it, unless the user says where."""
+    given = command.given.get("broker")
+    return {"kind": "celery", "via": via, **({} if given is None else {"broker": given})}
+
+
+def _lines(command: Command, _settings: Mapping[str, str]) -> Section:
+    if command.has("-f", "--logfile"):
+        raise Unclear("probe", "log reads what the nodes print, and the command has -f: leave it out")
+    return {"kind": "log", "pattern": r"Task .* succeeded in", "failed": r"Task .* raised unexpected"}
+
+
+#: What is in hand (``unacked``) is not added where tuner does not feed: between the two a message is in
+#: neither for a moment, and the sum would rise again.
+_THROUGH = queue_counted(
+    "tasks taken out of the queue: begun, or finished where they are acknowledged late; where the user filled"
+    " it, those that were fetched",
+    "nothing per task",
+    {"llen": "{queue}"},
+)
+
+SERVICE = Service(
+    name="celery",
+    summary="task queue: nodes with a pool of processes, threads or greenlets",
+    page="docs/services/celery.md",
+    example="celery -A proj -b redis://127.0.0.1:6379/0 worker -l INFO",
+    commands=("celery",),
+    forms=(
+        Form(
+            name="prefork",
+            summary="one node, a pool of processes",
+            # "processes" is prefork, too; of "prefork" Celery thinks that nobody asked, and takes what the
+            # app has for worker_pool
+            layout=Told({_POOL: "processes", _CONCURRENCY: "{processes}"}),
+            words=_words,
+            programs="one",
+            ready={**_READY, "count": "1"},
+            stop=_STOP,
+        ),
+        Form(
+            name="threads",
+            summary="nodes with a pool of threads each",
+            layout=Told({_POOL: "threads", _CONCURRENCY: "{threads}"}),
+            words=_words,
+            threads="threads",
+            programs="each",
+            ready=_READY,
+            stop=_STOP,
+        ),
+        Form(
+            name="gevent",
+            summary="nodes with greenlets each",
+            # by its variable alone gevent would come without its patches: only -P is looked at in time
+            layout=Told(flags=("--pool=gevent", "--concurrency={threads}")),
+            words=_words,
+            threads="greenlets",
+            programs="each",
+            ready=_READY,
+            stop=_STOP,
+        ),
+    ),
+    form_of=_form_of,
+    settings=(
+        Setting("broker", "its URL, where only the app knows it", _broker),
+        Setting("queue", "the queue that is fed", _queue, "celery"),
+        Setting("sample", "what tuner sample recorded: the queue is fed with clones of it"),
+    ),
+    probes=(
+        Counted(
+            "inspect",
+            "tasks begun, as the nodes say when they are asked",
+            "nothing per task that could be told from noise; 1 to 2 ms a second in each node",
+            lambda command, _settings: _asked("inspect", command),
+        ),
+        Counted(
+            _THROUGH.name,
+            _THROUGH.counts,
+            _THROUGH.costs,
+            lambda command, settings: _THROUGH.section(command, _in_redis(settings, "probe")),
+        ),
+        Counted(
+            "events",
+            "tasks that succeeded, and those that failed",
+            "0.3 to 0.7 ms of CPU per task",
+            lambda command, _settings: _asked("events", command),
+            cost_warning="events cost Celery 0.3 to 0.7 ms of CPU per task: that may change the order of"
+            " layouts whose tasks take less than 50 ms; inspect and queue cost nothing per task",
+        ),
+        Counted(
+            "log",
+            "lines of tasks that succeeded, and of those that failed",
+            "up to 0.6 ms of CPU per task where the level was not INFO",
+            _lines,
+            Told({"CELERY_WORKER_LOGLEVEL": "INFO"}, ("--loglevel=INFO",), ("-l", "--loglevel")),
+            cost_warning="log needs the level INFO, up to 0.6 ms of CPU per task; inspect and queue cost"
+            " nothing per task",
+        ),
+    ),
+    feeder=_feeder,
+    unfed=unfed("Celery"),
+    logs=_logs,
+    refused={
+        "--autoscale": "the number of processes would not be the layout's; leave it out",
+        "--detach": "a daemon is not stopped with its launch; leave it out",
+        "-D": "a daemon is not stopped with its launch; leave it out",
+        "--beat": "each node would send all periodic tasks; run beat apart",
+        "-B": "each node would send all periodic tasks; run beat apart",
+    },
+    always=Told({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
+    advice=(
+        "Its documentation: more pool processes are usually better, up to a point; several nodes may do"
+        " better than one; experiment.",
+        "-l INFO is how tuner sees that nodes are ready; without it let warmup be auto, or longer than 10 s.",
+        "It fetches 4 tasks for each slot of its pool at once: --prefetch-multiplier is to be tuned, too.",
+    ),
+)
