@@ -14,7 +14,18 @@ from tuner.services.record import Service
 
 GROUP = "tuner.services"  #: entry points of third parties
 #: one file of this package each
-OWN = ("dramatiq", "granian", "gunicorn", "huey", "rq", "uvicorn", "uwsgi")
+OWN = (
+    "arq",
+    "dramatiq",
+    "granian",
+    "gunicorn",
+    "huey",
+    "procrastinate",
+    "rq",
+    "taskiq",
+    "uvicorn",
+    "uwsgi",
+)
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
