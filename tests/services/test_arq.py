@@ -9,6 +9,7 @@ import redis
 
 from ..redis_server import RedisServer
 from .jobs import Jobs
+from .measured import moments
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 APP = """\
@@ -74,7 +75,10 @@ def test_a_stop_loses_no_job(jobs: Jobs, client: redis.Redis) -> None:
     begun, finished = jobs.begun_and_finished()
     assert finished + client.zcard("arq:queue") == 60
     assert begun >= finished
-    assert jobs.most_in_hand() == 4  # max_jobs is the layout's
+    # max_jobs is the layout's: four are in hand, and as one takes 3 s no more are begun within 2 s
+    begun_s = moments(jobs.folder, "begun")
+    assert jobs.most_in_hand() >= 4
+    assert max(sum(begin <= other < begin + 2 for other in begun_s) for begin in begun_s) <= 4
 
 
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])

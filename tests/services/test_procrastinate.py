@@ -80,7 +80,7 @@ def test_a_stop_loses_nothing(jobs: Jobs, postgres_server: PostgresServer, task:
 
     jobs.stopped_in_the_middle("2x2")
 
-    assert jobs.most_in_hand() == 4
+    assert jobs.most_in_hand() >= 4
     jobs.loses_nothing(60, lambda: n_todo(postgres_server))
 
 

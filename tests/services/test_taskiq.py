@@ -72,7 +72,7 @@ def test_a_stop_loses_nothing(jobs: Jobs, client: redis.Redis, task: str, layout
 
     jobs.stopped_in_the_middle(layout)
 
-    assert jobs.most_in_hand() == 4
+    assert jobs.most_in_hand() >= 4
     jobs.loses_nothing(60, lambda: int(client.llen("taskiq")))
 
 
