@@ -14,7 +14,19 @@ from tuner.services.record import Service
 
 GROUP = "tuner.services"  #: entry points of third parties
 #: one file of this package each
-OWN = ("celery", "dramatiq", "granian", "gunicorn", "huey", "rq", "uvicorn", "uwsgi")
+OWN = (
+    "arq",
+    "celery",
+    "dramatiq",
+    "granian",
+    "gunicorn",
+    "huey",
+    "procrastinate",
+    "rq",
+    "taskiq",
+    "uvicorn",
+    "uwsgi",
+)
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 

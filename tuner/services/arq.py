@@ -1,0 +1,86 @@
+"""arq: each program is one event loop; how many jobs it has at once only its WorkerSettings say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePath
+
+from tuner.services.record import Command, Form, Service, Told
+from tuner.services.redis_queue import (
+    queue_counted,
+    queue_feeder,
+    queue_settings,
+    redis_url_variable,
+    unfed,
+)
+
+_FOLDER = Path(__file__).parent / "arq_settings"  #: holds nothing else, so that nothing else is imported
+_OURS = "tuner_arq.WorkerSettings"
+_WITH_VALUE = ("--watch", "--custom-log-dict")
+
+
+def _settings_at(command: Command) -> int | None:
+    """Where the command names the WorkerSettings; None: nowhere."""
+    names = [PurePath(word).name for word in command.words]
+    if "arq" not in names:
+        return None
+    begin = names.index("arq") + 1
+    for place in range(begin, len(names)):
+        word, before = command.words[place], command.words[place - 1]
+        if not word.startswith("-") and (place == begin or before not in _WITH_VALUE):
+            return place
+    return None
+
+
+def _words(command: Command) -> tuple[str, ...] | None:
+    place = _settings_at(command)
+    if place is None:
+        return None
+    before = command.environment.get("PYTHONPATH", "")
+    path = f"{_FOLDER}{os.pathsep}{before}" if before else str(_FOLDER)
+    told = ("env", f"PYTHONPATH={path}", f"TUNER_ARQ_SETTINGS={command.words[place]}")
+    return (*told, *command.words[:place], _OURS, *command.words[place + 1 :])
+
+
+SERVICE = Service(
+    name="arq",
+    summary="async job queue: one event loop per process",
+    page="docs/services/arq.md",
+    example="arq app.WorkerSettings",
+    commands=("arq",),
+    forms=(
+        Form(
+            name="jobs",
+            summary="a program per process, each with so many jobs at once (max_jobs)",
+            words=_words,
+            layout=Told(),  # max_jobs is TUNER_THREADS, which each program finds anyway
+            threads="jobs at once",
+            programs="each",
+            ready={"kind": "log", "pattern": "Starting worker for "},
+            stop={"signal": "TERM", "wait": "70s"},
+            loses="no job: one that takes more than 5 s to end, or its own job_completion_wait, is"
+            " cancelled and done again; with max_tries of 1 it fails instead",
+        ),
+    ),
+    settings=queue_settings("arq:queue", redis_url_variable),
+    probes=(
+        queue_counted(
+            "jobs that were finished, whether well or not",
+            "nothing per item: a length is read once a second",
+            {"zcard": "{queue}"},
+        ),
+    ),
+    feeder=lambda _command, settings: queue_feeder("arq", settings),
+    unfed=unfed("arq"),
+    logs=lambda command: not command.has("--custom-log-dict"),
+    refused={
+        "--burst": "it ends when the queue is empty; leave it out",
+        "--check": "it looks at the health of another worker and ends; leave it out",
+        "--watch": "it starts the worker anew when a file changes; leave it out",
+    },
+    advice=(
+        "Its documentation names no sizes; max_jobs is 10 unless WorkerSettings say otherwise.",
+        "A layout 4x20 is 4 programs whose WorkerSettings have max_jobs = 20.",
+        "Jobs share one event loop: what computes holds up the others, unless it runs in an executor.",
+    ),
+)

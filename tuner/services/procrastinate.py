@@ -1,0 +1,91 @@
+"""procrastinate: each program is one event loop; its jobs are rows of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+
+_FOR_LIBPQ = "postgresql://"  #: what it does not say libpq takes from PGHOST, PGDATABASE, ...
+_SILENT = ("warning", "error", "critical")  #: levels at which it does not log that it is ready
+_COUNT = "select count(*) from procrastinate_jobs where status"
+
+
+def _database(command: Command) -> str | None:
+    named = command.environment.get("DATABASE_URL", "")
+    return named if named.startswith(("postgresql://", "postgres://")) else None
+
+
+def _logs(command: Command) -> bool:
+    level = command.option("--log-level") or command.environment.get("PROCRASTINATE_LOG_LEVEL")
+    return level not in _SILENT
+
+
+def _rows(_command: Command, settings: Mapping[str, str]) -> Section:
+    return {
+        "kind": "sql",
+        "url": settings["database"],
+        "query": f"{_COUNT} = 'succeeded'",
+        "failed": f"{_COUNT} in ('failed', 'aborted')",
+    }
+
+
+def _lines(_command: Command, _settings: Mapping[str, str]) -> Section:
+    return {
+        "kind": "log",
+        "pattern": "ended with status: Success",
+        "failed": "ended with status: (Error|Aborted),",
+    }
+
+
+SERVICE = Service(
+    name="procrastinate",
+    summary="job queue in PostgreSQL: one event loop per process",
+    page="docs/services/procrastinate.md",
+    example="procrastinate --app app.app worker",
+    commands=("procrastinate",),
+    forms=(
+        Form(
+            name="jobs",
+            summary="a program per process, each with so many jobs at once",
+            layout=Told(
+                {"PROCRASTINATE_WORKER_CONCURRENCY": "{threads}"},
+                ("--concurrency={threads}",),
+                ("-c", "--concurrency"),
+            ),
+            threads="jobs at once",
+            programs="each",
+            ready={"kind": "log", "pattern": "Starting worker on "},
+            stop={"signal": "TERM", "wait": "70s"},
+        ),
+    ),
+    settings=(Setting("database", "the PostgreSQL that holds its jobs", _database, _FOR_LIBPQ),),
+    probes=(
+        Counted(
+            "sql",
+            "jobs that succeeded, and those that failed or were aborted: rows of their tables",
+            "nothing per item; the server counts rows once a second",
+            _rows,
+        ),
+        Counted(
+            "log",
+            "jobs whose end it logged, those that will be retried apart",
+            "nothing: it logs them anyway",
+            _lines,
+        ),
+    ),
+    unfed="tuner does not defer jobs: defer enough for the whole study beforehand, or name a feeder",
+    always=Told({"PROCRASTINATE_WORKER_DELETE_JOBS": "never"}),
+    logs=_logs,
+    refused={
+        "--one-shot": "it ends when there is no job; leave it out",
+        "--delete-jobs": "rows that are deleted cannot be counted; leave it out",
+    },
+    advice=(
+        "Functions that are not async run in threads: no more than cores + 4 at once, 32 at most, whatever"
+        " its concurrency is.",
+        "Each process has a pool of connections (10 unless its connector says otherwise) besides the one"
+        " that listens.",
+        "A worker that is killed leaves its jobs as doing: procrastinate retries none by itself.",
+    ),
+)

@@ -1,0 +1,77 @@
+"""taskiq: a master that starts workers, each with an event loop and a pool for what is not async."""
+
+from __future__ import annotations
+
+from tuner.services.record import Command, Form, Service, Told
+from tuner.services.redis_queue import (
+    queue_counted,
+    queue_feeder,
+    queue_settings,
+    redis_url_variable,
+    unfed,
+)
+
+_POOL = "--use-process-pool"
+_READY = {"kind": "log", "pattern": r"Listening started\."}
+_SILENT = ("WARNING", "ERROR", "FATAL", "CRITICAL")  #: levels at which it does not log that it is ready
+
+
+def _form(name: str, summary: str, threads: str, *pool: str) -> Form:
+    return Form(
+        name=name,
+        summary=summary,
+        words=lambda command: tuple(word for word in command.words if word != _POOL),  # the form says it
+        layout=Told(flags=("--workers={processes}", "--max-async-tasks={threads}", *pool)),
+        threads=threads,
+        programs="one",
+        ready=_READY,
+        stop={"signal": "TERM", "wait": "70s"},
+        loses="a message that a worker takes in the moment it is stopped, which is seldom",
+    )
+
+
+def _logs(command: Command) -> bool:
+    return not command.has("--no-configure-logging") and command.option("--log-level") not in _SILENT
+
+
+SERVICE = Service(
+    name="taskiq",
+    summary="async task queue: workers with an event loop and a pool of threads",
+    page="docs/services/taskiq.md",
+    example="taskiq worker app:broker",
+    commands=("taskiq",),
+    forms=(
+        _form(
+            "threads",
+            "async tasks in the loop of each worker, others in its threads",
+            "tasks at once",
+            "--max-threadpool-threads={threads}",
+        ),
+        _form(
+            "processes",
+            "tasks that are not async in a pool of processes of each worker",
+            "processes of a worker's pool",
+            _POOL,
+            "--max-process-pool-processes={threads}",
+        ),
+    ),
+    form_of=lambda command: "processes" if command.has(_POOL) else None,
+    settings=queue_settings("taskiq", redis_url_variable),
+    probes=(
+        queue_counted(
+            "messages that a worker took from the list (ListQueueBroker)",
+            "nothing per item: a length is read once a second",
+            {"llen": "{queue}"},
+        ),
+    ),
+    feeder=lambda _command, settings: queue_feeder("taskiq", settings),
+    unfed=unfed("taskiq"),
+    logs=_logs,
+    refused={"--reload": "it starts one worker, and watches files; leave it out", "-r": "it is --reload"},
+    advice=(
+        "A worker takes --max-async-tasks messages at once; tuner has as many threads for those that are not"
+        " async.",
+        "--max-prefetch takes more than that: what is in a worker's hands at a kill is lost.",
+        "Streams and PubSub of taskiq-redis, RabbitMQ, NATS: name a probe and a feeder of your own.",
+    ),
+)
