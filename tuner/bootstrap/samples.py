@@ -28,13 +28,13 @@ def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Pa
     Raises:
         ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* is there.
     """
+    from tuner.adapters.queues.brokers import found_queue, open_queue
     from tuner.adapters.queues.message import UnclonableError
     from tuner.adapters.queues.queue import BrokerError, Claim
-    from tuner.adapters.queues.redis_queue import RedisQueue, found_queue
     from tuner.adapters.queues.sample_file import write_sample
 
     form, name = found_queue(url, form, queue, _TIMEOUT_S)
-    source = RedisQueue(url, form, name, Claim("", "", ""), _TIMEOUT_S)
+    source = open_queue(url, form, name, Claim("", "", ""), _TIMEOUT_S)
     try:
         messages = source.sample(n_most)
     except BrokerError as error:

@@ -12,11 +12,13 @@ MOST_MESSAGES = 100_000
 
 def sample(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new file.")],
-    url: Annotated[str, typer.Option(metavar="URL", help="Of Redis.")] = "redis://127.0.0.1:6379/0",
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Of Redis or RabbitMQ (amqp://...).")
+    ] = "redis://127.0.0.1:6379/0",
     form: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq or arq; else seen by the keys."
+            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq or arq; else seen by what waits."
         ),
     ] = None,
     queue: Annotated[
@@ -28,23 +30,24 @@ def sample(
 ) -> None:
     """Record messages that wait in a queue; nothing is removed from it.
 
-    They are taken evenly from all over the queue. A study feeds its service with clones of them
+    They are taken evenly from all over the queue (RabbitMQ: its first 1000, which are taken, put back and
+    marked as redelivered). A study feeds its service with clones of them
     (feeder: {kind: queue}). The file holds whatever the messages hold, so only you can read it.
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """
     from tuner import bootstrap
-    from tuner.config.feeders import check_form
-    from tuner.config.fields import check_redis_url
+    from tuner.config.feeders import check_form, check_form_at
+    from tuner.config.fields import check_broker_url
     from tuner.core.errors import ConfigError
     from tuner.core.figures import counted
 
     try:
-        check_redis_url(url)
+        check_broker_url(url)
     except ConfigError as error:
         raise ConfigError(f"--url {url}: {error.problem}") from error
     if form is not None:
-        check_form(form)
+        check_form_at(check_form(form), url)
     found = bootstrap.sampled(url, form, queue, n, output)
     for reason, n_left_out in found.left_out.items():
         typer.echo(f"left out: {counted(n_left_out, 'message')}, each {reason}", err=True)

@@ -15,11 +15,11 @@ from pydantic import (
 )
 
 from tuner.config.fields import (
+    BrokerUrl,
     Command,
     ConfigPath,
     Count,
     LongerThanZero,
-    RedisUrl,
     Section,
     WholeNumber,
     Word,
@@ -157,6 +157,7 @@ class HttpFeederSettings(Section):
 
 
 FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq")
+FORMS_ON_RABBITMQ = ("celery", "dramatiq")
 FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
 
@@ -167,12 +168,18 @@ def check_form(name: str) -> str:
     return name
 
 
+def check_form_at(name: str, url: str) -> None:
+    """ConfigError when messages of the form *name* are not known at the broker of *url*."""
+    if url.startswith("amqp:") and name not in FORMS_ON_RABBITMQ:
+        raise ConfigError(f"{name} is not known on RabbitMQ: {' and '.join(FORMS_ON_RABBITMQ)} are")
+
+
 class QueueFeederSettings(Section):
     """Clones of recorded messages, so many that a queue never runs dry."""
 
     kind: Literal["queue"]
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq"]  #: whose messages
-    url: RedisUrl
+    url: BrokerUrl
     queue: Annotated[str, Field(min_length=1)]
     sample: ConfigPath  #: what `tuner sample` wrote
     depth: Count | Literal["auto"] = "auto"  #: messages that wait; auto: for 20 s, at the best rate seen
@@ -192,6 +199,15 @@ class QueueFeederSettings(Section):
             return check_form(str(value))
         except ConfigError as error:
             raise said(error) from error
+
+    @field_validator("url")
+    @classmethod
+    def _form_is_known_there(cls, url: str, info: ValidationInfo) -> str:
+        try:
+            check_form_at(info.data.get("form", FORMS_ON_RABBITMQ[0]), url)
+        except ConfigError as error:
+            raise said(error) from error
+        return url
 
     @field_validator("depth", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -353,3 +354,30 @@ def _redis_url(url: str) -> str:
 
 
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
+
+
+def check_broker_url(url: str) -> str:
+    """*url*, when it is one of Redis or of RabbitMQ; ConfigError when it is none."""
+    if not url.startswith("amqp"):
+        return check_redis_url(url)
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme == "amqp" and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port
+        known = False
+    if not known or re.search(r"[\s?#]", url) is not None or parts.netloc.count("@") > 1:
+        raise ConfigError(
+            "should be amqp://USER:PASSWORD@HOST:PORT/VHOST with every / @ : # of a name or password as"
+            " %2F %40 %3A %23"
+        )
+    return url
+
+
+def _broker_url(url: str) -> str:
+    try:
+        return check_broker_url(url)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+BrokerUrl = Annotated[str, AfterValidator(_broker_url)]  #: of Redis or RabbitMQ

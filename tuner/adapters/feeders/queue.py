@@ -12,11 +12,10 @@ from pathlib import Path
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
+from tuner.adapters.queues.brokers import client_folder, open_queue, tells_in_hand
 from tuner.adapters.queues.feeding import TOP_UP_EVERY_S, cuts_of
 from tuner.adapters.queues.order import FeedOrder
 from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
-from tuner.adapters.queues.redis_forms import FORMS
-from tuner.adapters.queues.redis_queue import RedisQueue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
 from tuner.core.errors import ConfigError, MeasurementError
@@ -119,7 +118,7 @@ class QueueFeeder:
 
     def _queue(self) -> MessageQueue:
         fed = self._fed
-        return RedisQueue(fed.url, fed.form, fed.queue, self._claim, fed.timeout_s)
+        return open_queue(fed.url, fed.form, fed.queue, self._claim, fed.timeout_s)
 
     def _state(self) -> State | None:
         return read_state(self._state_path)
@@ -128,7 +127,8 @@ class QueueFeeder:
         with tempfile.TemporaryDirectory(prefix="feed-", dir=self._scratch) as folder:
             order = Path(folder) / "order.json"
             self._order(layout).write(order)
-            process = self._process = CommandFeeder(_command(order, self._state_path), scratch=self._scratch)
+            command = _command(order, self._state_path, client_folder(self._fed.url))
+            process = self._process = CommandFeeder(command, scratch=self._scratch)
             try:
                 with process.feeding(layout):
                     self._wait_until_full(process)
@@ -150,7 +150,7 @@ class QueueFeeder:
     def _order(self, layout: Layout) -> FeedOrder:
         fed, n_threads = self._fed, layout.total_threads
         unseen = (
-            0 if FORMS[fed.form].tells_in_hand else max(n_threads, _UNSEEN_PER_PROCESS * layout.processes)
+            0 if tells_in_hand(fed.url, fed.form) else max(n_threads, _UNSEEN_PER_PROCESS * layout.processes)
         )
         return FeedOrder(
             url=fed.url,
@@ -181,10 +181,8 @@ class QueueFeeder:
             )
 
 
-def _command(order: Path, state: Path) -> list[str]:
-    import redis
-
-    root, client = Path(tuner.__file__).parent.parent, Path(redis.__file__).parent.parent
+def _command(order: Path, state: Path, client: Path) -> list[str]:
+    root = Path(tuner.__file__).parent.parent
     return [sys.executable, "-I", "-S", "-c", _BOOT, str(root), str(client), str(order), str(state)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.queues.brokers import open_queue
 from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
-from tuner.adapters.queues.redis_queue import RedisQueue
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.ports import Clock
@@ -30,7 +30,7 @@ class QueueProbe:
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:
         """Watch one launch, over a connection of its own."""
-        queue = RedisQueue(self._url, self._form, self._name, self._claim, self._timeout_s)
+        queue = open_queue(self._url, self._form, self._name, self._claim, self._timeout_s)
         with closing(queue):
             seen = _Seen(queue, _FALL + _FALL_PER_THREAD * layout.total_threads)
             asked = PolledCounting(

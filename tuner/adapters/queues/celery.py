@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")  #: kombu: the least urgent last
 _UNACKED, _UNACKED_INDEX = "unacked", "unacked_index"
-_FOLLOWED = ("callbacks", "errbacks", "chain", "chord")  #: what sends further messages when a task is done
+FOLLOWED = ("callbacks", "errbacks", "chain", "chord")  #: what sends further messages when a task is done
 
 
 class Celery:
@@ -107,4 +107,4 @@ def _is_followed(body: Any, encoding: Any) -> bool:
     except (TypeError, ValueError, binascii.Error):
         return False  # of another serializer: nobody but its worker can tell
     follow = told[2] if isinstance(told, list) and len(told) == 3 else None
-    return isinstance(follow, dict) and any(follow.get(name) for name in _FOLLOWED)
+    return isinstance(follow, dict) and any(follow.get(name) for name in FOLLOWED)

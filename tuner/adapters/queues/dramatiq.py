@@ -29,6 +29,20 @@ _NAMESPACE = "dramatiq"
 _FOLLOWED = ("pipe_target", "group_callbacks", "group_completion_uuid")
 
 
+def cut_document(message: Message, queue: str) -> dict[str, Any]:
+    """The body with a hole for its id, sent now to *queue*; UnclonableError when there can be no clone."""
+    document = json_of(message)
+    options = entry(document, "options")
+    if not isinstance(document.get("message_id"), str):
+        raise UnclonableError("has no message_id")
+    if any(options.get(name) for name in _FOLLOWED):
+        raise UnclonableError("sends others when it is done (pipeline, group)")
+    document["message_id"] = HOLE
+    document["message_timestamp"] = STAMP
+    document["queue_name"] = queue
+    return document
+
+
 class Dramatiq:
     """Acknowledged, and so counted, as an item ends; one that is to be retried stays in the delay queue."""
 
@@ -57,15 +71,8 @@ class Dramatiq:
 
     def cut(self, message: Message, queue: str) -> Cut:
         """Its ids are the message's and Redis's; it is sent now, to *queue*: old ones may be passed over."""
-        document = json_of(message)
-        options = entry(document, "options")
-        if not isinstance(document.get("message_id"), str):
-            raise UnclonableError("has no message_id")
-        if any(options.get(name) for name in _FOLLOWED):
-            raise UnclonableError("sends others when it is done (pipeline, group)")
-        document["message_id"] = options["redis_message_id"] = HOLE
-        document["message_timestamp"] = STAMP
-        document["queue_name"] = queue
+        document = cut_document(message, queue)
+        document["options"]["redis_message_id"] = HOLE
         return cut_json(document)
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:

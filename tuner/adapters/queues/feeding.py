@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
+from tuner.adapters.queues.brokers import open_queue
 from tuner.adapters.queues.ids import Ids
 from tuner.adapters.queues.message import Cut, Message, UnclonableError
 from tuner.adapters.queues.order import FeedOrder, read_order
 from tuner.adapters.queues.queue import BrokerError, MessageQueue
-from tuner.adapters.queues.redis_queue import RedisQueue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, StateWriter
 from tuner.core.backlog import BestRate, wanted_backlog
@@ -103,7 +103,7 @@ def main(order_path: str, state: str) -> None:
     """Run the order in the file *order_path*, telling how it goes in the file *state*."""
     order = read_order(Path(order_path))
     try:
-        queue = RedisQueue(order.url, order.form, order.queue, order.claim, order.timeout_s)
+        queue = open_queue(order.url, order.form, order.queue, order.claim, order.timeout_s)
         sample = Path(order.sample)
         cuts = cuts_of(queue, read_sample(sample, order.form), sample)
         Feeding(order, queue, cuts, Ids(queue.tag)).run(Path(state))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,6 +41,11 @@ class Claim:
     host: str
 
 
+def shown(url: str) -> str:
+    """*url* without its user and password."""
+    return re.sub(r"(?<=://)[^/]*@", "", url)
+
+
 class BrokerError(Exception):
     """The broker cannot be asked, or forgot what it knew; says what happened."""
 
@@ -49,6 +55,12 @@ class MessageQueue(Protocol):
 
     Everything raises BrokerError when the broker cannot be asked.
     """
+
+    tag: str  #: what the ids of this study's messages begin with
+
+    @property
+    def where(self) -> str:
+        """The queue, for people."""
 
     def sample(self, n_most: int) -> list[Message]:
         """Messages that wait, evenly spread over the queue; nothing is removed or changed."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left
+from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
 from tuner.core.errors import ConfigError
 
@@ -38,11 +37,6 @@ def connected(url: str, timeout_s: float) -> Redis:
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),  # what is sent twice may be pushed twice
     )
-
-
-def shown(url: str) -> str:
-    """*url* without its user and password."""
-    return re.sub(r"(?<=://)[^/]*@", "", url)
 
 
 @contextmanager

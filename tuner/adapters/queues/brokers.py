@@ -1,0 +1,45 @@
+"""Which broker a queue is in, by its url."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.adapters.queues import rabbitmq_queue, redis_queue
+from tuner.adapters.queues.queue import Claim, MessageQueue
+from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
+from tuner.adapters.queues.redis_forms import FORMS as REDIS_FORMS
+from tuner.adapters.queues.redis_queue import RedisQueue
+
+
+def is_rabbitmq(url: str) -> bool:
+    """Whether *url* is one of RabbitMQ; else it is one of Redis."""
+    return url.startswith("amqp://")
+
+
+def open_queue(url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> MessageQueue:
+    """A queue that has not asked anything yet; ConfigError when the broker's client is not installed."""
+    kind = RabbitQueue if is_rabbitmq(url) else RedisQueue
+    return kind(url, form, queue, claim, timeout_s)
+
+
+def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
+    """The form and the name of the one queue where messages wait; ConfigError when they cannot be told."""
+    if is_rabbitmq(url):
+        return rabbitmq_queue.found_queue(url, form, queue, timeout_s)
+    return redis_queue.found_queue(url, form, queue, timeout_s)
+
+
+def tells_in_hand(url: str, form: str) -> bool:
+    """Whether what is worked on does not count as waiting."""
+    return is_rabbitmq(url) or REDIS_FORMS[form].tells_in_hand
+
+
+def client_folder(url: str) -> Path:
+    """Where the broker's client is installed."""
+    if is_rabbitmq(url):
+        import amqp
+
+        return Path(amqp.__file__).parent.parent
+    import redis
+
+    return Path(redis.__file__).parent.parent

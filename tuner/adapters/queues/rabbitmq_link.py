@@ -1,0 +1,229 @@
+"""A connection to RabbitMQ: what waits in a queue, looking at it, sifting it, and publishing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from tuner.adapters.queues.message import BODY, Message, spread
+from tuner.adapters.queues.queue import BrokerError, shown
+from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from amqp import Channel, Connection
+    from amqp import Message as Delivery
+
+_QUIET_S = 0.2  #: without a delivery: see whether any is left
+_SIFTED_WITHIN_S = 120.0
+_ITS_HEADERS = "application_headers"  #: as the client calls them
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A queue as the broker tells of it to anybody."""
+
+    n_messages: int  #: that no consumer has in hand
+    n_consumers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A message to publish."""
+
+    queue: str
+    body: bytes
+    properties: bytes  #: JSON
+
+
+class Link:
+    """Connects when it is first asked; an error ends the connection, and the next question makes a new one.
+
+    Within ``asking`` the client's errors are BrokerErrors.
+    """
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        """ConfigError when the client is not installed; *timeout_s* is for one answer."""
+        try:
+            import amqp  # noqa: F401  # an extra; found out before anything starts
+        except ImportError as error:
+            raise ConfigError(
+                "queues in RabbitMQ need the client amqp, which is not installed",
+                hint="pip install 'tuner[rabbitmq]'",
+            ) from error
+        self._url, self._timeout_s = url, timeout_s
+        self._connection: Connection | None = None
+        self._questions: Channel | None = None
+        self._publishing: Channel | None = None  #: in transactions, which would hold up what others do
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Errors of the client become BrokerError."""
+        from amqp import AMQPError
+
+        try:
+            yield
+        except (AMQPError, OSError) as error:  # OSError: no connection, lost ones, time limits
+            self._drop()
+            raise BrokerError(f"{shown(self._url)}: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the connection; what is in hand goes back."""
+        if self._connection is not None:
+            from amqp import AMQPError
+
+            with suppress(AMQPError, OSError):  # the broker may be gone, and nobody asks any more
+                self._connection.close()
+        self._drop()
+
+    def waiting(self, queue: str) -> Waiting | None:
+        """How *queue* is; None when there is none."""
+        from amqp import NotFound
+
+        try:
+            found = self._asked().queue_declare(queue, passive=True)
+        except NotFound:
+            self._questions = None  # the broker closed it
+            return None
+        return Waiting(found.message_count, found.consumer_count)
+
+    def first(self, queue: str) -> bytes | None:
+        """The body of the first message, which stays there; None where none waits, or there is no queue.
+
+        While one looks, another one sees none.
+        """
+        from amqp import NotFound
+
+        channel = self._asked()
+        try:
+            found = channel.basic_get(queue)
+        except NotFound:
+            self._questions = None
+            return None
+        if found is None:
+            return None
+        channel.basic_reject(found.delivery_tag, requeue=True)
+        return bytes(found.body)
+
+    def taken(self, queue: str, n_looked_at: int, n_most: int) -> list[Message]:
+        """*n_most* of the first *n_looked_at* messages, evenly spread; all of these are put back in order.
+
+        Consumers do not get them meanwhile; and afterwards they are marked as redelivered.
+        """
+        channel = self._channel()
+        found = []
+        for _ in range(n_looked_at):
+            delivery = channel.basic_get(queue)
+            if delivery is None:
+                break
+            found.append(delivery)
+        channel.close()  # what was not acknowledged goes back to where it was
+        return [_message(found[place]) for place in spread(len(found), n_most)]
+
+    def sift(self, queue: str, tag: str) -> None:
+        """Remove the messages that hold *tag*; others go back to where they were, marked as redelivered."""
+        waiting = self.waiting(queue)
+        if waiting is None or not waiting.n_messages:
+            return
+        channel = self._channel()
+
+        def take(delivery: Delivery) -> None:
+            if _holds(delivery, tag):
+                channel.basic_ack(delivery.delivery_tag)
+
+        ends_s = time.monotonic() + _SIFTED_WITHIN_S
+        channel.basic_consume(queue, callback=take)
+        assert self._connection is not None
+        while time.monotonic() < ends_s:
+            try:
+                self._connection.drain_events(timeout=_QUIET_S)
+            except TimeoutError:
+                waiting = self.waiting(queue)
+                if waiting is None or not waiting.n_messages:
+                    break
+        else:
+            raise BrokerError(f"{shown(self._url)}: {queue} was not sifted within {_SIFTED_WITHIN_S:g} s")
+        channel.close()
+
+    def keep_one(self, queue: str) -> None:
+        """Make *queue*, which holds one message, the latest; a restart of the broker does not lose it."""
+        self._asked().queue_declare(queue, durable=True, auto_delete=False, arguments={"x-max-length": 1})
+
+    def delete(self, queue: str) -> None:
+        """Delete it, if it is there."""
+        self._asked().queue_delete(queue)
+
+    def publish(self, parcels: Iterable[Parcel]) -> None:
+        """Put all into their queues; once this returns they are there, and counted where they wait."""
+        from amqp import Message as Delivery
+
+        if self._publishing is None:
+            self._publishing = self._channel()
+            self._publishing.tx_select()
+        for parcel in parcels:
+            told = json.loads(parcel.properties)
+            if HEADERS in told:
+                told[_ITS_HEADERS] = told.pop(HEADERS)
+            self._publishing.basic_publish(Delivery(parcel.body, **told), routing_key=parcel.queue)
+        self._publishing.tx_commit()
+
+    def _asked(self) -> Channel:
+        if self._questions is None:
+            self._questions = self._channel()
+        return self._questions
+
+    def _channel(self) -> Channel:
+        if self._connection is None:
+            self._connection = _connected(self._url, self._timeout_s)
+        channel = self._connection.channel()
+        channel.auto_decode = False  # bodies are bytes
+        return channel
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.collect()
+        self._connection = self._questions = self._publishing = None
+
+
+def _connected(url: str, timeout_s: float) -> Connection:
+    from amqp import Connection
+
+    parts = urlsplit(url)
+    connection = Connection(
+        host=f"{parts.hostname}:{parts.port or 5672}",
+        userid=unquote(parts.username or "guest"),
+        password=unquote(parts.password or "guest"),
+        virtual_host=unquote(parts.path[1:]) or "/",
+        connect_timeout=timeout_s,
+        heartbeat=0,  # none asks while a launch runs
+    )
+    connection.connect()
+    connection.sock.settimeout(timeout_s)
+    return connection
+
+
+def _message(delivery: Delivery) -> Message:
+    """As it is kept in a sample."""
+    properties = dict(delivery.properties)
+    if _ITS_HEADERS in properties:
+        properties[HEADERS] = properties.pop(_ITS_HEADERS)
+    odd: set[str] = set()
+
+    def name(value: Any) -> str:
+        odd.add(type(value).__name__)
+        return ""
+
+    told = json.dumps(properties, default=name).encode()
+    unkept = {UNKEPT: ", ".join(sorted(odd)).encode()} if odd else {}
+    return {BODY: bytes(delivery.body), PROPERTIES: told, **unkept}
+
+
+def _holds(delivery: Delivery, tag: str) -> bool:
+    properties = delivery.properties
+    texts = (properties.get("correlation_id"), *properties.get(_ITS_HEADERS, {}).values())
+    return tag.encode() in delivery.body or any(isinstance(text, str) and tag in text for text in texts)

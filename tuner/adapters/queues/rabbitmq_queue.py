@@ -1,0 +1,257 @@
+"""A queue in RabbitMQ, and the word that says which study feeds it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from tuner.adapters.queues.ids import study_tag
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message
+from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
+from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
+from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
+from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
+
+_LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile
+_GONE_WITHIN_S = 10.0  #: consumers of a service that was stopped
+_AGAIN_EVERY_S = 0.005
+_DURABLE = b'{"delivery_mode": 2}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """Who feeds the queue, and how much was fed."""
+
+    study_id: str
+    study: str
+    host: str
+    form: str
+    fed: int = 0  #: messages that are there, or have been
+    pushing: bool = False  #: more are on their way: what waits cannot be compared with *fed*
+
+
+class RabbitQueue:
+    """Keeps the promises of ``MessageQueue``; the word is the one message of the queue ``tuner.fed.QUEUE``.
+
+    How many wait and how many were fed are asked one after the other. The word is told anew before each push
+    and after it, and two equal words around a look, both of them quiet, say that none came in between: so
+    the count of what was handed out is exact. What workers have in hand is not told, and counts as done.
+    """
+
+    def __init__(self, url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> None:
+        self._url, self._queue, self._claim, self._timeout_s = url, queue, claim, timeout_s
+        self._form = FORMS[form]
+        self._link = Link(url, timeout_s)
+        self._word_queue = f"tuner.fed.{queue}"
+        self._told: _Word | None = None  #: by this object
+        self._is_untouched = True  #: no worker was seen since it is fed
+        self.tag = study_tag(claim.study_id)
+
+    @property
+    def where(self) -> str:
+        """The queue, for people."""
+        return f"the queue {self._queue} of {shown(self._url)}"
+
+    def sample(self, n_most: int) -> list[Message]:
+        """From among the first 1000, or *n_most*, that wait: these are taken, and put back."""
+        with self._link.asking():
+            if self._link.waiting(self._queue) is None:
+                return []
+            return self._link.taken(self._queue, max(n_most, _LOOKED_AT), n_most)
+
+    def cut(self, message: Message) -> Cut:
+        """As the port."""
+        return self._form.cut(message, self._queue)
+
+    def check(self) -> None:
+        """As the port; ConfigError also where there is no such queue, or others take from it."""
+        with self._link.asking():
+            there = self._there()
+            word = self._word()
+            if word is not None:
+                self._refuse_word_of_others(word)
+                self._purge()
+                there = self._there()
+            if there.n_messages:
+                raise ConfigError(
+                    f"{self.where} holds {there.n_messages} messages that tuner did not feed",
+                    hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
+                )
+            self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
+            n_consumers = self._there().n_consumers
+            if n_consumers:
+                raise ConfigError(
+                    f"{self.where} has {counted(n_consumers, 'consumer')} already",
+                    hint="Stop them: only workers of the layout that is measured may take from it.",
+                )
+            if word is not None:
+                self._link.delete(self._word_queue)
+
+    def claim(self) -> None:
+        """As the port."""
+        self.check()
+        self._is_untouched = True
+        with self._link.asking():
+            self._link.keep_one(self._word_queue)
+            self._tell(_Word(**asdict(self._claim), form=self._form.name))
+
+    def push(self, clones: Sequence[Clone]) -> None:
+        """As the port; all of one push are in the queue once it returns."""
+        with self._link.asking():
+            word = self._told or self._own_word()
+            self._tell(_Word(**{**asdict(word), "pushing": True}))
+            self._link.publish(Parcel(self._queue, parts[BODY], parts[PROPERTIES]) for _, parts in clones)
+            fed = word.fed + len(clones)
+            self._tell(_Word(**{**asdict(word), "fed": fed, "pushing": False}))
+            self._see_that_all_stay(fed)
+
+    def look(self) -> Backlog:
+        """As the port."""
+        found: list[Backlog] = []
+
+        def is_quiet() -> bool:
+            before = self._own_word()
+            left = self._left()
+            if before.pushing or self._own_word() != before:
+                return False
+            found.append(Backlog(before.fed, left))
+            return True
+
+        with self._link.asking():
+            if not self._wait(is_quiet, self._timeout_s):
+                raise BrokerError(f"{self.where}: messages were on their way for {self._timeout_s:g} s")
+        return found[0]
+
+    def release(self) -> int:
+        """As the port."""
+        with self._link.asking():
+            self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)  # what they have comes back
+            self._purge()
+            left = self._left()
+            word = self._word()
+            if word is not None and word.study_id == self._claim.study_id:
+                self._link.delete(self._word_queue)
+        self._told = None
+        return left.ready + left.in_hand
+
+    def close(self) -> None:
+        """As the port."""
+        self._link.close()
+
+    def _there(self) -> Waiting:
+        found = self._link.waiting(self._queue)
+        if found is None:
+            raise ConfigError(
+                f"there is {self.where.replace('the queue', 'no queue', 1)}",
+                hint="Start the service once: it makes its queue as it wants it, which tuner does not know.",
+            )
+        return found
+
+    def _left(self) -> Left:
+        found = self._link.waiting(self._queue)
+        if found is None:
+            raise BrokerError(f"{self.where} is gone")
+        delayed, dead = (
+            sum(one.n_messages for one in map(self._link.waiting, queues) if one is not None)
+            for queues in (self._form.delayed(self._queue), self._form.dead(self._queue))
+        )
+        return Left(found.n_messages, delayed, dead)
+
+    def _purge(self) -> None:
+        for queue in (self._queue, *self._form.delayed(self._queue), *self._form.dead(self._queue)):
+            self._link.sift(queue, self.tag)
+
+    def _see_that_all_stay(self, n_fed: int) -> None:
+        """BrokerError when the broker drops messages, as long as nobody else can have taken them."""
+        if not self._is_untouched:
+            return
+        found = self._link.waiting(self._queue)
+        if found is None or found.n_consumers:
+            self._is_untouched = False
+        elif found.n_messages < n_fed:
+            raise BrokerError(
+                f"{self.where} keeps {found.n_messages} of {n_fed} messages: it has a limit"
+                " (x-max-length, x-message-ttl or a policy); raise it, or set a lower depth"
+            )
+
+    def _word(self) -> _Word | None:
+        """What was told last; None when nothing was."""
+        found: list[bytes] = []
+
+        def is_there() -> bool:
+            body = self._link.first(self._word_queue)
+            if body is not None:
+                found.append(body)
+            # a queue without it: another one looks at this very moment
+            return body is not None or self._link.waiting(self._word_queue) is None
+
+        self._wait(is_there, self._timeout_s)
+        if not found:
+            return None
+        try:
+            return _Word(**json.loads(found[0]))
+        except (ValueError, TypeError) as error:
+            raise BrokerError(f"{shown(self._url)}: {self._word_queue} holds no word of tuner's") from error
+
+    def _own_word(self) -> _Word:
+        word = self._word()
+        if word is None or word.study_id != self._claim.study_id:
+            raise BrokerError(f"{shown(self._url)} was reset: what was fed ({self._word_queue}) is forgotten")
+        return word
+
+    def _tell(self, word: _Word) -> None:
+        self._link.publish([Parcel(self._word_queue, json.dumps(asdict(word)).encode(), _DURABLE)])
+        self._told = word
+
+    def _wait(self, is_so: Callable[[], bool], within_s: float) -> bool:
+        """Until it is so, which is given back."""
+        ends_s = time.monotonic() + within_s
+        while not is_so():
+            if time.monotonic() > ends_s:
+                return False
+            time.sleep(_AGAIN_EVERY_S)
+        return True
+
+    def _refuse_word_of_others(self, word: _Word) -> None:
+        if word.study_id != self._claim.study_id:
+            raise ConfigError(
+                f"{self.where} is fed by another study: {word.study} on {word.host}",
+                hint="Wait for its end. If it was killed, resume it, or empty the queue yourself and delete"
+                f" {self._word_queue}.",
+            )
+
+
+def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
+    """The form and the name of the one queue where messages wait, as far as they are not told.
+
+    Raises:
+        ConfigError: RabbitMQ does not answer, none wait, or they wait in several.
+    """
+    if form is not None:
+        return form, queue or FORMS[form].default_queue
+    link = Link(url, timeout_s)
+    found = []
+    try:
+        with link.asking():
+            for one in FORMS.values():
+                name = queue or one.default_queue
+                waiting = link.waiting(name)
+                if waiting is not None and waiting.n_messages and all(map(one.is_of, link.taken(name, 1, 1))):
+                    found.append((one.name, name))
+    except BrokerError as error:
+        raise ConfigError(str(error), hint="Check the address, and that RabbitMQ runs.") from error
+    finally:
+        link.close()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        looked = f"in {queue}" if queue else "in the queues that the libraries have by themselves"
+        raise ConfigError(
+            f"{shown(url)}: no messages of {' or '.join(FORMS)} wait {looked}",
+            hint="Name the queue (--queue), or stop its workers until some wait.",
+        )
+    several = ", ".join(f"{name} ({one})" for one, name in found)
+    raise ConfigError(f"{shown(url)}: messages wait in {several}", hint="Name --form and --queue.")
