@@ -169,7 +169,8 @@ def test_what_cannot_be_sampled_is_told_in_two_lines(tuner, redis_server: RedisS
     assert "no messages wait in the queues" in said("--url", url)
     assert "the queue jobs of unix://" in said("--url", url, "--queue", "jobs", "--form", "celery")
     assert "clery is none of celery" in said("--url", url, "--form", "clery")
-    assert "--url amqp://h: should be redis://" in said("--url", "amqp://h")
+    assert "--url http://h: should be redis://" in said("--url", "http://h")
+    assert "rq is not known on RabbitMQ" in said("--url", "amqp://h", "--form", "rq")
     assert "ConnectionError" in said("--url", "unix:///nowhere")
     client.lpush("celery", "no JSON")
     assert "no message can be cloned (celery): 1 is no JSON" in said(

@@ -157,11 +157,13 @@ def test_what_is_wrong_with_traffic_is_told_with_its_place(
 
 
 REDIS = "form: celery, url: 'redis://127.0.0.1/0', queue: mails, sample: s.json"
+RABBIT = "form: celery, url: 'amqp://127.0.0.1//', queue: mails, sample: s.json"
 
 
-def test_a_queue_and_a_sample_are_enough_to_feed_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("queue", [REDIS, RABBIT])
+def test_a_queue_and_a_sample_are_enough_to_feed_it(tmp_path: Path, queue: str) -> None:
     (tmp_path / "s.json").touch()
-    settings = load(tmp_path, f"{{kind: queue, {REDIS}}}\n  probe: {{kind: queue}}")
+    settings = load(tmp_path, f"{{kind: queue, {queue}}}\n  probe: {{kind: queue}}")
 
     again = settings_of_study(canonical_json(settings), "study")
 
@@ -182,7 +184,14 @@ def test_a_probe_of_the_queue_needs_a_feeder_of_it(tmp_path: Path) -> None:
     [
         ("{kind: queue}", "service.feeder.form", "is missing"),
         (f"{{kind: queue, {REDIS.replace('celery', 'clery')}}}", "feeder.form", "did you mean celery"),
-        (f"{{kind: queue, {REDIS.replace('redis:', 'amqp:')}}}", "feeder.url", "should be redis://"),
+        (f"{{kind: queue, {REDIS.replace('redis:', 'http:')}}}", "feeder.url", "should be redis://"),
+        (f"{{kind: queue, {REDIS.replace('redis:', 'amqps:')}}}", "feeder.url", "should be amqp://"),
+        (f"{{kind: queue, {RABBIT.replace('//', '//u@v@')}}}", "feeder.url", "should be amqp://"),
+        (
+            f"{{kind: queue, {RABBIT.replace('celery', 'rq')}}}",
+            "feeder.url",
+            "rq is not known on RabbitMQ: celery and dramatiq are",
+        ),
         (f"{{kind: queue, {REDIS.replace('s.json', 'gone')}}}", "feeder.sample", "no such file"),
         (f"{{kind: queue, {REDIS}, depth: full}}", "feeder.depth", "should be auto, or a number"),
         (f"{{kind: queue, {REDIS}, depth: 0}}", "feeder.depth", "should be auto, or a number"),

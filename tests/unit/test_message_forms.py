@@ -14,10 +14,12 @@ import pytest
 from tuner.adapters.queues.huey import _told
 from tuner.adapters.queues.ids import Ids, study_tag
 from tuner.adapters.queues.message import BODY, Message, UnclonableError, spread
+from tuner.adapters.queues.rabbitmq_forms import FORMS as RABBITMQ_FORMS
 from tuner.adapters.queues.redis_forms import FORMS
 from tuner.adapters.queues.sample_file import read_sample, write_sample
 from tuner.core.errors import ConfigError
 
+RABBITMQ_MESSAGES = Path(__file__).parents[1] / "golden" / "messages_rabbitmq"
 MESSAGES = Path(__file__).parents[1] / "golden" / "messages"
 ID = b"01234567-89ab-4cde-8f01-23456789abcd"
 
@@ -66,6 +68,68 @@ def test_a_clone_for_dramatiq_differs_in_its_ids_its_time_and_its_queue() -> Non
         "message_timestamp": 1_700_000_000_500,
         "queue_name": "other",
     }
+
+
+def rabbitmq_differences(form: str, **changes: Any) -> dict[str, Any]:
+    message = dict(read_sample(RABBITMQ_MESSAGES / f"{form}.json", form)[0])
+    before = json.loads(message["properties"]) | changes
+    message["properties"] = json.dumps(before).encode()
+    after = RABBITMQ_FORMS[form].cut(message, "other").stamped(1_700_000_000.5).clone(ID)
+    return differences(
+        {"body": json.loads(message[BODY]), **before},
+        {"body": json.loads(after[BODY]), **json.loads(after["properties"])},
+    )
+
+
+def test_a_clone_for_celery_on_rabbitmq_differs_in_its_ids_and_nobody_gets_its_answer() -> None:
+    new = ID.decode()
+
+    assert rabbitmq_differences("celery", expiration="60000", user_id="me") == {
+        "headers.id": new,
+        "headers.root_id": new,
+        "correlation_id": new,
+        "reply_to": new,
+        "priority": None,
+        "expiration": None,
+        "user_id": None,
+    }
+
+
+def test_a_clone_for_dramatiq_on_rabbitmq_differs_in_its_id_its_time_and_its_queue() -> None:
+    assert rabbitmq_differences("dramatiq", headers={"x-death": [{"queue": "default"}], "mine": 1}) == {
+        "body.message_id": ID.decode(),
+        "body.message_timestamp": 1_700_000_000_500,
+        "body.queue_name": "other",
+        "headers.x-death": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "why"),
+    [
+        ("properties", b"{", "has properties that are no JSON"),
+        ("properties", b"[]", "has properties that are no JSON object"),
+        ("properties", b"{}", "has no headers"),
+        ("properties", b'{"headers": {"id": "x", "eta": "2030-01-01"}}', "waits for its time"),
+        ("properties", b'{"headers": {"task": "t"}}', "first message protocol"),
+        ("body", b'[[], {}, {"chain": [1]}]', "sends others when it is done"),
+        ("unkept", b"bytes", r"cannot keep \(bytes\)"),
+    ],
+)
+def test_a_message_of_rabbitmq_that_cannot_be_cloned_says_why(part: str, value: bytes, why: str) -> None:
+    message = read_sample(RABBITMQ_MESSAGES / "celery.json", "celery")[0]
+
+    with pytest.raises(UnclonableError, match=why):
+        RABBITMQ_FORMS["celery"].cut({**message, part: value}, "q")
+
+
+@pytest.mark.parametrize("form", list(RABBITMQ_FORMS))
+def test_a_sample_of_redis_is_none_of_rabbitmq_nor_the_other_way_round(form: str) -> None:
+    with pytest.raises(UnclonableError, match="was not recorded from RabbitMQ"):
+        RABBITMQ_FORMS[form].cut(recorded(form), "q")
+    (message, *_) = read_sample(RABBITMQ_MESSAGES / "celery.json", "celery")
+    with pytest.raises(UnclonableError):
+        FORMS["celery"].cut(message, "q")
 
 
 def test_a_clone_for_taskiq_differs_in_its_id() -> None:

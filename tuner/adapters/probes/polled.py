@@ -27,6 +27,7 @@ class Counts:
 
     done: Mapping[str, float]
     failed: Mapping[str, float] = field(default_factory=dict)
+    at_s: float | None = None  #: when they were so, on the clock; None: some time while they were asked for
 
 
 class PolledCounting:
@@ -146,6 +147,8 @@ class PolledCounting:
             except Exception as error:  # whoever reads next gets it, with its traceback
                 self._bug = error
             at_s = (began_s + self._clock.monotonic_s()) / 2  # it was counted somewhere between
+            if counts is not None and counts.at_s is not None:
+                at_s = counts.at_s
             with self._changed:
                 self._n_answered = asked
                 if counts is not None:

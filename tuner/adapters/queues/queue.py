@@ -25,6 +25,7 @@ class Backlog:
 
     fed: int  #: messages pushed since the launch began
     left: Left
+    at_s: float | None = None  #: that moment, monotonic; None: some time while it was asked for
 
     @property
     def done(self) -> int:

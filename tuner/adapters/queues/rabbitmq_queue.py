@@ -114,10 +114,12 @@ class RabbitQueue:
 
         def is_quiet() -> bool:
             before = self._own_word()
+            asked_s = time.monotonic()
             left = self._left()
+            at_s = (asked_s + time.monotonic()) / 2  # not the time of those that were in vain
             if before.pushing or self._own_word() != before:
                 return False
-            found.append(Backlog(before.fed, left))
+            found.append(Backlog(before.fed, left, at_s))
             return True
 
         with self._link.asking():
