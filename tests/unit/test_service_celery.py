@@ -72,6 +72,8 @@ def test_a_node_that_does_not_say_that_it_is_ready_is_not_waited_for(options: st
         ("redis://127.0.0.1:6379/2", "redis://127.0.0.1:6379/2"),
         ("redis://", "redis://127.0.0.1:6379/0"),
         ("redis+socket:///run/redis.sock", "unix:///run/redis.sock?db=0"),
+        ("pyamqp://u:p@h/v", "amqp://u:p@h/v"),
+        ("amqp://u:p@h:5673//", "amqp://u:p@h:5673//"),
         ("redis+socket:///run/redis.sock?virtual_host=3", "unix:///run/redis.sock?db=3"),
     ],
 )
@@ -105,9 +107,15 @@ def test_a_queue_that_the_user_filled_is_counted_as_it_falls() -> None:
         ("celery -A proj worker", {"sample": "s"}, "--set sample: tuner has to know the broker"),
         ("celery -A proj worker", {"probe": "queue"}, "--set probe: tuner has to know the broker"),
         (
-            "celery -A proj -b amqp://u:p@h worker",
+            "celery -A proj -b sqs://u:p@h worker",
             {"sample": "s"},
-            "sample: tuner feeds queues in Redis, and",
+            "sample: tuner feeds queues in Redis and RabbitMQ, and the broker is sqs",
+        ),
+        ("celery -A proj -b amqp:// worker", {"sample": "s"}, "the broker is amqp of no known place"),
+        (
+            "celery -A proj -b amqp://u:p@h worker",
+            {"probe": "queue"},
+            "--set probe: queue counts in RabbitMQ what tuner feeds",
         ),
         ("celery -A proj -b redis:// worker -Q a,b", {"sample": "s"}, "sample: tuner feeds one queue"),
         ("celery -A proj worker -f x.log", {"probe": "log"}, "--set probe: log reads what the nodes print"),

@@ -63,8 +63,8 @@ def _logs(command: Command) -> bool:
     return level.upper() in ("INFO", "DEBUG") and not command.has("-f", "--logfile")
 
 
-def _in_redis(settings: Mapping[str, str], key: str) -> dict[str, str]:
-    """The settings with ``url``, the broker as Redis clients name it; Unclear, to the blame of *key*."""
+def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
+    """The settings with ``url``, the broker as the queue feeder names it; Unclear, to the blame of *key*."""
     if "broker" not in settings:
         raise Unclear(key, "tuner has to know the broker for that; say broker: its URL")
     if "queue" not in settings:
@@ -74,13 +74,24 @@ def _in_redis(settings: Mapping[str, str], key: str) -> dict[str, str]:
     if parts.scheme == "redis+socket":
         database = parse_qs(parts.query).get("virtual_host", ["0"])[0].strip("/")
         return {**settings, "url": f"unix://{parts.path}?db={database}"}
+    if parts.scheme in ("amqp", "pyamqp") and parts.netloc:
+        return {**settings, "url": f"amqp{broker.removeprefix(parts.scheme)}"}
     if parts.scheme not in ("redis", "rediss", "unix"):
-        raise Unclear(key, f"tuner feeds queues in Redis, and the broker is {parts.scheme or 'none'}")
+        known = "feeds queues in Redis and RabbitMQ"
+        raise Unclear(key, f"tuner {known}, and the broker is {parts.scheme or 'none'} of no known place")
     return {**settings, "url": broker if parts.netloc or parts.path else DEFAULT_URL}
 
 
+def _through(command: Command, settings: Mapping[str, str]) -> Section:
+    """What goes through the queue; without a sample only Redis tells, by what is left."""
+    found = _with_url(settings, "probe")
+    if "sample" not in settings and found["url"].startswith("amqp"):
+        raise Unclear("probe", "queue counts in RabbitMQ what tuner feeds: say sample, or take inspect")
+    return _THROUGH.section(command, found)
+
+
 def _feeder(_command: Command, settings: Mapping[str, str]) -> Section | None:
-    return queue_feeder("celery", _in_redis(settings, "sample")) if "sample" in settings else None
+    return queue_feeder("celery", _with_url(settings, "sample")) if "sample" in settings else None
 
 
 def _asked(via: str, command: Command) -> Section:
@@ -161,7 +172,7 @@ SERVICE = Service(
             _THROUGH.name,
             _THROUGH.counts,
             _THROUGH.costs,
-            lambda command, settings: _THROUGH.section(command, _in_redis(settings, "probe")),
+            _through,
         ),
         Counted(
             "events",

@@ -53,7 +53,7 @@ def _queue(command: Command) -> str | None:
 
 SERVICE = Service(
     name="dramatiq",
-    summary="task queue: processes with threads or greenlets, its queue in Redis",
+    summary="task queue: processes with threads or greenlets, its queue in Redis or RabbitMQ",
     page="docs/services/dramatiq.md",
     example="dramatiq app",
     commands=_PROGRAMS,

@@ -1,4 +1,4 @@
-"""What services behind a queue in Redis have in common: the settings that tuner feeds and counts by."""
+"""What services behind a queue have in common: the settings that tuner feeds and counts by."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def queue_settings(
 ) -> tuple[Setting, ...]:
     """Where the broker is, which queue is fed, and with what; *url* and *queue* look into the command."""
     return (
-        Setting("url", "the Redis that its queue is in", url, DEFAULT_URL),
+        Setting("url", "the server that its queue is in", url, DEFAULT_URL),
         Setting("queue", "the queue that is fed and counted", queue, default_queue),
         Setting("sample", "what tuner sample recorded: the queue is fed with clones of it"),
     )
