@@ -12,8 +12,9 @@ import pytest
 from tuner.bootstrap import settings_of
 from tuner.config.load import Given
 from tuner.core.errors import ConfigError
+from tuner.services import arq
 
-MODULE = Path(__file__).resolve().parents[2] / "tuner" / "services" / "arq_settings" / "tuner_arq.py"
+MODULE = Path(arq.__file__).parent / "arq_settings" / "tuner_arq.py"
 
 
 def started(command: str) -> tuple[str, ...]:
