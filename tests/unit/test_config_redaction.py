@@ -28,6 +28,20 @@ def test_other_names_are_left_alone(name: str) -> None:
     assert not looks_secret(name)
 
 
+def test_assignments_of_secrets_in_words_and_in_texts_of_words_lose_their_values() -> None:
+    shown = redacted(
+        {
+            "command": ["env", "DB_PASSWORD=hunter2", "A=1", "gunicorn", "--env", "SECRET_KEY=abc"],
+            "environment": {"GUNICORN_CMD_ARGS": "--workers=4 --env API_TOKEN=tok --threads=2"},
+        }
+    )
+
+    assert shown["command"] == [
+        *("env", "DB_PASSWORD=<hidden>", "A=1", "gunicorn", "--env", "SECRET_KEY=<hidden>")
+    ]
+    assert shown["environment"]["GUNICORN_CMD_ARGS"] == "--workers=4 --env API_TOKEN=<hidden> --threads=2"
+
+
 def test_values_go_and_names_stay_wherever_a_secret_may_stand() -> None:
     shown = redacted(
         {

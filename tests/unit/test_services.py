@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap import settings_of, written_config
+from tuner.bootstrap.feeders import StudyName
+from tuner.bootstrap.services import service_of
 from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
@@ -132,6 +134,7 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
         ("gunicorn app:app", {"kind": "gunicron"}, "did you mean gunicorn?"),
         ("gunicorn app:app", {"conections": "4"}, "--set conections: unknown key"),
         ("gunicorn 'app", {}, "cannot be split into words"),
+        ("gunicorn app:app", {"environment": "A=1"}, "--set environment: should be a mapping"),
     ],
 )
 def test_what_does_not_go_with_the_record_is_told(command: str, more: dict[str, str], said: str) -> None:
@@ -147,9 +150,107 @@ def test_what_is_wrong_in_a_config_is_told_with_its_place(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigError, match=r"s\.yaml:4:10: service\.probe: statd is none of .*mean statsd"):
         settings_of(config, {})
+    config.write_text("service:\n  kind: gunicorn\n")
+    with pytest.raises(ConfigError, match=r"s\.yaml:\d:\d+: service\.command: is missing: the command"):
+        settings_of(config, {})
+    config.write_text("service:\n  kind: [gunicorn]\n  command: gunicorn app:app\n")
+    with pytest.raises(ConfigError, match=r"service\.kind"):
+        settings_of(config, {})
+    config.write_text("service:\n  name: mine\n  command: gunicorn app:app\n")
+    assert settings_of(config, {}).service.kind == "script"  # by a config nothing is guessed
+    config.write_text("study: {window: 5m}\n")
+    assert (
+        settings_of(config, {("service", "command"): Given("--", "gunicorn a")}).service.record == "gunicorn"
+    )
     config.write_text("service:\n  kind: gunicorn\n  command: gunicorn app:app\n  url: x\n")
     with pytest.raises(ConfigError, match=r"s\.yaml:4:8: service\.url: x is no http URL"):
         settings_of(config, {})
+
+
+def test_what_the_user_says_of_a_stop_goes_before_the_record_key_by_key_in_every_form(tmp_path: Path) -> None:
+    config = tmp_path / "s.yaml"
+    config.write_text(
+        "service: {kind: gunicorn, command: gunicorn app:app, stop: {wait: 5m},"
+        " ready: {kind: tcp, address: 'h:1'}}\n"
+        "study: {variants: [gthread, sync]}\n"
+    )
+    settings = settings_of(config, {})
+
+    for variant in ("gthread", "sync"):
+        service = settings.service_in(variant)
+        assert (service.stop.wait, service.stop.signal, service.ready.kind) == (300.0, "TERM", "tcp")
+    config.write_text("service: {kind: huey, command: huey_consumer app.huey, stop: {wait: 5m}}\n")
+    stop = settings_of(config, {}).service.stop
+    assert (stop.signal, stop.wait) == ("INT", 300.0)
+
+
+def test_variants_of_the_user_s_own_are_told_the_layout_too(tmp_path: Path) -> None:
+    config = tmp_path / "s.yaml"
+    config.write_text(
+        "service:\n  kind: huey\n  command: huey_consumer app.huey\n  variants:\n    old: {}\n"
+        "    new: {command: /py313/bin/huey_consumer app.huey, environment: {A: '1'}}\n"
+        "study: {variants: [new, old]}\n"
+    )
+    settings = settings_of(config, {})
+
+    assert {str(layout) for layout in settings.layouts_for(1)} >= {"1x1@new", "1x1@old", "1x2@old"}
+    for variant, program in (("old", "huey_consumer"), ("new", "/py313/bin/huey_consumer")):
+        service = settings.service_in(variant)
+        assert service.command[:2] == (program, "app.huey")
+        assert "--workers={threads}" in service.command
+        assert service.stop.signal == "INT"
+    assert settings.service_in("new").environment["A"] == "1"
+
+
+def test_variables_that_env_sets_before_the_command_are_the_user_s() -> None:
+    service = typed("env GUNICORN_CMD_ARGS=--preload A=1 gunicorn app:app").service
+
+    assert service.command == ("gunicorn", "app:app")
+    assert service.environment["A"] == "1"
+    assert service.environment["GUNICORN_CMD_ARGS"].startswith("--preload --workers={processes}")
+    with pytest.raises(ConfigError, match="UVICORN_WORKERS is what tuner tells uvicorn with; leave it out"):
+        typed("env UVICORN_WORKERS=4 uvicorn app:app")
+    assert typed("env -u A gunicorn app:app").service.record is None  # options of env are its own business
+
+
+def test_a_file_of_variables_says_addresses_but_no_layout(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("UVICORN_WORKERS=4\nREDIS_URL=redis://h:7/0\n")
+    config = tmp_path / "s.yaml"
+    config.write_text("service: {kind: uvicorn, command: uvicorn app:app, environment_file: env}\n")
+    asked = settings_of(config, {}).service
+
+    layouts = [parse_layout("2x-")]
+    spec, _ = service_of(settings_of(config, {}), layouts, StudyName("id", "file"), tmp_path, print)
+
+    assert spec.environment_of(parse_layout("2x-"), 0, 2)["UVICORN_WORKERS"] == "2"
+    assert "4" not in asked.environment.values()
+    config.write_text("service: {kind: dramatiq, command: dramatiq app, environment_file: env}\n")
+    assert settings_of(config, {}).service.probe.url == "redis://h:7/0"
+
+
+def test_a_queue_that_is_fed_is_counted_by_its_feeder_whoever_wrote_that(tmp_path: Path) -> None:
+    (tmp_path / "s.json").touch()
+    config = tmp_path / "s.yaml"
+    service = "service:\n  kind: dramatiq\n  command: dramatiq app\n  feeder: "
+    config.write_text(
+        service + "{kind: queue, form: dramatiq, url: 'redis://h', queue: q, sample: s.json, depth: 500}\n"
+    )
+
+    found = settings_of(config, {}).service
+    assert (found.probe.kind, found.feeder.depth) == ("queue", 500)
+    config.write_text(service + "{kind: command, command: feed}\n")
+    with pytest.raises(ConfigError, match=r"service\.feeder: fills the queue, and what is left there"):
+        settings_of(config, {})
+
+
+def test_statsd_is_listened_to_by_the_name_that_gunicorn_is_told() -> None:
+    assert typed("gunicorn app:app --statsd-prefix=web").service.probe.name == "web.gunicorn.requests"
+
+
+def test_init_writes_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQ_REDIS_URL", "redis://:hunter2@prod:6379/0")
+
+    assert "hunter2" not in written_config(["rq", "worker-pool"], None, {})
 
 
 @pytest.mark.parametrize(

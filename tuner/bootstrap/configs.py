@@ -32,10 +32,12 @@ def settings_of(
     """
     from tuner.config.load import load_settings
 
+    folder = Path.cwd() if config is None else config.resolve().parent
+
     def section(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
-        if _COMMAND in options and config is None:
+        if _COMMAND in options:
             asked = _from_the_command_line(asked)
-        return _expanded(asked, variants)
+        return _expanded(asked, variants, folder)
 
     return load_settings(config, options, without=without, service=section)
 
@@ -52,8 +54,8 @@ def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind is None:
         found = recognised(words)
         kind = "script" if found is None else found.name
-    named = {"name": _name_of(words)} if kind == "script" else {}
-    return {**named, **asked, "kind": kind}
+    named = {"name": _name_of(words)} if kind == "script" and asked.get("name") is None else {}
+    return {**asked, **named, "kind": kind}
 
 
 def _name_of(words: Sequence[str]) -> str:
@@ -64,11 +66,11 @@ def _name_of(words: Sequence[str]) -> str:
     return name.lstrip("._-")[:64] or "script"
 
 
-def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
+def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Path) -> Mapping[str, Any]:
     from tuner.config.fields import Misplaced, nearest
 
     kind = asked.get("kind")
-    if kind in _OWN_KINDS:
+    if not isinstance(kind, str) or kind in _OWN_KINDS:
         return asked
     from tuner.services.catalogue import known_services
     from tuner.services.expansion import Unclear, expanded
@@ -76,12 +78,20 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mappi
     services = known_services()
     if kind not in services:
         known = [*_OWN_KINDS, *services]
-        raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(str(kind), known)}", ("kind",))
+        raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(kind, known)}", ("kind",))
     try:
-        return expanded(services[str(kind)], asked, os.environ, variants)
+        return expanded(services[kind], asked, {**os.environ, **_of_file(asked, folder)}, variants)
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
+
+
+def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
+    """What the environment file says, which a known service may say its addresses in."""
+    from tuner.config.environment_file import read_environment_file
+
+    file = asked.get("environment_file")
+    return read_environment_file(folder / Path(file).expanduser()) if isinstance(file, str) else {}
 
 
 def described_services() -> list[dict[str, Any]]:
@@ -120,6 +130,7 @@ def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, s
         ConfigError: the command's service, or one of the settings *given* for it, is not known.
     """
     from tuner.config.load import Given
+    from tuner.config.redaction import redacted
     from tuner.services.catalogue import known_services, recognised
     from tuner.services.starter import starter
 
@@ -131,4 +142,4 @@ def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, s
         options["service", "kind"] = Given("--service", kind)
     settings_of(None, options)  # what is wrong with it is told here
     service = known_services().get(kind) if kind is not None else recognised(tuple(words))
-    return starter(service, tuple(words), given, os.environ, _name_of(words))
+    return starter(service, tuple(words), given, os.environ, _name_of(words), redacted)

@@ -63,15 +63,17 @@ def _spec_of(asked: ScriptSettings) -> ServiceSpec:
 
 
 def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
-    """How it runs; the environment file's values go before the config's, and are not filled in."""
+    """How it runs. The environment file's values go before the config's, and are not filled in; with a known
+    service the config's go first: they carry the layout."""
     from tuner.config.environment_file import read_environment_file
     from tuner.services.running import Running, escaped
 
     file = read_environment_file(asked.environment_file) if asked.environment_file is not None else {}
+    of_file = {name: escaped(value) for name, value in file.items()}
     return Running(
         user=asked.user,
         directory=None if asked.directory is None else str(asked.directory),
-        environment={**asked.environment, **{name: escaped(value) for name, value in file.items()}},
+        environment={**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file},
         stop_signal=asked.stop.signal,
         stop_wait_s=asked.stop.wait,
         stop_as_group=asked.stop.as_group,

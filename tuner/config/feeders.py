@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -212,10 +213,11 @@ class QueueFeederSettings(Section):
     @field_validator("depth", mode="before")
     @classmethod
     def _a_number_or_auto(cls, value: Any) -> Any:
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        if value != "auto" and not is_number:
+        if value == "auto":
+            return value
+        if isinstance(value, bool) or re.fullmatch(r"[1-9][0-9]{0,8}", str(value)) is None:
             raise ValueError(f"should be auto, or a number of messages from 1 on (got {value!r})")
-        return value
+        return int(value)
 
 
 FeederSettings = Annotated[

@@ -62,7 +62,7 @@ def load_settings(
                     _drop(values, place)
     moved: dict[Place, Place] = {}
     if isinstance(values.get("service"), dict):
-        if service is not None and "command" in values["service"]:
+        if service is not None:
             asked, values["service"] = values["service"], _read(service, values, document, options)
             moved = _moved(asked, values["service"])
         values["service"].setdefault(

@@ -14,6 +14,7 @@ _SECRET_NAME = re.compile(
 )
 _USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@")
 _PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*)=)[^&#\s]+")
+_ASSIGNMENT = re.compile(r"(?P<before>(?:^|(?<=[\s,]))(?P<name>[A-Za-z_]\w*)=)[^\s,]+")
 _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w-]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -33,12 +34,12 @@ def redacted(value: Any) -> Any:
         return _redacted_words(list(value))
     if isinstance(value, str):
         without_user = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
-        return _PARAMETER.sub(_hidden_parameter, without_user)
+        return _ASSIGNMENT.sub(_hidden_parameter, _PARAMETER.sub(_hidden_parameter, without_user))
     return value
 
 
 def _hidden_parameter(match: re.Match[str]) -> str:
-    """``?password=X`` of a URL loses X."""
+    """``?password=X`` of a URL loses X, and so does ``PASSWORD=X``."""
     return f"{match['before']}{HIDDEN}" if looks_secret(match["name"]) else match[0]
 
 

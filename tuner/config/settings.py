@@ -460,6 +460,8 @@ class Settings(Section):
         feeder = getattr(service, "feeder", None)
         if probe.kind == "queue" and feeder is not None and feeder.form in FORMS_THAT_TELL_FAILED:
             return brake
+        if probe.kind == "celery" and probe.via == "events":
+            return brake
         if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
             told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
             raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))

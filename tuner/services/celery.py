@@ -20,7 +20,7 @@ _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
 
 
 def _words(command: Command) -> tuple[str, ...] | None:
-    if "worker" not in command.words:
+    if "worker" not in command.words or "multi" in command.words:
         return None  # celery multi starts daemons; the others are no workers
     kept = []
     words = iter(command.words)
@@ -70,7 +70,10 @@ def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
     if "queue" not in settings:
         raise Unclear(key, "tuner feeds one queue, and the command has several; say queue: which")
     broker = settings["broker"]
-    parts = urlsplit(broker)
+    try:
+        parts = urlsplit(broker)
+    except ValueError:
+        raise Unclear(key, "the broker is no URL that tuner can read") from None
     if parts.scheme == "redis+socket":
         database = parse_qs(parts.query).get("virtual_host", ["0"])[0].strip("/")
         return {**settings, "url": f"unix://{parts.path}?db={database}"}

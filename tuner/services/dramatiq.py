@@ -48,7 +48,8 @@ def _started_as(program: str) -> Callable[[Command], tuple[str, ...] | None]:
 
 
 def _queue(command: Command) -> str | None:
-    return command.option("-Q", "--queues")
+    """The first one that it takes messages from."""
+    return command.option("-Q", "--queues") or None
 
 
 SERVICE = Service(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any
 
 from tuner.core.errors import ConfigError
@@ -26,24 +29,28 @@ def expanded(
 ) -> dict[str, Any]:
     """The section of a script: the user's, *asked*, with all that the record *service* knows filled in.
 
-    What the user wrote goes before what the record says; of the environment, each variable.
+    What the user wrote goes before what the record says; of the environment, each variable. Variables that
+    ``env`` sets before the command are taken as the user's.
 
     Args:
         service: the record.
         asked: the config's service section.
-        environment: tuner's own, which the service inherits.
-        variants: the forms to measure beside each other; None: the one that the command asks for.
+        environment: what the service inherits: tuner's own, and the environment file's.
+        variants: the forms to measure beside each other, or the user's own variants; None: the form that
+            the command asks for.
 
     Raises:
         Unclear: a form, a probe or a variable does not go with the record, or there is no command.
     """
-    own = {setting.name for setting in service.settings}
-    given = {name: str(value) for name, value in asked.items() if name in own and value is not None}
-    variables = _texts(asked.get("environment"))
-    command = Command(_words(asked.get("command")), {**environment, **variables}, given)
-    settings = {one.name: value for one in service.settings if (value := one.value(command)) is not None}
-    _check(service, command, settings, asked)
-    forms = _forms(service, command, variants)
+    if asked.get("variants") is not None:
+        return _with_own_variants(service, asked, environment)
+    user = _user(service, asked, environment)
+    settings = {one.name: value for one in service.settings if (value := one.value(user.command)) is not None}
+    _check(service, user.command, settings, asked)
+    feeder = asked.get("feeder")
+    if isinstance(feeder, Mapping) and feeder.get("kind") == "queue":
+        settings.setdefault("sample", str(feeder.get("sample")))  # the queue is fed, as with a setting
+    forms = _forms(service, user.command, variants)
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     cautions: dict[str, str] = {}
     warn = cautions.__setitem__
@@ -52,31 +59,115 @@ def expanded(
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
         counted = _counted(service, asked.get("probe"), [form.name for form in forms])
-        section["probe"] = dict(counted.section(command, settings))
+        section["probe"] = dict(counted.section(user.command, settings))
+        _check_counted(section["probe"], feeder)
         if counted.cost_warning:
             warn("probe-costs", counted.cost_warning)
     if "feeder" not in asked:
-        feeder = service.feeder(command, settings)
-        if feeder is not None:
-            section["feeder"] = dict(feeder)
+        found = service.feeder(user.command, settings)
+        if found is not None:
+            section["feeder"] = dict(found)
         elif service.unfed:
             warn("nothing-feeds", service.unfed)
-    if not service.logs(command):
+    if not service.logs(user.command):
         forms = [replace(form, ready=None) for form in forms]
-    told = {form.name: _told(service, form, counted, command, variables) for form in forms}
-    if variants is None:
-        section |= {**forms[0].section(), **told[forms[0].name]}
-    else:
-        section["command"] = list(command.words)
-        section["variants"] = {form.name: {**form.section(), **told[form.name]} for form in forms}
-    section |= {name: value for name, value in asked.items() if name not in {*own, *_EXPANDED}}
+    told = {
+        form.name: {**_own_first(form.section(), asked), **_told(service, form, counted, user)}
+        for form in forms
+    }
+    kept = {name: value for name, value in asked.items() if name not in {*user.settings, *_EXPANDED}}
     if isinstance(asked.get("probe"), Mapping):
         section["probe"] = asked["probe"]
+    if variants is None:
+        section |= {**kept, **told[forms[0].name]}
+    else:
+        section |= {**kept, "command": list(user.command.words), "variants": told}
     carried = {name for of_form in told.values() for name in of_form["environment"]}
-    kept = {name: value for name, value in variables.items() if name not in carried}
-    section["environment"] = {**section.get("environment", {}), **kept}
+    own = {name: value for name, value in user.environment.items() if name not in carried}
+    section["environment"] = {**section.get("environment", {}), **own}
     section["cautions"] = {**cautions, **_texts(asked.get("cautions"))}
     return section
+
+
+_EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
+#: what a variant of a script has, beside its command and environment
+_OF_VARIANT = ("threads", "programs", "workers", "ready", "stop", "max_extra_threads")
+
+
+@dataclass(frozen=True, slots=True)
+class _User:
+    """What the user says."""
+
+    command: Command
+    environment: Mapping[str, Any]  #: of the config, and of ``env`` before the command
+    settings: frozenset[str]  #: keys that are the record's
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment, as texts."""
+        return _texts(self.environment)
+
+
+def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, str]) -> _User:
+    own = asked.get("environment")
+    if own is not None and not isinstance(own, Mapping):
+        raise Unclear("environment", "should be a mapping, as NAME: value")
+    assigned, words = _assigned(_words(asked.get("command")))
+    environment = {**assigned, **(own or {})}
+    names = frozenset(setting.name for setting in service.settings)
+    given = {name: str(value) for name, value in asked.items() if name in names and value is not None}
+    return _User(Command(words, {**inherited, **_texts(environment)}, given), environment, names)
+
+
+def _assigned(words: tuple[str, ...]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The variables that ``env`` sets before a command, and the command itself."""
+    if PurePath(words[0]).name != "env":
+        return {}, words
+    assigned = dict(itertools.takewhile(lambda pair: pair[1] is not None, map(_assignment, words[1:])))
+    if len(assigned) + 1 >= len(words) or words[len(assigned) + 1].startswith("-"):
+        return {}, words  # options of env are its own business
+    return {name: value or "" for name, value in assigned.items()}, words[len(assigned) + 1 :]
+
+
+def _assignment(word: str) -> tuple[str, str | None]:
+    match = re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL)
+    return (match[1], match[2]) if match else (word, None)
+
+
+def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a form, with those that the user wrote in their places; of ``stop``, each key."""
+    found = {**section, **{name: asked[name] for name in _OF_VARIANT if name in asked}}
+    if isinstance(asked.get("stop"), Mapping):
+        found["stop"] = {**section.get("stop", {}), **asked["stop"]}
+    return found
+
+
+def _with_own_variants(
+    service: Service, asked: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Variants of the user's own (interpreters, allocators): each is expanded as the service would be."""
+    own = asked["variants"]
+    if not isinstance(own, Mapping):
+        raise Unclear("variants", "should be a mapping; name forms to compare under study: variants")
+    plain = {name: value for name, value in asked.items() if name != "variants"}
+    section = expanded(service, plain, environment, None)
+    section["variants"] = {}
+    for name, variant in own.items():
+        other = variant if isinstance(variant, Mapping) else {}
+        merged = {**_texts(asked.get("environment")), **_texts(other.get("environment"))}
+        one = expanded(service, {**plain, **other, "environment": merged}, environment, None)
+        keys = ("command", "environment", *_OF_VARIANT)
+        section["variants"][name] = {key: one[key] for key in keys if key in one}
+    return section
+
+
+def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
+    """What is left in a queue tells nothing while somebody fills it."""
+    kind = feeder.get("kind") if isinstance(feeder, Mapping) else None
+    if probe.get("falls") == "yes" and "fed" not in probe and kind not in (None, "none", "queue"):
+        raise Unclear(
+            "feeder", "fills the queue, and what is left there tells no count then: name a probe, or a sample"
+        )
 
 
 def _check(service: Service, command: Command, settings: Mapping[str, str], asked: Mapping[str, Any]) -> None:
@@ -91,16 +182,6 @@ def _check(service: Service, command: Command, settings: Mapping[str, str], aske
             raise Unclear("command", f"{setting.needed}; say {setting.name}: {setting.summary}")
 
 
-_EXPANDED = (
-    "kind",
-    "command",
-    "environment",
-    "probe",
-    "record",
-    "cautions",
-)  #: keys that are worked in
-
-
 def _words(command: Any) -> tuple[str, ...]:
     if isinstance(command, str):
         try:
@@ -113,7 +194,7 @@ def _words(command: Any) -> tuple[str, ...]:
 
 
 def _texts(mapping: Any) -> dict[str, str]:
-    """Of a section that may be anything: what is no mapping is told where settings are checked."""
+    """A mapping of texts, of a section that may be anything."""
     if not isinstance(mapping, Mapping):
         return {}
     return {str(name): "" if value is None else str(value) for name, value in mapping.items()}
@@ -136,7 +217,9 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
 
 def _counted(service: Service, name: Any, forms: Sequence[str]) -> Counted:
     if name is None:
-        return service.counted_by(*forms)
+        if (counted := service.counted_by(*forms)) is None:
+            raise Unclear("probe", f"no probe counts {', '.join(forms)} together; measure one at a time")
+        return counted
     names = [counted.name for counted in service.probes]
     for counted in service.probes:
         if counted.name == name:
@@ -151,10 +234,9 @@ def _near(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _told(
-    service: Service, form: Form, counted: Counted | None, command: Command, variables: Mapping[str, str]
-) -> dict[str, Any]:
+def _told(service: Service, form: Form, counted: Counted | None, user: _User) -> dict[str, Any]:
     """The command and the environment of a form."""
+    command, variables = user.command, user.variables
     started = form.words(command)
     if started is None:
         raise Unclear("command", f"cannot be started as {form.name}: {form.summary}")

@@ -73,11 +73,13 @@ def _logs(command: Command) -> bool:
     )
 
 
-def _statsd(_command: Command, _settings: Mapping[str, str]) -> Section:
+def _statsd(command: Command, _settings: Mapping[str, str]) -> Section:
+    prefix = (_option(command, "--statsd-prefix") or "").rstrip(".")
+    before = f"{prefix}." if prefix else ""
     return {
         "kind": "statsd",
-        "name": "gunicorn.requests",
-        "failed": "gunicorn.request.status.500",
+        "name": f"{before}gunicorn.requests",
+        "failed": f"{before}gunicorn.request.status.500",
         "failed_included": "yes",
     }
 

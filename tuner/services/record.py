@@ -152,9 +152,10 @@ class Service:
     always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
-    def counted_by(self, *forms: str) -> Counted:
-        """What counts all of *forms*, unless the user names another."""
-        return next(one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
+    def counted_by(self, *forms: str) -> Counted | None:
+        """What counts all of *forms*, unless the user names another; None: nothing counts them together."""
+        counting = (one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
+        return next(counting, None)
 
     def form(self, name: str) -> Form | None:
         """The form of that name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tuner.services.expansion import Unclear
 from tuner.services.record import Command, Counted, Section, Setting
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
@@ -31,6 +32,7 @@ def queue_feeder(form: str, settings: Mapping[str, str]) -> Section | None:
     """Clones of the sample, of messages of *form*; None without a sample."""
     if "sample" not in settings:
         return None
+    _check_queue(settings, "sample")
     names = ("url", "queue", "sample")
     return {"kind": "queue", "form": form, **{name: settings[name] for name in names}}
 
@@ -45,10 +47,18 @@ def queue_counted(counts: str, costs: str, *left: Mapping[str, str]) -> Counted:
     def section(_command: Command, settings: Mapping[str, str]) -> Section:
         if "sample" in settings:
             return {"kind": "queue"}
+        _check_queue(settings, "probe")
         terms = [{name: key.format(queue=settings["queue"]) for name, key in term.items()} for term in left]
         return {"kind": "redis", "url": settings["url"], "count": terms, "falls": "yes"}
 
     return Counted("queue", counts, costs, section)
+
+
+def _check_queue(settings: Mapping[str, str], key: str) -> None:
+    if "queue" not in settings:
+        raise Unclear(
+            key, "tuner feeds and counts one queue, and the command does not name one; say queue: which"
+        )
 
 
 def unfed(form: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -49,6 +49,7 @@ def starter(
     given: Mapping[str, str],
     environment: Mapping[str, str],
     name: str,
+    hide: Callable[[Any], Any],
 ) -> str:
     """The text of a config.
 
@@ -58,6 +59,7 @@ def starter(
         given: settings of the record that the user has named.
         environment: what the command will find.
         name: of a script.
+        hide: takes secrets out of what was found in the environment.
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
@@ -73,14 +75,14 @@ def starter(
         "service:",
         f"  kind: {service.name}",
         f"  command: {_flow(list(words))}",
-        *_settings(service, looked_at),
-        *_probes(service, given.get("probe", service.counted_by(own).name)),
-        *_made_of_it(service, words, given, environment),
+        *_settings(service, looked_at, hide),
+        *_probes(service, given.get("probe", (service.counted_by(own) or service.probes[0]).name)),
+        *_made_of_it(service, words, given, environment, hide),
     ]
     return "\n".join(lines) + "\n" + _STUDY.format(variants=variants)
 
 
-def _settings(service: Service, command: Command) -> list[str]:
+def _settings(service: Service, command: Command, hide: Callable[[Any], Any]) -> list[str]:
     lines = []
     for setting in service.settings:
         value = setting.value(command)
@@ -90,7 +92,7 @@ def _settings(service: Service, command: Command) -> list[str]:
             lines.append(_line(f"# {setting.name}", "...", setting.summary))
         else:
             how = "the default" if setting.find(command) is None else "found"
-            lines.append(_line(f"# {setting.name}", _flow(value), f"{setting.summary} ({how})"))
+            lines.append(_line(f"# {setting.name}", _flow(hide(value)), f"{setting.summary} ({how})"))
     return lines
 
 
@@ -104,10 +106,14 @@ def _probes(service: Service, name: str) -> list[str]:
 
 
 def _made_of_it(
-    service: Service, words: Sequence[str], given: Mapping[str, str], environment: Mapping[str, str]
+    service: Service,
+    words: Sequence[str],
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    hide: Callable[[Any], Any],
 ) -> list[str]:
     asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
-    section = expanded(service, asked, environment, None)
+    section = hide(expanded(service, asked, environment, None))
     lines = ["  # What tuner makes of it; a key that is written here goes before."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
