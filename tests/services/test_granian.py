@@ -18,7 +18,7 @@ def test_counts_are_the_truth_with_wsgi(tmp_path: Path, services_venv: Path) -> 
 
 
 def test_counts_are_the_truth_with_asgi(tmp_path: Path, services_venv: Path) -> None:
-    http.counts_are_the_truth(tmp_path, services_venv, ASGI, "2x1", "connections=8")
+    http.counts_are_the_truth(tmp_path, services_venv, ASGI, "2x1", "clients=8")
 
 
 def test_its_metrics_tell_the_truth_but_for_their_last_second(tmp_path: Path, services_venv: Path) -> None:

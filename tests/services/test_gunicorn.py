@@ -27,7 +27,7 @@ def test_counts_are_the_truth_with_threads_and_with_greenlets(tmp_path: Path, se
 
 def test_counts_are_the_truth_with_event_loops(tmp_path: Path, services_venv: Path) -> None:
     command = COMMAND.replace("app:app", "app:asgi")
-    http.counts_are_the_truth(tmp_path, services_venv, command, "1x-@uvicorn,2x-@asgi", "connections=16")
+    http.counts_are_the_truth(tmp_path, services_venv, command, "1x-@uvicorn,2x-@asgi", "clients=16")
 
 
 @pytest.mark.parametrize("form", FORMS)

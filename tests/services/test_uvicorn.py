@@ -13,7 +13,7 @@ COMMAND = "uvicorn app:asgi --port {port} --no-access-log"
 
 
 def test_counts_are_the_truth(tmp_path: Path, services_venv: Path) -> None:
-    http.counts_are_the_truth(tmp_path, services_venv, COMMAND, "1x-,2x-,4x-", "connections=16")
+    http.counts_are_the_truth(tmp_path, services_venv, COMMAND, "1x-,2x-,4x-", "clients=16")
 
 
 @pytest.mark.parametrize("layout", ["1x-", "2x-"])

@@ -130,7 +130,7 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
         ("uwsgi --ini app.ini", {}, "--: has no --http11-socket, --http-socket or --http"),
         ("gunicorn app:app", {"probe": "statsdd"}, "--set probe: statsdd is none of statsd, generator"),
         ("gunicorn app:app", {"url": "ftp://x"}, "--set url: ftp://x is no http URL"),
-        ("gunicorn app:app", {"connections": "few"}, "--set connections: should be a whole number"),
+        ("gunicorn app:app", {"clients": "few"}, "--set clients: should be a whole number"),
         ("gunicorn app:app", {"kind": "gunicron"}, "did you mean gunicorn?"),
         ("gunicorn app:app", {"conections": "4"}, "--set conections: unknown key"),
         ("gunicorn 'app", {}, "cannot be split into words"),
@@ -299,7 +299,7 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = ["init", "--set", "connections=40", "-o", "s.yaml", "--", "gunicorn", "app:app"]
+    asked = ["init", "--set", "clients=40", "-o", "s.yaml", "--", "gunicorn", "app:app"]
 
     assert run(asked) == 0
     assert settings_of(tmp_path / "s.yaml", {}).service.feeder.connections == 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.http_address import CONNECTIONS, http_feeder, url_of, url_of_socket
+from tuner.services.http_address import CLIENTS, http_feeder, url_of, url_of_socket
 from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
 
 _PORT = "8000"
@@ -82,7 +82,7 @@ SERVICE = Service(
             f"http://127.0.0.1:{_PORT}/",
             needed="listens where tuner cannot send to",
         ),
-        CONNECTIONS,
+        CLIENTS,
     ),
     probes=(
         Counted(

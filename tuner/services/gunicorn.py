@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from tuner.services.http_address import CONNECTIONS, http_feeder, url_of_address, url_of_socket
+from tuner.services.http_address import CLIENTS, http_feeder, url_of_address, url_of_socket
 from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
@@ -108,7 +108,7 @@ SERVICE = Service(
             "http://127.0.0.1:8000/",
             needed="binds to what tuner cannot send to",
         ),
-        CONNECTIONS,
+        CLIENTS,
     ),
     probes=(
         Counted(

@@ -7,9 +7,8 @@ from urllib.parse import quote
 
 from tuner.services.record import Section, Setting
 
-SETTINGS = ("url", "connections")
 _ANYWHERE = ("", "*", "0.0.0.0", "[::]", "::")
-CONNECTIONS = Setting("connections", "of the load generator; default: twice the layout's threads")
+CLIENTS = Setting("clients", "connections of the load generator; default: twice the layout's threads")
 
 
 def url_of(host: str | None, port: str | None) -> str | None:
@@ -34,5 +33,6 @@ def url_of_socket(path: str) -> str | None:
 
 
 def http_feeder(settings: Mapping[str, str]) -> Section:
-    """Requests to where the settings ``url`` and ``connections`` say."""
-    return {"kind": "http", **{name: settings[name] for name in SETTINGS if name in settings}}
+    """Requests to where the setting ``url`` says, by so many ``clients``."""
+    keys = {"url": "url", "clients": "connections"}
+    return {"kind": "http", **{key: settings[name] for name, key in keys.items() if name in settings}}

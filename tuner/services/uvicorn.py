@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.services.http_address import CONNECTIONS, http_feeder, url_of, url_of_socket
+from tuner.services.http_address import CLIENTS, http_feeder, url_of, url_of_socket
 from tuner.services.record import Command, Counted, Form, Service, Setting, Told
 
 _PORT = "8000"
@@ -53,7 +53,7 @@ SERVICE = Service(
             f"http://127.0.0.1:{_PORT}/",
             needed="listens where tuner cannot send to",
         ),
-        CONNECTIONS,
+        CLIENTS,
     ),
     probes=(
         Counted(
@@ -71,7 +71,7 @@ SERVICE = Service(
         "--reload": "it watches files and has one worker only; leave it out",
     },
     advice=(
-        "An event loop takes as many requests as come: let --set connections be what production has.",
+        "An event loop takes as many requests as come: let --set clients be what production has.",
         "The access log is on unless --no-access-log: it costs about 0.1 ms a request.",
         "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.http_address import CONNECTIONS, http_feeder, url_of_address
+from tuner.services.http_address import CLIENTS, http_feeder, url_of_address
 from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
 
 _HTTP = ("--http-socket", "--http11-socket", "--http")
@@ -47,7 +47,7 @@ SERVICE = Service(
             _url,
             needed="has no --http11-socket, --http-socket or --http that tuner could send requests to",
         ),
-        CONNECTIONS,
+        CLIENTS,
     ),
     probes=(
         Counted(
