@@ -163,6 +163,31 @@ def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
     assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
 
 
+def test_a_queue_that_others_work_on_is_refused_before_the_service_starts(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    ends = threading.Event()
+
+    def production() -> None:
+        with closing(Redis.from_url(redis_server.url)) as own:
+            while not ends.is_set():
+                own.brpop([NAME], timeout=0.2)
+
+    worker = threading.Thread(target=production)
+    worker.start()
+    try:
+        with (
+            pytest.raises(MeasurementError, match="is worked on before the service is started"),
+            fixture.feeder.feeding(Layout(1, 1)),
+        ):
+            pytest.fail("it was fed all the same")
+    finally:
+        ends.set()
+        worker.join()
+    assert client.keys("*") == []
+
+
 def test_a_redis_that_ends_ends_the_launch_with_the_reason(redis_server: RedisServer, tmp_path: Path) -> None:
     fixture = Fixture(redis_server, tmp_path)
     feeding = fixture.feeder.feeding(Layout(1, 1))

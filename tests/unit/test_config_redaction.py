@@ -62,3 +62,7 @@ def test_values_go_and_names_stay_wherever_a_secret_may_stand() -> None:
     assert shown["command"] == [
         "run", "--password", HIDDEN, f"--token={HIDDEN}", "--threads=4", f"redis://{HIDDEN}@host/0"
     ]  # fmt: skip
+
+
+def test_a_password_with_an_at_sign_goes_whole() -> None:
+    assert redacted("redis://u:p@ss@h/0?x=1") == "redis://<hidden>@h/0?x=1"

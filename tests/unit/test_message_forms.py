@@ -55,6 +55,7 @@ def test_a_clone_for_celery_differs_in_its_ids_and_where_it_is_put_back() -> Non
         "headers.root_id": new,
         "properties.correlation_id": new,
         "properties.delivery_tag": new,
+        "properties.reply_to": new,  # nobody waits for its answer
         "properties.delivery_info.routing_key": "other",
     }
 
@@ -182,6 +183,8 @@ CHAIN = base64.b64encode(json.dumps([[], {}, {"chain": [{"task": "next"}]}]).enc
         ("taskiq", {BODY: b"\x81\xa7task_id"}, "is no JSON"),
         ("rq", {"data": b"x", "dependency_ids": b'["a"]'}, "depends on other jobs"),
         ("rq", {"status": b"queued"}, "is no job"),
+        ("rq", {"data": b"x", "rate_limit_key": b"k"}, "tells others when it is done"),
+        ("celery", {BODY: b"[" * 100_000}, "is no JSON"),
         ("huey", {BODY: b"\x1f\x8b0123"}, "compressed or signed"),
         ("huey", {BODY: pickle.dumps("text")}, "no message of huey's"),
     ],
@@ -194,6 +197,7 @@ def test_what_cannot_be_cloned_says_why(form: str, message: Message, why: str) -
 _Message = namedtuple(  # as huey makes it: found by pickle under this name
     "_Message", "id name eta retries retry_delay priority args kwargs on_complete on_error"
 )
+_Newer = namedtuple("_Newer", (*_Message._fields, "expires", "expires_resolved"))
 UUID = "a1b2c3d4-0000-4000-8000-123456789abc"
 
 
@@ -203,6 +207,7 @@ UUID = "a1b2c3d4-0000-4000-8000-123456789abc"
         (_Message("mine", "t", None, 0, 0, None, (), {}, None, None), "not 36 characters long"),
         (_Message(UUID, "t", None, 0, 0, None, (), {}, ("then",), None), "sends others"),
         (_Message(UUID, "t", 12.5, 0, 0, None, (), {}, None, None), "waits for its time"),
+        (_Newer(UUID, "t", None, 0, 0, None, (), {}, None, None, None, 1.5), "dropped when it is old"),
     ],
 )
 def test_what_of_huey_cannot_be_cloned_says_why(message: Any, why: str) -> None:

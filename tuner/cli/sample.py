@@ -45,7 +45,7 @@ def sample(
     try:
         check_broker_url(url)
     except ConfigError as error:
-        raise ConfigError(f"--url {url}: {error.problem}") from error
+        raise ConfigError(f"--url: {error.problem}") from error  # the url may hold a password
     if form is not None:
         check_form_at(check_form(form), url)
     found = bootstrap.sampled(url, form, queue, n, output)

@@ -341,7 +341,12 @@ LimitName = Annotated[str, AfterValidator(_limit)]
 
 def check_redis_url(url: str) -> str:
     """*url*, when it is one of Redis; ConfigError when it is none."""
-    if re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is None:
+    known = re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is not None
+    try:
+        known = known and urlsplit(url).port != 0
+    except ValueError:  # the port, or the host
+        known = False
+    if not known:
         raise ConfigError("should be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=DB")
     return url
 

@@ -12,7 +12,7 @@ _SECRET_NAME = re.compile(
     r"|(^|_)(auth|dsn|cookie)(_|$)|(^|-)authorization$",
     re.IGNORECASE,
 )
-_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@")
+_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
 _PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*)=)[^&#\s]+")
 _ASSIGNMENT = re.compile(r"(?P<before>(?:^|(?<=[\s,]))(?P<name>[A-Za-z_]\w*)=)[^\s,]+")
 _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w-]*)=(?P<value>.*)", re.DOTALL)

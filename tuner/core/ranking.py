@@ -25,7 +25,7 @@ from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
 from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.requests import Requests
+from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.standings import blocks_of, launch_value, standings
 from tuner.core.summary import mean_or_none
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
@@ -322,6 +322,9 @@ def _latency(launches: Sequence[Requests]) -> LatencySeen | None:
 
 
 def _geometric_mean(values: Sequence[float | None]) -> float | None:
+    """Of latencies; one that nobody waited for to the end makes the mean such a one, too."""
+    if any(value is not None and value >= LONGEST_S for value in values):
+        return LONGEST_S
     mean = mean_or_none([None if value is None else log(max(value, 1e-9)) for value in values])
     return None if mean is None else exp(mean)
 

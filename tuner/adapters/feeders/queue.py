@@ -132,7 +132,10 @@ class QueueFeeder:
             try:
                 with process.feeding(layout):
                     self._wait_until_full(process)
-                    yield
+                    if is_fed := not process.is_dry():
+                        yield
+                if not is_fed:  # its end was told already, unless it was an orderly one
+                    raise MeasurementError(f"nobody feeds the queue {self._fed.queue}")
             finally:
                 self._process = None
                 state = self._state()

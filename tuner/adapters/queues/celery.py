@@ -20,7 +20,13 @@ from tuner.adapters.queues.message import (
     json_of,
 )
 from tuner.adapters.queues.queue import Left
-from tuner.adapters.queues.redis_parts import remove_fields, remove_members, sampled_lists, sift_list
+from tuner.adapters.queues.redis_parts import (
+    remove_entries,
+    remove_fields,
+    remove_members,
+    sampled_lists,
+    sift_list,
+)
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -71,6 +77,8 @@ class Celery:
         if headers.get("expires"):
             headers["expires"] = None
         headers.pop("redelivered", None)
+        if properties.get("reply_to"):
+            properties["reply_to"] = HOLE  # of a client that waits for the recorded one
         properties["correlation_id"] = properties["delivery_tag"] = HOLE
         # where a worker that ends puts back what it had not begun
         properties["delivery_info"] = {"exchange": "", "routing_key": queue}
@@ -97,6 +105,8 @@ class Celery:
             sift_list(client, key, tag)
         remove_members(client, _UNACKED_INDEX, tag)
         remove_fields(client, _UNACKED, tag)
+        if retried := remove_entries(client, _UNACKED, tag):  # their delivery tags are Celery's own
+            client.zrem(_UNACKED_INDEX, *retried)
 
 
 def _is_followed(body: Any, encoding: Any) -> bool:

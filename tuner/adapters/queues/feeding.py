@@ -26,6 +26,8 @@ TOP_UP_EVERY_S = 0.25
 FAILED_EXIT = 3
 _AT_ONCE = 500  #: messages in one push: the broker is not held up for long
 _AT_ONCE_BYTES = 4 * 2**20
+_FIRST = 5  #: messages that nobody may take before the service is started
+_TAKEN_WITHIN_S = 1.5  #: by workers that wait for some: they are told at once, or look every second
 
 
 def cuts_of(queue: MessageQueue, messages: Sequence[Message], path: Path) -> list[Cut]:
@@ -61,6 +63,7 @@ class Feeding:
 
     def run(self, state: Path) -> None:
         """Keep the queue full; BrokerError when that is not possible any more."""
+        self._see_that_nobody_takes()
         self._top_up()
         told = StateWriter(state)
         told.tell(State(self._rate.per_s, 0.0))
@@ -73,6 +76,24 @@ class Feeding:
             if n_ready <= self._order.dry_below:
                 dry_at_s = time.monotonic()
             told.tell(State(self._rate.per_s, dry_at_s))
+
+    def _see_that_nobody_takes(self) -> None:
+        """Before the service is started: a few messages stay where they are.
+
+        Raises:
+            BrokerError: other workers took some.
+        """
+        n_first = min(_FIRST, self._order.depth or _FIRST)
+        self._queue.push(list(islice(self._clones(), n_first)))
+        ends_s = time.monotonic() + _TAKEN_WITHIN_S
+        while time.monotonic() < ends_s:
+            time.sleep(_TAKEN_WITHIN_S / 10)
+            backlog = self._queue.look()
+            if n_taken := backlog.done + backlog.left.in_hand:
+                raise BrokerError(
+                    f"{self._order.queue} is worked on before the service is started ({n_taken} of the first"
+                    f" {n_first} messages are gone): stop the other workers, or name a queue of its own"
+                )
 
     def _top_up(self) -> int:
         """Push what is missing; gives how many waited before."""

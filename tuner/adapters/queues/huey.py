@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
 from tuner.adapters.queues.queue import Left
-from tuner.adapters.queues.redis_parts import sampled_lists, sift_list
+from tuner.adapters.queues.redis_parts import remove_members, sampled_lists, sift_list
 
 if TYPE_CHECKING:
     from redis import Redis
     from redis.client import Pipeline
 
 _ID_BYTES = 36  #: of a UUID as text; a clone's id has to be as long, or the pickle would not fit
-_ETA, _FOLLOWED = 2, (8, 9, 13)  #: places in its Message: when it is due; on_complete, on_error, chord_config
+#: places in its Message: when it is due; on_complete, on_error, chord_config; expires, expires_resolved
+_ETA, _FOLLOWED, _EXPIRES = 2, (8, 9, 13), (10, 11)
 
 
 class Huey:
@@ -49,6 +50,8 @@ class Huey:
             raise UnclonableError(f"has an id that is not {_ID_BYTES} characters long")
         if any(place < len(told) and told[place] is not None for place in _FOLLOWED):
             raise UnclonableError("sends others when it is done (pipeline, chord)")
+        if any(place < len(told) and told[place] is not None for place in _EXPIRES):
+            raise UnclonableError("is dropped when it is old (expires)")
         if len(told) > _ETA and told[_ETA] is not None:
             raise UnclonableError("waits for its time (eta)")
         before, found, after = body.partition(task_id.encode())  # it is the first field
@@ -69,8 +72,10 @@ class Huey:
         return Left(answers[0], 0)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """What waits."""
-        sift_list(client, self.keys(queue)[0], tag)
+        """What waits, and what is to be tried again later."""
+        (key,) = self.keys(queue)
+        sift_list(client, key, tag)
+        remove_members(client, key.replace("huey.redis.", "huey.schedule.", 1), tag)
 
 
 class _Inert(tuple):  # type: ignore[type-arg]  # of anything

@@ -53,7 +53,7 @@ def json_of(message: Message) -> dict[str, Any]:
     """The JSON object that is the body; UnclonableError when it is none."""
     try:
         document = json.loads(message[BODY])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise UnclonableError("is no JSON") from error
     if not isinstance(document, dict):
         raise UnclonableError("is no JSON object")

@@ -145,7 +145,7 @@ def _is_followed(body: bytes) -> bool:
     """Whether the body, where it is JSON, names tasks that come after."""
     try:
         told = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False  # of another serializer: nobody but its worker can tell
     follow = told[2] if isinstance(told, list) and len(told) == 3 else None
     return isinstance(follow, dict) and any(follow.get(name) for name in FOLLOWED)

@@ -108,7 +108,7 @@ class Link:
         if found is None:
             return None
         channel.basic_reject(found.delivery_tag, requeue=True)
-        return bytes(found.body)
+        return _body(found)
 
     def taken(self, queue: str, n_looked_at: int, n_most: int) -> list[Message]:
         """*n_most* of the first *n_looked_at* messages, evenly spread; all of these are put back in order.
@@ -151,8 +151,12 @@ class Link:
         channel.close()
 
     def keep_one(self, queue: str) -> None:
-        """Make *queue*, which holds one message, the latest; a restart of the broker does not lose it."""
-        self._asked().queue_declare(queue, durable=True, auto_delete=False, arguments={"x-max-length": 1})
+        """Make *queue*, which holds one message, the latest; a restart of the broker does not lose it.
+
+        It is a classic queue wherever others are usual: quorum queues drop what is looked at too often.
+        """
+        arguments = {"x-max-length": 1, "x-queue-type": "classic"}
+        self._asked().queue_declare(queue, durable=True, auto_delete=False, arguments=arguments)
 
     def delete(self, queue: str) -> None:
         """Delete it, if it is there."""
@@ -220,10 +224,15 @@ def _message(delivery: Delivery) -> Message:
 
     told = json.dumps(properties, default=name).encode()
     unkept = {UNKEPT: ", ".join(sorted(odd)).encode()} if odd else {}
-    return {BODY: bytes(delivery.body), PROPERTIES: told, **unkept}
+    return {BODY: _body(delivery), PROPERTIES: told, **unkept}
+
+
+def _body(delivery: Delivery) -> bytes:
+    """The client gives an empty one as text."""
+    return bytes(delivery.body or b"")
 
 
 def _holds(delivery: Delivery, tag: str) -> bool:
     properties = delivery.properties
     texts = (properties.get("correlation_id"), *properties.get(_ITS_HEADERS, {}).values())
-    return tag.encode() in delivery.body or any(isinstance(text, str) and tag in text for text in texts)
+    return tag.encode() in _body(delivery) or any(isinstance(text, str) and tag in text for text in texts)

@@ -77,9 +77,9 @@ class RabbitQueue:
                 self._refuse_word_of_others(word)
                 self._purge()
                 there = self._there()
-            if there.n_messages:
+            if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
                 raise ConfigError(
-                    f"{self.where} holds {there.n_messages} messages that tuner did not feed",
+                    f"{self.where} holds {n_others} messages that tuner did not feed",
                     hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
                 )
             self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
@@ -132,9 +132,13 @@ class RabbitQueue:
     def release(self) -> int:
         """As the port."""
         with self._link.asking():
-            self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)  # what they have comes back
-            self._purge()
-            left = self._left()
+            if self._link.waiting(self._queue) is None:  # with all that was in it
+                left = Left(0, 0)
+            else:
+                # what consumers have comes back
+                self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
+                self._purge()
+                left = self._left()
             word = self._word()
             if word is not None and word.study_id == self._claim.study_id:
                 self._link.delete(self._word_queue)

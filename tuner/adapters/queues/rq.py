@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from redis.client import Pipeline
 
 _TIED = ("dependency_ids", "dependency_id", "group_id", "repeats_left")
+_TELLING = ("webhooks", "rate_limit_key")  #: whom it tells, and whose turn it gives on, when it is done
 _REGISTRIES = ("wip", "finished", "failed", "scheduled", "deferred", "canceled")
 
 
@@ -51,6 +52,8 @@ class Rq:
             raise UnclonableError("is no job")
         if any(message.get(name) for name in _TIED):
             raise UnclonableError("depends on other jobs, or is to be repeated")
+        if any(message.get(name) for name in _TELLING):
+            raise UnclonableError("tells others when it is done (webhooks, rate limit)")
         told = {**message, "origin": queue.encode(), "status": b"queued"}
         return Cut({name: (value,) for name, value in told.items()})
 

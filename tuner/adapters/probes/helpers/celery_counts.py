@@ -112,7 +112,7 @@ class Hiding:
         """The text in one line, without them."""
         for password in self._passwords:
             text = text.replace(password, "<hidden>")
-        text = re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*@", r"\1<hidden>@", text)
+        text = re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@", r"\1<hidden>@", text)
         return " ".join(text.split())[:LONGEST]
 
 
