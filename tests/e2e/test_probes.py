@@ -142,7 +142,7 @@ def test_a_second_probe_is_held_against_the_first_one(agrees: bool, tuner) -> No
     assert ("cross_check log 0 in the same time" in done.stderr) is not agrees
 
 
-@pytest.mark.long
+@pytest.mark.services
 def test_a_study_of_celery_counts_what_its_nodes_did(
     tuner, services_venv: Path, redis_server: RedisServer
 ) -> None:

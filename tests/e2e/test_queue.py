@@ -81,7 +81,13 @@ def windows(study: Path) -> list[tuple[int, int, list[tuple[float, int]]]]:
     ]
 
 
-@pytest.mark.parametrize("name", list(SERVICES))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.services) if service.needs_venv else name
+        for name, service in SERVICES.items()
+    ],
+)
 def test_a_service_behind_a_queue_is_fed_and_counted_as_it_counts_itself(
     tuner, redis_server: RedisServer, client: Redis, name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -169,7 +175,7 @@ def test_what_cannot_be_sampled_is_told_in_two_lines(tuner, redis_server: RedisS
     assert "no messages wait in the queues" in said("--url", url)
     assert "the queue jobs of unix://" in said("--url", url, "--queue", "jobs", "--form", "celery")
     assert "clery is none of celery" in said("--url", url, "--form", "clery")
-    assert "--url http://h: should be redis://" in said("--url", "http://h")
+    assert "--url: should be redis://" in said("--url", "http://:secret@h")  # and not the url
     assert "rq is not known on RabbitMQ" in said("--url", "amqp://h", "--form", "rq")
     assert "ConnectionError" in said("--url", "unix:///nowhere")
     client.lpush("celery", "no JSON")

@@ -31,7 +31,7 @@ from tuner.core.window import Reading
 from ..rabbitmq_server import running_rabbitmq
 from ..redis_server import RedisServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration, pytest.mark.services]
 LONG_S = 120.0
 PREFORK = ("worker", "-P", "prefork", "-c", "{processes}", "-l", "info")
 THREADS = ("worker", "-P", "threads", "-c", "{threads}", "-n", "w{process}@%h", "-l", "info")
