@@ -98,7 +98,8 @@ class _Study:
     def _box_is_over(self, facts: Mapping[str, str]) -> bool:
         """Whether a limit of the user's is passed before anything runs: then nothing is started."""
         brake = self._box.brake
-        if self._block is None or brake is None or (over := brake.still_over(facts)) is None:
+        nothing_runs = {**facts, "layout": ""}  # commands may rely on it
+        if self._block is None or brake is None or (over := brake.still_over(nothing_runs)) is None:
             return False
         self._braked = f"before anything was started: {over}"
         self._progress.warning("braked", f"with nothing running, {over}; no layout is started")
