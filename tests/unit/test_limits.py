@@ -13,7 +13,7 @@ from tuner.core.latency import Latencies, bucket_of
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Limit, Verdict, limits_from, usage_of, verdicts
 from tuner.core.records import WindowRecord
-from tuner.core.requests import Requests
+from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.strategy import Observed
 
 LOAD = Limit("load", 20.0)
@@ -252,6 +252,23 @@ def test_windows_with_too_few_requests_each_tell_a_p95_together() -> None:
     (finding,) = verdicts([Limit("p95_s", 0.2)], [A], windows, 0.95)[A].findings
 
     assert finding.n_launches == 1
+
+
+@pytest.mark.parametrize("endless", [(LONGEST_S,) * 3, (0.15, 0.16, LONGEST_S)])
+def test_launches_whose_requests_have_no_end_tell_nothing_of_the_noise_of_others(
+    endless: tuple[float, ...],
+) -> None:
+    limits = [Limit("p95_s", 0.2)]
+    table = {A: (0.14, 0.25, 0.21), B: (0.100, 0.101, 0.102)}
+
+    def judged(table: dict[Layout, tuple[float, ...]]) -> dict[Layout, Verdict]:
+        return verdicts(limits, [A, B, C], seen(table, "p95_s"), 0.95, kind="calibrated")
+
+    with_endless, without = judged({**table, C: endless}), judged(table)
+
+    assert (with_endless[A], with_endless[B]) == (without[A], without[B])
+    assert with_endless[A].state == "open"
+    assert with_endless[C].state == ("beyond" if set(endless) == {LONGEST_S} else "open")
 
 
 def test_a_record_keeps_limits_by_name() -> None:

@@ -27,7 +27,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile, student_t_tail
 from tuner.core.records import WindowRecord
-from tuner.core.requests import Requests
+from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.strategy import Kind
 
 Quantity = Literal["load", "memory_bytes", "p95_s"]
@@ -196,12 +196,14 @@ def verdicts(
             if value is not None and own is not None:
                 own.append(log(value))
         spreads = {layout: _spread(own) for layout, own in logs.items()}
-        pooled = _noise(spreads.values())
+        endless = {one for one, own in logs.items() if limit.name == "p95_s" and any(map(_is_endless, own))}
+        pooled = _noise(spread for layout, spread in spreads.items() if layout not in endless)
         for layout, own in logs.items():
             alone = _noise([spreads[layout]])
             look = len(own) - (kind == "strict")  # alone, the first launch tells nothing
             share = 1 / (look * (look + 1)) if at_any_look and look > 0 else 1.0
-            noise = alone if kind == "strict" else _larger(pooled, alone)
+            # what has no end has no size either: it tells nothing of the noise of others, nor they of it
+            noise = alone if kind == "strict" or layout in endless else _larger(pooled, alone)
             findings[layout].append(_judged(limit, own, noise, doubt * share))
     return {layout: Verdict(_together(own), tuple(own)) for layout, own in findings.items()}
 
@@ -232,6 +234,11 @@ def _p95_s(requests: Sequence[Requests]) -> float | None:
     return None if found is None else max(found, _SMALLEST["p95_s"])
 
 
+def _is_endless(value_log: float) -> bool:
+    """Whether a launch's p95, by its logarithm, stands for requests that nobody waited for to the end."""
+    return value_log == log(LONGEST_S)
+
+
 def _spread(logs: Sequence[float]) -> tuple[float, int]:
     """Sum of squares around the mean, and its degrees of freedom."""
     if len(logs) < 2:
@@ -242,9 +249,9 @@ def _spread(logs: Sequence[float]) -> tuple[float, int]:
 
 def _noise(spreads: Iterable[tuple[float, int]]) -> tuple[float, float] | None:
     """Variance of the logarithm of a launch's value and its degrees of freedom; None: not known."""
-    squares, dfs = zip(*spreads, strict=True)
-    df = sum(dfs)
-    return (fsum(squares) / df, df) if df else None
+    found = list(spreads)
+    df = sum(own for _, own in found)
+    return (fsum(squares for squares, _ in found) / df, df) if df else None
 
 
 def _larger(
