@@ -308,7 +308,7 @@ def _latency(launches: Sequence[Requests]) -> LatencySeen | None:
         return None
     n_total = sum(one.n_total for one in launches)
     p50_s, p95_s, p99_s = (
-        _geometric_mean([one.latency_s(share) for one in launches]) for share in (0.5, 0.95, 0.99)
+        _mean_latency([one.latency_s(share) for one in launches]) for share in (0.5, 0.95, 0.99)
     )
     return LatencySeen(
         p50_s=p50_s,
@@ -316,15 +316,20 @@ def _latency(launches: Sequence[Requests]) -> LatencySeen | None:
         p99_s=p99_s,
         n_requests=n_total,
         failed_ratio=sum(one.n_failed for one in launches) / n_total if n_total else None,
-        rate_per_s=mean_or_none([one.rate_per_s for one in launches]),
-        capacity_per_s=mean_or_none([one.capacity_per_s for one in launches]),
+        rate_per_s=_geometric_mean([one.rate_per_s for one in launches]),
+        capacity_per_s=_geometric_mean([one.capacity_per_s for one in launches]),
     )
 
 
-def _geometric_mean(values: Sequence[float | None]) -> float | None:
-    """Of latencies; one that nobody waited for to the end makes the mean such a one, too."""
+def _mean_latency(values: Sequence[float | None]) -> float | None:
+    """The geometric mean; a latency that nobody waited for to the end makes the mean such a one, too."""
     if any(value is not None and value >= LONGEST_S for value in values):
         return LONGEST_S
+    return _geometric_mean(values)
+
+
+def _geometric_mean(values: Sequence[float | None]) -> float | None:
+    """As throughput is averaged: rates and what came of them can be compared."""
     mean = mean_or_none([None if value is None else log(max(value, 1e-9)) for value in values])
     return None if mean is None else exp(mean)
 
