@@ -192,9 +192,10 @@ def test_what_is_left_is_removed_and_messages_of_others_keep_their_order(
 def test_retries_and_dead_letters_of_dramatiq_go_too(server: RabbitServer, channel, name: str) -> None:
     for other in (f"{name}.DQ", f"{name}.XQ"):
         channel.queue_declare(other, durable=True, auto_delete=False)
-        put(channel, other, ["theirs"])
     with opened(server, name, form="dramatiq") as queue:
         queue.claim()
+        for other in (f"{name}.DQ", f"{name}.XQ"):
+            put(channel, other, ["theirs"])
         for _, parts in clones(queue, 3, "dramatiq"):
             put(channel, f"{name}.DQ", [parts["body"].decode()])
             put(channel, f"{name}.XQ", [parts["body"].decode()])
@@ -203,6 +204,20 @@ def test_retries_and_dead_letters_of_dramatiq_go_too(server: RabbitServer, chann
 
     assert (left.in_hand, left.failed) == (4, 4)
     assert bodies(channel, f"{name}.DQ") == bodies(channel, f"{name}.XQ") == ["theirs"]
+
+
+def test_messages_of_others_that_wait_for_their_time_are_not_worked_on(
+    server: RabbitServer, channel, name: str
+) -> None:
+    channel.queue_declare(f"{name}.DQ", durable=True, auto_delete=False)
+    put(channel, f"{name}.DQ", ["theirs"])
+
+    with (
+        opened(server, name, form="dramatiq") as queue,
+        pytest.raises(ConfigError, match="holds 1 messages that tuner did not feed"),
+    ):
+        queue.claim()
+    assert bodies(channel, f"{name}.DQ") == ["theirs"]
 
 
 def test_what_a_worker_had_in_hand_when_it_was_killed_is_removed_too(server: RabbitServer, name: str) -> None:
