@@ -112,6 +112,8 @@ def test_a_queue_that_the_user_filled_is_counted_as_it_falls() -> None:
             "sample: tuner feeds queues in Redis and RabbitMQ, and the broker is sqs",
         ),
         ("celery -A proj -b amqp:// worker", {"sample": "s"}, "the broker is amqp of no known place"),
+        ("celery -A proj -b redis://[oops worker", {"sample": "s"}, "the broker is no URL that tuner can"),
+        ("celery multi start worker -A proj", {}, "--: cannot be started as prefork"),
         (
             "celery -A proj -b amqp://u:p@h worker",
             {"probe": "queue"},

@@ -134,6 +134,8 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
         ("gunicorn app:app", {"kind": "gunicron"}, "did you mean gunicorn?"),
         ("gunicorn app:app", {"conections": "4"}, "--set conections: unknown key"),
         ("gunicorn 'app", {}, "cannot be split into words"),
+        ("rq worker-pool", {"url": "redis://h:99999/0"}, "--set url: should be redis://"),
+        ("rq worker-pool", {"url": "redis://h:abc/0"}, "--set url: should be redis://"),
         ("gunicorn app:app", {"environment": "A=1"}, "--set environment: should be a mapping"),
     ],
 )
