@@ -286,6 +286,33 @@ def test_a_queue_that_drops_messages_is_found_out(server: RabbitServer, channel,
         queue.release()
 
 
+def test_a_queue_whose_messages_expire_is_found_out(server: RabbitServer, channel, name: str) -> None:
+    short = f"{name}-short"
+    channel.queue_declare(short, durable=True, auto_delete=False, arguments={"x-message-ttl": 200})
+    with opened(server, short) as queue:
+        queue.claim()
+        queue.push(clones(queue, 5))
+        wait_for(lambda: n_waiting(channel, short) == 0, "the first ones have expired")
+        queue.push(clones(queue, 5))
+        wait_for(lambda: n_waiting(channel, short) == 0, "the next ones have expired")
+        with pytest.raises(BrokerError, match="keeps 0 of 5 messages: it has a limit"):
+            queue.push(clones(queue, 5))
+        queue.release()
+
+
+def test_a_worker_that_came_and_went_unseen_is_no_limit(server: RabbitServer, channel, name: str) -> None:
+    with opened(server, name) as queue:
+        queue.claim()
+        queue.push(clones(queue, 10))
+        for _ in range(3):
+            channel.basic_get(name, no_ack=True)
+        queue.push(clones(queue, 3))
+        backlog = queue.look()
+        queue.release()
+
+    assert (backlog.done, backlog.left.ready) == (3, 10)
+
+
 def test_a_queue_that_another_study_feeds_is_refused(server: RabbitServer, channel, name: str) -> None:
     with opened(server, name) as queue, opened(server, name, THEIRS) as others:
         others.claim()

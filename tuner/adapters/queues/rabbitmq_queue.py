@@ -35,6 +35,45 @@ class _Word:
     pushing: bool = False  #: more are on their way: what waits cannot be compared with *fed*
 
 
+class _Drops:
+    """Finds out that the broker drops messages, as long as no consumer was ever seen.
+
+    What is lost during a push tells a limit of length. What is lost between two of them may have been
+    worked off by a process that came and went unseen; the second time it is a limit of age, for the few
+    messages of the feeder's first push expire before those of its second one.
+    """
+
+    def __init__(self) -> None:
+        self._is_untouched = True
+        self._expected = 0  #: messages, after the push before
+        self._n_unseen = 0  #: times that fewer were there
+
+    def before_push(self, where: str, found: Waiting) -> None:
+        """BrokerError when messages are gone without a consumer for the second time."""
+        self._see(found)
+        if self._is_untouched and found.n_messages < self._expected:
+            self._n_unseen += 1
+            if self._n_unseen > 1:
+                raise self._error(where, found.n_messages, self._expected)
+        self._expected = found.n_messages
+
+    def after_push(self, where: str, found: Waiting, n_pushed: int) -> None:
+        """BrokerError when fewer are there than there were, and were pushed."""
+        self._see(found)
+        self._expected += n_pushed
+        if self._is_untouched and found.n_messages < self._expected:
+            raise self._error(where, found.n_messages, self._expected)
+
+    def _see(self, found: Waiting) -> None:
+        self._is_untouched = self._is_untouched and not found.n_consumers
+
+    def _error(self, where: str, n_there: int, n_expected: int) -> BrokerError:
+        return BrokerError(
+            f"{where} keeps {n_there} of {n_expected} messages: it has a limit"
+            " (x-max-length, x-message-ttl or a policy); raise it, or set a lower depth"
+        )
+
+
 class RabbitQueue:
     """Keeps the promises of ``MessageQueue``; the word is the one message of the queue ``tuner.fed.QUEUE``.
 
@@ -49,7 +88,7 @@ class RabbitQueue:
         self._link = Link(url, timeout_s)
         self._word_queue = f"tuner.fed.{queue}"
         self._told: _Word | None = None  #: by this object
-        self._is_untouched = True  #: no worker was seen since it is fed
+        self._drops = _Drops()
         self.tag = study_tag(claim.study_id)
 
     @property
@@ -95,7 +134,7 @@ class RabbitQueue:
     def claim(self) -> None:
         """As the port."""
         self.check()
-        self._is_untouched = True
+        self._drops = _Drops()
         with self._link.asking():
             self._link.keep_one(self._word_queue)
             self._tell(_Word(**asdict(self._claim), form=self._form.name))
@@ -105,10 +144,11 @@ class RabbitQueue:
         with self._link.asking():
             word = self._told or self._own_word()
             self._tell(_Word(**{**asdict(word), "pushing": True}))
+            self._drops.before_push(self.where, self._there())
             self._link.publish(Parcel(self._queue, parts[BODY], parts[PROPERTIES]) for _, parts in clones)
             fed = word.fed + len(clones)
             self._tell(_Word(**{**asdict(word), "fed": fed, "pushing": False}))
-            self._see_that_all_stay(fed)
+            self._drops.after_push(self.where, self._there(), len(clones))
 
     def look(self) -> Backlog:
         """As the port; of looks that take long, as RabbitMQ is busy, the quickest: its moment is known."""
@@ -171,19 +211,6 @@ class RabbitQueue:
     def _purge(self) -> None:
         for queue in (self._queue, *self._form.delayed(self._queue), *self._form.dead(self._queue)):
             self._link.sift(queue, self.tag)
-
-    def _see_that_all_stay(self, n_fed: int) -> None:
-        """BrokerError when the broker drops messages, as long as nobody else can have taken them."""
-        if not self._is_untouched:
-            return
-        found = self._link.waiting(self._queue)
-        if found is None or found.n_consumers:
-            self._is_untouched = False
-        elif found.n_messages < n_fed:
-            raise BrokerError(
-                f"{self.where} keeps {found.n_messages} of {n_fed} messages: it has a limit"
-                " (x-max-length, x-message-ttl or a policy); raise it, or set a lower depth"
-            )
 
     def _word(self) -> _Word | None:
         """What was told last; None when nothing was."""
