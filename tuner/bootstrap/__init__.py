@@ -3,7 +3,7 @@
 Adapters are imported where they are wired, so that a command pays for its own only.
 """
 
-from tuner.bootstrap.answers import explained, ranked, recalled
+from tuner.bootstrap.answers import explained, overview, ranked, recalled
 from tuner.bootstrap.asked import (
     WITHIN,
     another_stream,
@@ -30,6 +30,7 @@ __all__ = [
     "explained",
     "new_store",
     "open_store",
+    "overview",
     "planned",
     "profile_kept",
     "ranked",

@@ -16,6 +16,7 @@ from tuner.ports import Store
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
+    from tuner.core.overview import Overview
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.study import Recalled
@@ -41,40 +42,64 @@ def ranked(
     Raises:
         ConfigError: a race was asked for its answer at another confidence, which it has none for.
     """
-    from tuner.core.claim import by_claim
     from tuner.core.question import Question
-    from tuner.core.ranking import rank
-
-    question = question or Question()
 
     with open_store(file, read_only=True) as store:
-        record = store.study()
-        layout = _measured_layout(current, record, file) if current is not None else None
-        is_race = record.strategy == "race"
-        if is_race and confidence not in (None, record.confidence):
-            raise ConfigError(
-                f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
-                hint="Leave --confidence out.",
-            )
-        windows = store.windows()
-        ranking = rank(
-            record,
-            windows,
-            current=layout,
-            confidence=confidence or record.confidence,
-            launches=[launch for _, launch in store.launches()],
-            objective=question.objective_of(record),
-            limits=question.limits_of(record),
-            costs=question.costs,
-            within=question.within_of(record),
+        return _ranked(store, file, current=current, confidence=confidence, question=question or Question())
+
+
+def overview(
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> Overview:
+    """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
+    from tuner.core.overview import Overview
+    from tuner.core.question import Question
+
+    question = question or Question()
+    with open_store(file, read_only=True) as store:
+        record, ranking = _ranked(store, file, current=current, confidence=confidence, question=question)
+        windows, launches = store.windows(), store.launches()
+    explanation, rules = _explained(record, windows, question, None)
+    return Overview(file.name, record, ranking, launches, windows, explanation, rules)
+
+
+def _ranked(
+    store: Store, file: Path, *, current: str | None, confidence: float | None, question: Question
+) -> tuple[StudyRecord, Ranking]:
+    from tuner.core.claim import by_claim
+    from tuner.core.ranking import rank
+
+    record = store.study()
+    layout = _measured_layout(current, record, file) if current is not None else None
+    is_race = record.strategy == "race"
+    if is_race and confidence not in (None, record.confidence):
+        raise ConfigError(
+            f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
+            hint="Leave --confidence out.",
         )
-        ranking = _with_bound_by(record, windows, ranking)
-        if not is_race:
-            return record, ranking
-        if not question.is_of(record):
-            return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
-        known = recalled(store)
-        return record, by_claim(ranking, known.claim(), known.strategy.estimates())
+    windows = store.windows()
+    ranking = rank(
+        record,
+        windows,
+        current=layout,
+        confidence=confidence or record.confidence,
+        launches=[launch for _, launch in store.launches()],
+        objective=question.objective_of(record),
+        limits=question.limits_of(record),
+        costs=question.costs,
+        within=question.within_of(record),
+    )
+    ranking = _with_bound_by(record, windows, ranking)
+    if not is_race:
+        return record, ranking
+    if not question.is_of(record):
+        return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
+    known = recalled(store)
+    return record, by_claim(ranking, known.claim(), known.strategy.estimates())
 
 
 def recalled(store: Store) -> Recalled:
@@ -93,25 +118,31 @@ def explained(
     The rules are for *cores* (None: for what the study ran on) and for the variant of the fastest layout;
     *question* may limit memory.
     """
-    from tuner.core.model.diagnosis.evidence import why_unknown
     from tuner.core.question import Question
-    from tuner.core.ranking import rank
 
-    question = question or Question()
     with open_store(file, read_only=True) as store:
         record, windows = store.study(), store.windows()
+    return record, *_explained(record, windows, question or Question(), cores)
+
+
+def _explained(
+    record: StudyRecord, windows: Sequence[WindowRecord], question: Question, cores: float | None
+) -> tuple[Explanation | str, Sequence[Rule]]:
+    from tuner.core.model.diagnosis.evidence import why_unknown
+    from tuner.core.ranking import rank
+
     ranking = rank(record, windows, confidence=record.confidence, limits=question.limits_of(record))
     found = _explanation(record, windows, ranking)
     if found is None:
-        return record, why_unknown(windows), ()
+        return why_unknown(windows), ()
     best = found.diagnoses[0].layout.variant
     if best not in found.references:
-        return record, found, ()
+        return found, ()
     from tuner.core.model.diagnosis.sizing import resized, sizing_rules
 
     of = found.references[best]
     wanted = of.machine if cores is None else resized(of.machine, cores)
-    return record, found, sizing_rules(of.demands, wanted, found.known_of(best))
+    return found, sizing_rules(of.demands, wanted, found.known_of(best))
 
 
 def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
