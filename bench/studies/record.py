@@ -3,16 +3,19 @@
     python bench/studies/record.py STUDY.tuner.db NAME
 
 writes NAME.tuner.db into this folder. `tuner replay`, `rank`, `plan` and `aa` read it as they read the study.
-What names the box or whoever measured is taken out of the provenance; the study itself is not changed.
+What names the box or whoever measured is taken out of the provenance, folders of files out of the config; the
+study itself is not changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 SAMPLES = ("sample_packed", "warmup_sample_packed", "usage", "reading")
@@ -42,12 +45,24 @@ def record(study: Path, into: Path) -> None:
                 copy.execute(f"DELETE FROM {table}")
             copy.executemany("DELETE FROM provenance WHERE key = ?", [(key,) for key in NAMES_SOMEBODY])
             copy.execute("UPDATE launch SET box = 'box'")
+            for (config,) in copy.execute("SELECT config FROM study").fetchall():
+                named = json.dumps(_named(json.loads(config)), sort_keys=True, separators=(",", ":"))
+                copy.execute("UPDATE study SET config = ?", (named,))
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")
         for table, column in TEXTS:
             for (text,) in copy.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL"):
                 if any(word.startswith("/") for word in str(text).replace('"', " ").split()):
                     raise ValueError(f"{table}.{column} holds a path: {text}")
+
+
+def _named(config: Any) -> Any:
+    """*config* with the files of whoever measured (a sample of messages) by their names, without folders."""
+    if isinstance(config, dict):
+        return {key: _named(value) for key, value in config.items()}
+    if isinstance(config, list):
+        return [_named(value) for value in config]
+    return Path(config).name if isinstance(config, str) and config.startswith("/") else config
 
 
 def main() -> int:

@@ -134,10 +134,16 @@ def _items(value: float) -> str:
 def _rules_text(rules: Sequence[Rule]) -> str:
     lines = [f"To size this service by, on {counted(rules[0].cores, 'core')} (modelled):\n"]
     for rule in rules:
-        count = f"more than {rule.most}" if rule.count is None else str(rule.count)
+        if rule.count is None:
+            lines.append(f"  {rule.what}: no number up to {rule.most}. {_capital(rule.reason)}.\n")
+            continue
         beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
-        lines.append(f"  {count} {rule.what}: {rule.reason}.{beyond}\n")
+        lines.append(f"  {rule.count} {rule.what}: {rule.reason}.{beyond}\n")
     return "".join(lines)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
