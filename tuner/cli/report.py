@@ -52,7 +52,7 @@ def report(
 ) -> None:
     """Write a study as one HTML page: answer, ranking, pictures, every window, method.
 
-    The page needs nothing but itself: it opens offline, asks nobody for anything and can be mailed or printed.
+    The page needs nothing but itself: it opens offline, asks nobody for anything, can be mailed and printed.
     The same study gives the same bytes. Works while a study runs.
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html

@@ -26,7 +26,7 @@ _WORDS = {
     "physical_cores": "physical cores",
     "threads_per_core": "threads per core",
     "cores": "cores of the box",
-    "cores_why": "because",
+    "cores_why": "cores, as found",
     "memory": "memory",
     "swap": "swap",
     "virtualization": "virtualization",
@@ -127,10 +127,7 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
         ("warm-up", warmup),
         ("first launch", "discarded, to warm the page cache" if study.warms_cache else "counts"),
         ("tries of a void window", str(study.max_attempts)),
-        (
-            "answer asked for",
-            f"within {percent(study.within_ratio)}, {percent(study.confidence)}, {study.kind}",
-        ),
+        ("answer asked for", _asked_answer(study)),
         ("objective", study.objective),
     ]
     if study.limits:
@@ -142,6 +139,12 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
     if command := _command(study):
         found.append(("command", command))
     return found
+
+
+def _asked_answer(study: StudyRecord) -> str:
+    if study.strategy != "race":
+        return f"at {percent(study.confidence)}"
+    return f"within {percent(study.within_ratio)} of the best, {percent(study.confidence)}, {study.kind}"
 
 
 def _command(study: StudyRecord) -> str:
