@@ -69,6 +69,9 @@ COMMANDS = (
         "Write the ranking as Markdown, CSV, JSON ... or into a runbook.",
         f"{_HERE}.export",
     ),
+    Command(
+        "Answer", "report", "Write a study as one HTML page, to keep, mail and print.", f"{_HERE}.report"
+    ),
     Command("Answer", "explain", "What binds each layout: GIL, cores, waiting, backend.", f"{_HERE}.explain"),
     Command(
         "Answer", "predict", "Layouts and cores that were not measured, and what-ifs.", f"{_HERE}.predict"

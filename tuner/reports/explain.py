@@ -19,7 +19,8 @@ from tuner.reports.ranking_words import headline
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 
-_SHARES: dict[Share, str] = {
+#: what threads spend their time on, as columns call it
+SHARES: dict[Share, str] = {
     "python": "Python",
     "child": "child",
     "core_line": "core line",
@@ -29,7 +30,7 @@ _SHARES: dict[Share, str] = {
     "contended": "contended",
     "elsewhere": "waiting",
 }
-_LEGEND = (
+LEGEND = (
     "GIL, cores: share of the time they are busy. The rest: what the layout's threads do with their time;"
     " ~: by the model, all else measured."
 )
@@ -46,13 +47,15 @@ def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequ
         return _paragraphs([*head, found])
     parts = [
         _paragraphs(head),
-        render_table(_table(found), "simple"),
-        _paragraphs([_LEGEND]),
+        render_table(explanation_table(found), "simple"),
+        _paragraphs([LEGEND]),
         "".join(render_paragraph(f"{sentence(one)}.", "simple") for one in found.diagnoses),
     ]
     if rules:
         parts.append(_rules_text(rules))
-    return "\n".join([*parts, *([_paragraphs(left)] if (left := _notes(study, found, rules)) else [])])
+    return "\n".join(
+        [*parts, *([_paragraphs(left)] if (left := explanation_notes(study, found, rules)) else [])]
+    )
 
 
 def render_explanation_json(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
@@ -68,12 +71,12 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
         "layouts": [] if known is None else [_layout_facts(one, known) for one in known.diagnoses],
         "references": [] if known is None else _reference_facts(known),
         "rules": [dataclasses.asdict(rule) for rule in rules],
-        "notes": [] if known is None else _notes(study, known, rules),
+        "notes": [] if known is None else explanation_notes(study, known, rules),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
+def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """What limits all of it, a sentence each."""
     notes = [_SAME_ITEM] if rules else []
     if study.cores > study.box_cores:
@@ -100,13 +103,14 @@ def _paragraphs(sentences: Sequence[str]) -> str:
     return "\n".join(render_paragraph(one, "simple") for one in sentences)
 
 
-def _table(found: Explanation) -> Table:
-    shares = [share for share in _SHARES if any(share in one.shares for one in found.diagnoses)]
+def explanation_table(found: Explanation) -> Table:
+    """One row a layout: what binds it, and what its threads do."""
+    shares = [share for share in SHARES if any(share in one.shares for one in found.diagnoses)]
     shares = [share for share in shares if any(_is_told(one, share) for one in found.diagnoses)]
     stations: list[Station] = ["gil", "cores"] if found.machine.has_gil else ["cores"]
     headers = (
         "layout", "items/10 min", "bound by", *("GIL" if name == "gil" else name for name in stations),
-        *(_SHARES[share] for share in shares),
+        *(SHARES[share] for share in shares),
     )  # fmt: skip
     rows = []
     for one in found.diagnoses:
@@ -131,15 +135,23 @@ def _items(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def rules_heading(rules: Sequence[Rule]) -> str:
+    """What the rules are for; *rules* has one at least."""
+    return f"To size this service by, on {counted(rules[0].cores, 'core')} (modelled):"
+
+
+def rule_sentence(rule: Rule) -> str:
+    """The number, what it counts and why."""
+    if rule.count is None:
+        return f"{rule.what}: no number up to {rule.most}. {_capital(rule.reason)}."
+    beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
+    return f"{rule.count} {rule.what}: {rule.reason}.{beyond}"
+
+
 def _rules_text(rules: Sequence[Rule]) -> str:
-    lines = [f"To size this service by, on {counted(rules[0].cores, 'core')} (modelled):\n"]
-    for rule in rules:
-        if rule.count is None:
-            lines.append(f"  {rule.what}: no number up to {rule.most}. {_capital(rule.reason)}.\n")
-            continue
-        beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
-        lines.append(f"  {rule.count} {rule.what}: {rule.reason}.{beyond}\n")
-    return "".join(lines)
+    return "".join(
+        f"{line}\n" for line in [rules_heading(rules), *(f"  {rule_sentence(one)}" for one in rules)]
+    )
 
 
 def _capital(text: str) -> str:

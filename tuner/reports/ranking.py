@@ -40,7 +40,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
         *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
         render_paragraph(headline(study), fmt),
-        render_table(_reading_table(ranking), fmt),
+        render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
     if ranking.is_latency_known:
@@ -60,7 +60,8 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
     return [*told, *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
 
 
-def _reading_table(ranking: Ranking) -> Table:
+def reading_table(ranking: Ranking) -> Table:
+    """One row a layout, best first, as people read it."""
     per_cpu = ranking.objective != "throughput"
     bound = ["bound by"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"

@@ -1,0 +1,159 @@
+"""The report in a real browser: nothing is asked for, nothing complains, everybody can read and use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import axe_core_python
+import pytest
+
+from tuner import bootstrap
+from tuner.core.overview import Overview
+from tuner.reports.page import render_page
+
+from ..chromium import Chromium, running_chromium
+from ..overviews import hostile, overview_of, recorded
+
+pytestmark = pytest.mark.integration
+
+NAME = "gunicorn-2-cores-busy.tuner.db"
+WINDOWS = [(1280, False), (1280, True), (360, False), (360, True)]
+
+
+@pytest.fixture
+def browser() -> Iterator[Chromium]:
+    with running_chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def overview(tmp_path: Path) -> Overview:
+    return overview_of(recorded(NAME, tmp_path))
+
+
+def opened(browser: Chromium, folder: Path, text: str) -> Path:
+    file = folder / "report.html"
+    file.write_text(text, encoding="utf-8")
+    browser.open(file.as_uri())
+    return file
+
+
+def serious_faults(browser: Chromium) -> list[str]:
+    """What axe finds that keeps people from reading or using the page."""
+    browser.run((Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8") + ";0")
+    found = json.loads(browser.run("axe.run(document).then((one) => JSON.stringify(one.violations))"))
+    return [
+        f"{fault['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+        for node in fault["nodes"][:3]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["usual", "small", "hostile"])
+def test_the_page_asks_for_nothing_complains_of_nothing_and_can_be_read_by_all(
+    browser: Chromium, overview: Overview, tmp_path: Path, kind: str
+) -> None:
+    prediction = bootstrap.calibrated(tmp_path / NAME)
+    shown = hostile(overview) if kind == "hostile" else overview
+    file = opened(browser, tmp_path, render_page(shown, prediction, small=kind == "small"))
+
+    assert serious_faults(browser) == []
+    for width, dark in WINDOWS:
+        browser.window(width, dark=dark)
+        assert serious_faults(browser) == [], (width, dark)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.pdf().startswith(b"%PDF")
+    assert browser.requests == [file.as_uri()]
+    assert browser.complaints == []
+    assert browser.run("document.title").endswith("processes and threads") or kind == "hostile"
+    assert browser.run("document.title") != "owned"
+
+
+def test_pointing_at_a_mark_shows_its_figures(browser: Chromium, overview: Overview, tmp_path: Path) -> None:
+    opened(browser, tmp_path, render_page(overview))
+    browser.window(1280)
+    best = overview.ranking.rows[0].layout
+
+    browser.run("document.querySelector('#ranking').scrollIntoView()")
+    x, y = browser.run(
+        "(() => { const box = document.querySelector('#ranking .wide .best .dot').getBoundingClientRect();"
+        " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+    )
+    browser.point(x, y)
+
+    assert browser.run("document.querySelector('#tip').hidden") is False
+    assert browser.run("document.querySelector('#tip').textContent").startswith(f"{best}: ")
+    browser.point(2, 2)
+    assert browser.run("document.querySelector('#tip').hidden") is True
+
+
+def test_a_table_is_sorted_by_click_and_by_keyboard(
+    browser: Chromium, overview: Overview, tmp_path: Path
+) -> None:
+    opened(browser, tmp_path, render_page(overview))
+    browser.window(1280)
+    first = "document.querySelector('#ranking-table tbody tr').cells[1].textContent"
+    header = "document.querySelector('#ranking-table th:nth-child({})')"
+    rows = overview.ranking.rows
+    by_items = sorted(rows, key=lambda row: row.throughput_per_10min.mean or 0.0)
+
+    browser.run(f"{header.format(3)}.scrollIntoView({{block: 'center'}})")
+    x, y = browser.run(
+        f"(() => {{ const box = {header.format(3)}.querySelector('button').getBoundingClientRect();"
+        " return [box.x + 5, box.y + 5]; })()"
+    )
+    browser.point(x, y, click=True)
+    assert browser.run(f"{header.format(3)}.getAttribute('aria-sort')") == "descending"
+    assert browser.run(first) == str(by_items[-1].layout)
+
+    browser.run(f"{header.format(3)}.querySelector('button').focus()")
+    browser.press("Enter")
+    assert browser.run(f"{header.format(3)}.getAttribute('aria-sort')") == "ascending"
+    assert browser.run(first) == str(by_items[0].layout)
+
+
+def test_a_table_can_be_copied_and_the_theme_be_chosen(
+    browser: Chromium, overview: Overview, tmp_path: Path
+) -> None:
+    opened(browser, tmp_path, render_page(overview))
+    browser.window(1280)
+    button = "document.querySelector('#ranking .tool')"
+
+    browser.run(f"{button}.scrollIntoView({{block: 'center'}})")
+    x, y = browser.run(
+        f"(() => {{ const box = {button}.getBoundingClientRect(); return [box.x + 5, box.y + 5]; }})()"
+    )
+    browser.point(x, y, click=True)
+    told = browser.run(
+        "new Promise((done) => { const look = () => "
+        f"{button}.textContent === 'Copied' ? done(true) : setTimeout(look, 20); look(); }})"
+    )
+    assert told is True
+
+    colours = []
+    for _ in range(2):
+        browser.run("document.querySelector('.theme').click()")
+        colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
+    assert colours == ["rgb(255, 255, 255)", "rgb(17, 22, 28)"]
+    assert browser.complaints == []
+
+
+def test_pictures_beside_a_runbook_are_drawn_in_a_browser(
+    browser: Chromium, overview: Overview, tmp_path: Path
+) -> None:
+    from tuner.reports.charts import ranking_svg
+
+    file = tmp_path / "ranking.svg"
+    file.write_text(ranking_svg(replace(overview, name="x"), standalone=True), encoding="utf-8")
+
+    browser.open(file.as_uri())
+
+    assert browser.run("document.documentElement.getBoundingClientRect().width") == 720
+    assert browser.requests == [file.as_uri()]
+    assert browser.complaints == []

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tuner import bootstrap
+from tuner.cli import run
+from tuner.core.layout import Layout
+from tuner.core.overview import Live, Overview
+from tuner.core.ranking import rank
+from tuner.reports.page import GENERATOR, HEAD_BYTES, render_page
+from tuner.reports.page.method import repeatable
+
+from ..overviews import HOSTILE, RECORDED, hostile, large, overview_of, recorded
+
+FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
+SECTIONS = ["answer", "ranking", "heat-map", "trade", "windows", "bound", "foretold", "method"]
+RACE = "crash-processor-2-cores-busy.tuner.db"
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its elements, ids and addresses."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.styled = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "action", "srcset", "xlink:href"):
+                self.addresses.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+            self.styled += name == "style"
+
+
+@pytest.fixture(scope="module")
+def race(tmp_path_factory: pytest.TempPathFactory) -> Overview:
+    return overview_of(recorded(RACE, tmp_path_factory.mktemp("race")))
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_study_has_all_sections_in_their_order_and_links_to_nothing_else(
+    name: str, small: bool, tmp_path: Path
+) -> None:
+    text = render_page(overview_of(recorded(name, tmp_path)), small=small)
+    page = Page(text)
+
+    assert re.findall(r'<section id="([a-z-]+)"', text) == SECTIONS
+    assert [one for one in page.addresses if not one.startswith("#")] == []
+    assert {one[1:] for one in page.addresses} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    assert (page.handlers, page.styled) == ([], 0)
+    assert page.tags.count("script") == (0 if small else 1)
+    assert len(text.encode()) < (SMALL_BYTES if small else FULL_BYTES)
+
+
+def test_the_same_study_gives_the_same_bytes(race: Overview) -> None:
+    assert render_page(race) == render_page(race)
+
+
+def test_the_policy_allows_the_style_and_the_script_of_the_page_and_nothing_else(race: Overview) -> None:
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', render_page(race))[1]  # type: ignore[index]
+
+    assert policy.startswith("default-src &#39;none&#39;; style-src &#39;sha256-")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_names_that_mean_harm_are_shown_as_text(race: Overview, small: bool) -> None:
+    harmless = render_page(race, "no fit", small=small)
+    text = render_page(hostile(race), " ".join(HOSTILE), small=small)
+    page = Page(text)
+
+    assert set(page.tags) == set(Page(harmless).tags)
+    assert page.tags.count("script") == (0 if small else 1)
+    assert page.handlers == []
+    assert [one for one in page.addresses if not one.startswith("#")] == []
+    assert "{{ 7 * 7 }}" in text
+    assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\ud800]", text) is None
+    assert "a\\u202egnp.exe\\u200b" in text
+    text.encode("utf-8")
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_a_large_study_is_thinned_and_says_so(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = render_page(large(), small=small)
+
+    assert len(text.encode()) < (SMALL_BYTES if small else FULL_BYTES)
+    assert f"Each mark stands for {625 if small else 250} windows." in text
+    assert "One window in" in text
+    assert "460 more layouts are in the table." in text
+    assert ("440 more rows are left out here" in text) == small
+
+
+def test_a_study_without_a_window_says_so_in_every_section(race: Overview) -> None:
+    nothing = replace(
+        race,
+        ranking=rank(race.study, []),
+        windows=[],
+        launches=[],
+        explanation="No window of this file counts.",
+        rules=(),
+    )
+
+    text = render_page(nothing)
+
+    assert re.findall(r'<section id="([a-z-]+)"', text) == SECTIONS
+    assert "No layout has been measured yet." in text
+    assert "Nothing has been launched yet." in text
+
+
+def test_a_page_of_a_running_study_begins_with_what_runs_and_asks_its_server_alone(race: Overview) -> None:
+    live = Live(
+        at_wall_s=1_790_000_000.0, phase="window", layout=Layout(2, 2), block=1, elapsed_s=31, window_s=60,
+        items_per_s=40.0, load1=1.9, n_active=2, n_taken=7, n_planned=20, remaining_s=4e3,
+        warnings=(("braked", "<b>"),),
+    )  # fmt: skip
+
+    text = render_page(replace(race, live=live), live=True)
+
+    assert re.findall(r'<section id="([a-z-]+)"', text) == ["now", *SECTIONS]
+    assert "connect-src &#39;self&#39;" in text
+    assert "braked: &lt;b&gt;" in text
+    assert "connect-src" not in render_page(race)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_config_on_the_page_asks_for_the_same_layouts(name: str, tmp_path: Path) -> None:
+    study = overview_of(recorded(name, tmp_path)).study
+    config = repeatable(study)
+    assert config is not None
+    (tmp_path / "study.yaml").write_text(config, encoding="utf-8")
+
+    settings = bootstrap.settings_of(tmp_path / "study.yaml", {})
+
+    assert settings.study.layouts == study.layouts
+    assert (settings.study.cores, settings.study.seed) == (study.cores, study.seed)
+    assert settings.study.window == study.window_s
+
+
+def test_report_writes_beside_the_study_and_replaces_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recorded(RACE, tmp_path)
+
+    assert [run(["report", str(file), "--current", "1x1"]) for _ in range(2)] == [0, 0]
+
+    page = tmp_path / "crash-processor-2-cores-busy.html"
+    assert GENERATOR.encode() in page.read_bytes()[:HEAD_BYTES]
+    assert "1x1 (now)" in page.read_text(encoding="utf-8")
+    assert f"{page} is written" in capsys.readouterr().err
+
+
+def test_report_does_not_replace_what_it_did_not_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recorded(RACE, tmp_path)
+    mine = tmp_path / "mine.html"
+    mine.write_text("<p>mine</p>")
+
+    assert run(["report", str(file), "-o", str(mine)]) == 2
+
+    assert capsys.readouterr().err.splitlines() == [
+        f"Error: {mine} was not written by tuner report",
+        "Name another file with -o, or replace it with --force.",
+    ]
+    assert mine.read_text() == "<p>mine</p>"
+    assert run(["report", str(file), "-o", str(file)]) == 2
+    assert run(["report", str(file), "-o", str(mine), "--small", "--force"]) == 0
+    assert "<script" not in mine.read_text(encoding="utf-8")
+
+
+def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = recorded(RACE, tmp_path)
+
+    assert run(["report", str(file), "-o", str(tmp_path)]) == 2
+    assert run(["report", str(file), "-o", str(tmp_path / "none" / "x.html")]) == 2
+
+    first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: "))
+    assert "Is a directory" in first
+    assert "No such file or directory" in second

@@ -1,0 +1,118 @@
+"""tuner report: a study as one HTML page to keep, mail and print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.rank import (
+    Confidence,
+    Costs,
+    Current,
+    MaxLoad,
+    MaxMemory,
+    MaxP95,
+    Objective,
+    StudyFile,
+    Within,
+)
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.core.model.calibration.calibrated import Calibrated
+    from tuner.core.overview import Overview
+
+_COSTS = "load,memory"
+
+
+def report(
+    study: StudyFile,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: the study's name with .html."),
+    ] = None,
+    small: Annotated[
+        bool,
+        typer.Option("--small", metavar="", help="For mail: no script, shorter tables, at most 300 kB."),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", metavar="", help="Replace FILE even if tuner did not write it."),
+    ] = False,
+    current: Current = None,
+    confidence: Confidence = None,
+    objective: Objective = None,
+    max_load: MaxLoad = None,
+    max_memory: MaxMemory = None,
+    max_p95: MaxP95 = None,
+    costs: Costs = None,
+    within: Within = None,
+) -> None:
+    """Write a study as one HTML page: answer, ranking, pictures, every window, method.
+
+    The page needs nothing but itself: it opens offline, asks nobody for anything, can be mailed and printed.
+    The same study gives the same bytes. Works while a study runs.
+
+    Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
+    """
+    from tuner import bootstrap
+    from tuner.adapters.text_file import replace_text
+    from tuner.core.question import parse_question
+    from tuner.reports.page import render_page
+
+    question = parse_question(
+        objective=objective,
+        max_load=max_load,
+        max_memory=max_memory,
+        max_p95=max_p95,
+        costs=costs or _COSTS,
+        within=within,
+    )
+    target = output if output is not None else _beside(study)
+    if not force:
+        _check_ours(target)
+    overview = bootstrap.overview(study, current=current, confidence=confidence, question=question)
+    page = render_page(overview, _prediction(study, overview), small=small)
+    replace_text(target, page)
+    typer.echo(f"{target} is written, {len(page.encode('utf-8')) / 1000:.0f} kB.", err=True)
+
+
+def _beside(study: Path) -> Path:
+    name = study.name.removesuffix(".db").removesuffix(".tuner")
+    return study.with_name(f"{name}.html")
+
+
+def _check_ours(target: Path) -> None:
+    """See that nothing is lost when *target* is replaced.
+
+    Raises:
+        ConfigError: it is something that `tuner report` did not write.
+    """
+    from tuner.reports.page import GENERATOR, HEAD_BYTES
+
+    try:
+        with target.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be replaced: {error.strerror}") from error
+    if head and f'<meta name="generator" content="{GENERATOR} '.encode() not in head:
+        raise ConfigError(
+            f"{target} was not written by tuner report",
+            hint="Name another file with -o, or replace it with --force.",
+        )
+
+
+def _prediction(study: Path, overview: Overview) -> Calibrated | str:
+    """The model fitted to the study, of the variant of the best layout; or why it cannot be, a sentence."""
+    from tuner import bootstrap
+
+    variants = {layout.variant for layout in overview.study.layouts}
+    variant = overview.ranking.rows[0].layout.variant if len(variants) > 1 else None
+    try:
+        return bootstrap.calibrated(study, variant=variant)
+    except ConfigError as error:
+        return f"{error.problem}."

@@ -1,0 +1,57 @@
+"""Prediction against measurement: each layout as a fit foretold it that had not seen it."""
+
+from __future__ import annotations
+
+from tuner.core.model.calibration.calibrated import LeftOutErrors
+from tuner.reports.charts.frame import at, dot, legend, x_axis, y_axis, y_labels_width
+from tuner.reports.charts.picture import WIDE, Picture
+from tuner.reports.charts.scale import scale_for
+from tuner.reports.charts.svg import SMALL, element, line, tipped, width_of, words
+from tuner.reports.model import PER_10_MIN, items, left_out_sentence, signed
+
+_BAND = 0.1
+_MOST_LABELS = 24
+
+
+def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> Picture:
+    """A mark for each layout: where the model is right it lies on the line."""
+    points = [(PER_10_MIN * row.predicted_per_s, PER_10_MIN * row.measured_per_s, row) for row in errors.rows]
+    side = min(420.0, width)
+    ends = [value for one in points for value in one[:2]]
+    up = scale_for(ends, side - 44, 30)
+    left = y_labels_width(up)
+    along = scale_for(ends, left + 6, side - 12)
+    low, high = up.low, up.high
+    band = (
+        f"M{along(low):.1f} {up(low * (1 - _BAND)):.1f}L{along(high):.1f} {up(high * (1 - _BAND)):.1f}"
+        f"L{along(high):.1f} {up(high):.1f}L{along(high / (1 + _BAND)):.1f} {up(high):.1f}"
+        f"L{along(low):.1f} {up(low * (1 + _BAND)):.1f}Z"
+    )
+    parts = [
+        element("path", d=band, class_="band"),
+        y_axis(up, left, side - 8, "measured, items per 10 min"),
+        x_axis(along, 30, side - 44, "predicted without having seen it"),
+        line(along(low), up(low), along(high), up(high), "guide"),
+    ]
+    taken: list[tuple[float, float]] = []
+    for number, (predicted, measured, row) in enumerate(sorted(points, key=lambda one: -one[1])):
+        x, y = along(predicted), up(measured)
+        told = (
+            f"{row.layout}: measured {items(measured)}, predicted {items(predicted)}"
+            f" ({signed(row.error_ratio)})"
+        )
+        parts.append(tipped(told, at(x, y, element("circle", r=10, fill="transparent") + dot(), "best")))
+        free = all(abs(x - left_x) > 34 or abs(y - left_y) > 12 for left_x, left_y in taken)
+        if free and number < _MOST_LABELS:
+            text = str(row.layout)
+            beyond = x + 8 + width_of(text, SMALL) > side
+            parts.append(words(text, x - 8 if beyond else x + 8, y + 4, class_="s e" if beyond else "s"))
+            taken.append((x, y))
+    entries = [
+        (line(-7, 0, 7, 0, "guide"), "as predicted"),
+        (element("rect", x=-7, y=-5, width=14, height=10, class_="band"), "within 10 %"),
+    ]
+    signs, end = legend(entries, left, side + 8, side)
+    summary = left_out_sentence(errors)
+    title = "Prediction against measurement"
+    return Picture(name, title, summary, side, end + 8, "".join([*parts, signs]))

@@ -1,0 +1,26 @@
+"""What the rows of a ranking have in common when they are drawn."""
+
+from __future__ import annotations
+
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.reports.model import interval, items
+
+#: at least so much of the largest upper end is shown; an interval that reaches further ends in an arrow
+MOST_OF_MEAN = 1.6
+
+
+def unit_of(ranking: Ranking) -> str:
+    """What the ranking is by, as the title of an axis."""
+    return "items per 10 min" if ranking.objective == "throughput" else "items per CPU second"
+
+
+def told(row: RankedLayout, ranking: Ranking) -> str:
+    """Layout, value, interval, rank: what is told of a mark that is pointed at."""
+    from tuner.reports.ranking_words import level_of, value_ranked_by
+
+    value = value_ranked_by(row, ranking)
+    if value.mean is None:
+        return f"{row.layout}: {row.reason or 'not measured'}"
+    ends = "" if value.low is None else f" ({interval(value, items)}, {level_of(ranking)})"
+    rank = "not ranked" if row.rank is None else f"rank {row.rank}"
+    return f"{row.layout}: {items(value.mean)} {unit_of(ranking)}{ends}, {rank}"

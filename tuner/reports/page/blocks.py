@@ -1,0 +1,99 @@
+"""What a page is made of: a handful of kinds of block, which the template shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tuner.reports.charts.picture import NARROW, WIDE, Picture
+from tuner.reports.formats import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a page shows before it thins, so that it keeps to its size."""
+
+    rows: int  #: of a table
+    windows: int  #: of the table of windows
+    marks: int  #: of the picture of windows
+    narrow_marks: int  #: the same on a phone
+
+
+FULL = Limits(rows=600, windows=400, marks=400, narrow_marks=160)
+SMALL = Limits(rows=60, windows=60, marks=160, narrow_marks=80)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Sentences: a paragraph, or a list where there are several."""
+
+    sentences: Sequence[str]
+    kind: str = "plain"  #: answer, plain, note, warning
+    block: str = field(default="text", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A picture, for a page and for a phone."""
+
+    wide: Picture
+    narrow: Picture
+    block: str = field(default="picture", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table; folded away where a picture above it says the same."""
+
+    name: str  #: of this page, no other has it
+    caption: str
+    table: Table
+    is_folded: bool = False
+    left_out: str = ""  #: what is not in it, a sentence
+    block: str = field(default="table", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with their values."""
+
+    rows: Sequence[tuple[str, str]]
+    is_large: bool = False  #: the few that everybody looks for
+    block: str = field(default="facts", init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Text to type or to keep, as it is."""
+
+    title: str
+    text: str
+    is_folded: bool = False
+    block: str = field(default="code", init=False)
+
+
+Block = Text | Drawn | Shown | Facts | Code
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it."""
+
+    name: str  #: for links
+    title: str
+    blocks: Sequence[Block]
+
+
+def drawn(draw: Callable[[float, str], Picture | None], name: str) -> list[Drawn]:
+    """What *draw* makes of a width and a name, for both widths; nothing where there is nothing to draw."""
+    wide, narrow = draw(WIDE, f"{name}-wide"), draw(NARROW, f"{name}-narrow")
+    return [] if wide is None or narrow is None else [Drawn(wide, narrow)]
+
+
+def thinned(table: Table, most: int) -> tuple[Table, str]:
+    """The first *most* rows, and what is said of the rest."""
+    left = len(table.rows) - most
+    if left <= 0:
+        return table, ""
+    rest = f"{left} more rows are left out here; tuner export --format csv gives them all."
+    return Table(table.headers, table.rows[:most], table.numeric), rest

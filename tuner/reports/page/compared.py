@@ -1,0 +1,128 @@
+"""The ranking, throughput over processes and threads, and what more load and memory buy."""
+
+from __future__ import annotations
+
+from tuner.core.overview import Overview
+from tuner.core.pareto import Cost
+from tuner.reports.charts.heat_map import heat_map_picture
+from tuner.reports.charts.ranking import ranking_picture
+from tuner.reports.charts.trade import cost_of, trade_picture
+from tuner.reports.formats import Table
+from tuner.reports.latency import latency_heading, latency_table
+from tuner.reports.limits import limits_heading, limits_sentences, limits_table
+from tuner.reports.model import interval, items
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
+from tuner.reports.pareto import front_heading, front_sentences, front_table
+from tuner.reports.ranking import reading_table
+from tuner.reports.ranking_words import behind_told, level_of, noise_found, value_ranked_by
+
+_WORDS: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
+
+
+def ranking_section(overview: Overview, limits: Limits) -> Section:
+    """The picture, the table that `tuner rank` prints, and what was asked for beside it."""
+    ranking = overview.ranking
+    blocks: list[Block] = []
+    blocks += drawn(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
+    blocks.append(_table("ranking-table", "Ranking of all layouts", reading_table(ranking), limits))
+    said = [*behind_told(ranking), *noise_found(ranking)]
+    if said:
+        blocks.append(Text(said, "note"))
+    if ranking.is_latency_known:
+        blocks.append(_table("latency", latency_heading(ranking), latency_table(ranking), limits))
+    if ranking.limits:
+        blocks.append(_table("limits", limits_heading(ranking), limits_table(ranking), limits))
+        if kept_out := limits_sentences(ranking):
+            blocks.append(Text(kept_out, "note"))
+    return Section("ranking", "Ranking", blocks)
+
+
+def heat_map_section(overview: Overview, limits: Limits) -> Section:
+    """A picture for each variant of the service."""
+    ranking = overview.ranking
+    blocks: list[Block] = []
+    for number, variant in enumerate(sorted({row.layout.variant for row in ranking.rows})):
+        pictures = drawn(
+            lambda width, name, of=variant: heat_map_picture(overview, of, width=width, name=name),  # type: ignore[misc]
+            f"heat-map-{number}",
+        )
+        if pictures and variant:
+            blocks.append(Text([f"{variant}:"]))
+        blocks += pictures
+    if not blocks:
+        return Section("heat-map", "Throughput over processes and threads", [_nothing()])
+    rows = []
+    for row in sorted(ranking.rows, key=lambda one: one.layout):
+        value = value_ranked_by(row, ranking)
+        rows.append(
+            (
+                str(row.layout.processes),
+                str(row.layout.threads) if row.layout.has_threads else "-",
+                row.layout.variant,
+                "-" if value.mean is None else items(value.mean),
+                interval(value, items),
+                "-" if row.rank is None else str(row.rank),
+            )
+        )
+    unit = "items/10 min" if ranking.objective == "throughput" else "items/CPU s"
+    headers = ("processes", "threads", "variant", unit, f"{level_of(ranking)} interval", "rank")
+    table = Table(headers, tuple(rows), frozenset({0, 1, 3, 4, 5}))
+    if not any(row[2] for row in rows):
+        table = _without(table, 2)
+    blocks.append(_table("heat-map-table", "The same as a table", table, limits, folded=True))
+    return Section("heat-map", "Throughput over processes and threads", blocks)
+
+
+def trade_section(overview: Overview, limits: Limits) -> Section:
+    """Throughput against load and against memory; other costs where they were asked for."""
+    ranking = overview.ranking
+    asked = [front.cost for front in ranking.fronts]
+    blocks: list[Block] = []
+    for cost in dict.fromkeys(("load", "memory", *asked)):
+        front = next((one for one in ranking.fronts if one.cost == cost), None)
+        pictures = drawn(
+            lambda width, name, of=cost: trade_picture(overview, of, width=width, name=name),  # type: ignore[misc]
+            f"trade-{cost}",
+        )
+        if not pictures:
+            word = _WORDS[cost]
+            blocks.append(Text([f"What more {word} buys is not known: no window tells the {word}."]))
+            continue
+        blocks += pictures
+        if front is None or not front.places:
+            blocks.append(_costs(overview, cost, limits))
+            continue
+        blocks.append(Text(front_sentences(front)))
+        heading = front_heading(front)
+        blocks.append(_table(f"trade-{cost}-table", heading, front_table(front), limits, folded=True))
+    return Section("trade", "Throughput against load and memory", blocks)
+
+
+def _costs(overview: Overview, cost: Cost, limits: Limits) -> Shown:
+    cores = min(float(overview.study.cores), overview.study.box_cores)
+    unit = " (MB)" if cost == "memory" else ""
+    rows = tuple(
+        (str(row.layout), items(row.throughput_per_10min.mean), f"{spent:.4g}")
+        for row in overview.ranking.rows
+        if row.throughput_per_10min.mean is not None
+        and (spent := cost_of(row, cost, None, cores)) is not None
+    )
+    table = Table(("layout", "items/10 min", f"{_WORDS[cost]}{unit}"), rows, frozenset({1, 2}))
+    return _table(f"trade-{cost}-table", "The same as a table", table, limits, folded=True)
+
+
+def _nothing() -> Text:
+    return Text(["No layout has been measured yet."])
+
+
+def _table(name: str, caption: str, table: Table, limits: Limits, *, folded: bool = False) -> Shown:
+    shown, left_out = thinned(table, limits.rows)
+    return Shown(name, caption, shown, folded, left_out)
+
+
+def _without(table: Table, column: int) -> Table:
+    def cut(cells: tuple[str, ...]) -> tuple[str, ...]:
+        return (*cells[:column], *cells[column + 1 :])
+
+    numeric = frozenset(at - (at > column) for at in table.numeric if at != column)
+    return Table(cut(table.headers), tuple(map(cut, table.rows)), numeric)

@@ -1,0 +1,114 @@
+"""Every window in time order, and what was void and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from math import ceil
+
+from tuner.core.figures import counted
+from tuner.core.overview import Overview
+from tuner.core.records import WARMING_BLOCK
+from tuner.reports.charts.timeline import layout_means, timeline_picture
+from tuner.reports.formats import Table
+from tuner.reports.model import items, load, signed
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn
+
+_MOST_TOLD = 40  #: void windows and failed launches with a row each
+
+
+def time_section(overview: Overview, limits: Limits) -> Section:
+    """The picture, what did not count, and the windows as a table."""
+    blocks: list[Block] = []
+    blocks += drawn(
+        lambda width, name: timeline_picture(
+            overview, width=width, name=name, most=limits.marks if width > 500 else limits.narrow_marks
+        ),
+        "timeline",
+    )
+    if not blocks:
+        return Section("windows", "Every window in time order", [Text(["Nothing has been launched yet."])])
+    blocks.append(Text([_void_sentence(overview)]))
+    if rows := _troubles(overview):
+        left = len(rows) - _MOST_TOLD
+        rest = f"{left} more are left out here." if left > 0 else ""
+        table = Table(
+            ("when (UTC)", "layout", "block", "what", "why"), tuple(rows[:_MOST_TOLD]), frozenset({2})
+        )
+        blocks.append(Shown("void", "What did not count, and why", table, left_out=rest))
+    if overview.windows:
+        blocks.append(_windows(overview, limits.windows))
+    return Section("windows", "Every window in time order", blocks)
+
+
+def _void_sentence(overview: Overview) -> str:
+    counts = Counter(reason.slug for window in overview.windows for reason in window.void)
+    n_void = sum(bool(window.void) for window in overview.windows)
+    n_failed = sum(launch.error is not None for _, launch in overview.launches)
+    taken = f"{counted(len(overview.windows), 'window')} of {counted(len(overview.launches), 'launch')}"
+    why = ", ".join(f"{slug} {n}" for slug, n in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    void = f"{n_void} void ({why})" if n_void else "none void"
+    failed = f"; {counted(n_failed, 'launch')} failed or {'was' if n_failed == 1 else 'were'} spoilt"
+    return (
+        f"{taken}: {void}{failed if n_failed else ''}. A void window counts for nothing and is taken again."
+    )
+
+
+def _troubles(overview: Overview) -> list[tuple[str, ...]]:
+    found = [
+        (
+            window.started_wall_s,
+            str(window.layout),
+            window.block,
+            "void window",
+            "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void),
+        )
+        for window in overview.windows
+        if window.void
+    ]
+    found += [
+        (launch.started_wall_s, str(launch.layout), launch.block, "launch", launch.error)
+        for _, launch in overview.launches
+        if launch.error is not None
+    ]
+    return [
+        (_moment(wall_s), layout, _block(block), what, why)
+        for wall_s, layout, block, what, why in sorted(found)
+    ]
+
+
+def _windows(overview: Overview, most: int) -> Shown:
+    windows = sorted(overview.windows, key=lambda one: one.started_wall_s)
+    means = layout_means(windows)
+    every = max(1, ceil(len(windows) / most))
+    rows = []
+    for window in windows[::every]:
+        rate, mean = window.n_done / window.length_s, means.get(window.layout)
+        rows.append(
+            (
+                _moment(window.started_wall_s),
+                str(window.layout),
+                _block(window.block),
+                f"{window.length_s:.0f} s",
+                items(600 * rate),
+                "-" if window.void or not mean or window.block == WARMING_BLOCK else signed(rate / mean - 1),
+                load(window.load1_mean),
+                ", ".join(reason.slug for reason in window.void),
+            )
+        )
+    headers = ("when (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load", "void")
+    table = Table(headers, tuple(rows), frozenset({2, 3, 4, 5, 6}))
+    rest = (
+        f"One window in {every} is shown, {len(rows)} of {len(windows)}: the study file has them all."
+        if every > 1
+        else ""
+    )
+    return Shown("windows-table", "The windows as a table", table, is_folded=True, left_out=rest)
+
+
+def _block(block: int) -> str:
+    return "-" if block == WARMING_BLOCK else str(block + 1)
+
+
+def _moment(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d %H:%M:%S")

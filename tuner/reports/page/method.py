@@ -1,0 +1,167 @@
+"""Environment and method: enough for somebody else to do it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tuner.core.durations import render_duration
+from tuner.core.figures import counted, percent
+from tuner.core.limit_text import render_limit
+from tuner.core.limits import limits_from
+from tuner.core.overview import Overview
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.reports.page.blocks import Block, Code, Facts, Section, Text
+
+#: what a study knows of where it ran, in the words of a reader; the rest follows under its own name
+_WORDS = {
+    "host": "host",
+    "os": "operating system",
+    "kernel": "kernel",
+    "cpu": "CPU",
+    "cpu_frequency": "CPU clock",
+    "physical_cores": "physical cores",
+    "threads_per_core": "threads per core",
+    "cores": "cores of the box",
+    "cores_why": "cores, as found",
+    "memory": "memory",
+    "swap": "swap",
+    "virtualization": "virtualization",
+    "steal_since_boot": "stolen since boot",
+    "governor": "governor",
+    "clock_source": "clock source",
+    "tuner": "tuner",
+    "python": "Python of tuner",
+    "worker_python": "Python of the workers",
+    "worker_gil": "GIL of the workers",
+    "supervisor": "supervisor",
+    "git_revision": "revision",
+    "user": "user",
+}
+
+
+def method_section(overview: Overview) -> Section:
+    """Always the last."""
+    study = overview.study
+    blocks: list[Block] = [
+        Text(["What was done:"]),
+        Facts(_asked(study)),
+        Text(["Where:"]),
+        Facts(_environment(study)),
+    ]
+    config = repeatable(study)
+    if config is not None:
+        command = study.provenance.get("made_by", "tuner grid")
+        simulated = " --simulate PROFILE" if is_simulated(study) else ""
+        blocks.append(
+            Code("To do it again, with the config below as study.yaml", f"{command} study.yaml{simulated}")
+        )
+        if "<hidden>" in config:
+            blocks.append(Text(["Secrets were not kept: put them back where it says <hidden>."], "note"))
+        blocks.append(Code("study.yaml", config, is_folded=True))
+    blocks.append(
+        Code(
+            "The same figures from the study file",
+            f"tuner rank {overview.name}\ntuner explain {overview.name}",
+        )
+    )
+    return Section("method", "Environment and method", blocks)
+
+
+def repeatable(study: StudyRecord) -> str | None:
+    """A config that asks for the same study, as YAML without secrets; None: the file does not hold one."""
+    import yaml
+
+    try:
+        kept = json.loads(study.config)
+    except ValueError:
+        return None
+    if not isinstance(kept, dict):
+        return None
+    kept.pop("simulate", None)
+    asked = dict(kept.get("study") or {})
+    asked.update(cores=study.cores, layouts=[str(layout) for layout in study.layouts], seed=study.seed)
+    for other in ("grid", "variants", "max_connections"):  # what the layouts were made from
+        asked.pop(other, None)
+    if study.strategy == "all":
+        asked["repeats"] = study.n_blocks
+    text: str = yaml.safe_dump(
+        _without_nothing({**kept, "study": asked}), sort_keys=False, allow_unicode=True, width=100
+    )
+    return text
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: _without_nothing(entry)
+            for key, entry in value.items()
+            if entry is not None and entry not in ([], {})
+        }
+    return value
+
+
+def _asked(study: StudyRecord) -> list[tuple[str, str]]:
+    shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
+    began = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    cap = render_duration(study.warmup_cap_s)
+    warmup = (
+        f"found for each launch, {cap} at most" if study.warmup_s is None else render_duration(study.warmup_s)
+    )
+    orders = {
+        "race": "a race: what may be the best is launched again, in random order",
+        "all": f"every layout once per block, in random order, {counted(study.n_blocks, 'block')}",
+    }
+    found = [
+        ("service", study.service),
+        ("begun", began),
+        ("layouts", ", ".join(map(str, study.layouts))),
+        ("cores", f"layouts for {study.cores}; the box offered {study.box_cores:g}"),
+        ("order", orders.get(study.strategy, study.strategy)),
+        ("seed of the order", str(study.seed)),
+        ("windows", longest if shortest == longest else f"{shortest} to {longest}"),
+        ("windows per launch", str(study.windows_per_launch)),
+        ("warm-up", warmup),
+        ("first launch", "discarded, to warm the page cache" if study.warms_cache else "counts"),
+        ("tries of a void window", str(study.max_attempts)),
+        ("answer asked for", _asked_answer(study)),
+        ("objective", study.objective),
+    ]
+    if study.limits:
+        found.append(("limits", ", ".join(render_limit(limit) for limit in limits_from(study.limits))))
+    if study.budget_s is not None:
+        found.append(("budget", render_duration(study.budget_s)))
+    if study.foreign_limit_cores is not None:
+        found.append(("CPU of strangers that voids a window", f"{study.foreign_limit_cores:g} cores"))
+    if command := _command(study):
+        found.append(("command", command))
+    return found
+
+
+def _asked_answer(study: StudyRecord) -> str:
+    if study.strategy != "race":
+        return f"at {percent(study.confidence)}"
+    return f"within {percent(study.within_ratio)} of the best, {percent(study.confidence)}, {study.kind}"
+
+
+def _command(study: StudyRecord) -> str:
+    """Of the service, as the study keeps it: without secrets."""
+    try:
+        command = json.loads(study.config)["service"]["command"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    import shlex
+
+    return shlex.join(map(str, command)) if isinstance(command, list) else str(command)
+
+
+def _environment(study: StudyRecord) -> list[tuple[str, str]]:
+    left = {
+        name: value for name, value in study.provenance.items() if name not in _WORDS and name != SIMULATED
+    }
+    known = [(words, study.provenance[name]) for name, words in _WORDS.items() if name in study.provenance]
+    others = [(name.replace("_", " "), value) for name, value in sorted(left.items())]
+    return [*known, *others] or [("box", "the study file does not tell")]

@@ -1,0 +1,75 @@
+"""What binds each layout, and how well a model foretells what was measured."""
+
+from __future__ import annotations
+
+from tuner.core.model.calibration.calibrated import Calibrated
+from tuner.core.model.diagnosis.text import sentence
+from tuner.core.overview import Overview
+from tuner.reports.charts.foretold import foretold_picture
+from tuner.reports.charts.shares import shares_picture
+from tuner.reports.explain import LEGEND, explanation_notes, explanation_table, rule_sentence, rules_heading
+from tuner.reports.formats import Table
+from tuner.reports.model import PER_10_MIN, headline, items, left_out_sentence, load, signed
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
+
+_TITLE = "Prediction against measurement"
+_MOST_SENTENCES = 24
+
+
+def bound_section(overview: Overview, limits: Limits) -> Section:
+    """What the threads of each layout do, in a picture, a sentence each and a table; rules to size by."""
+    found, title = overview.explanation, "What binds each layout"
+    if isinstance(found, str):
+        return Section("bound", title, [Text([found])])
+    blocks: list[Block] = []
+    blocks += drawn(lambda width, name: shares_picture(overview, width=width, name=name), "shares")
+    told = [f"{sentence(one)}." for one in found.diagnoses]
+    blocks.append(Text(told[:_MOST_SENTENCES], "list"))
+    table, left_out = thinned(explanation_table(found), limits.rows)
+    blocks.append(Shown("bound-table", LEGEND, table, is_folded=True, left_out=left_out))
+    if overview.rules:
+        blocks.append(Text([rules_heading(overview.rules)]))
+        blocks.append(Text([rule_sentence(rule) for rule in overview.rules], "list"))
+    if said := explanation_notes(overview.study, found, overview.rules):
+        blocks.append(Text(said, "note"))
+    return Section("bound", title, blocks)
+
+
+def foretold_section(prediction: Calibrated | str | None, limits: Limits) -> Section:
+    """Each layout as a fit foretells it that has not seen it; why not, where there is no such fit."""
+    if prediction is None:
+        told = "The model was not asked; tuner predict compares it with what was measured."
+        return Section("foretold", _TITLE, [Text([told])])
+    if isinstance(prediction, str):
+        return Section(
+            "foretold", _TITLE, [Text([f"The model cannot be held against this study: {prediction}"])]
+        )
+    errors = prediction.left_out
+    if errors is None:
+        why = (
+            "Too few layouts were measured to leave one out and predict it from the others: how well the"
+            " model does on this service is not known."
+        )
+        return Section("foretold", _TITLE, [Text([why])])
+    blocks: list[Block] = []
+    blocks += drawn(lambda width, name: foretold_picture(errors, width=width, name=name), "foretold")
+    blocks.append(Text([left_out_sentence(errors)]))
+    rows = tuple(
+        (
+            str(row.layout),
+            items(PER_10_MIN * row.measured_per_s),
+            items(PER_10_MIN * row.predicted_per_s),
+            signed(row.error_ratio),
+            load(row.measured_load),
+            load(row.predicted_load),
+            "-" if row.load_error_ratio is None else signed(row.load_error_ratio),
+        )
+        for row in errors.rows
+    )
+    headers = ("left out", "items/10 min", "predicted", "error", "load", "its prediction", "its error")
+    table, left_out = thinned(Table(headers, rows, frozenset(range(1, 7))), limits.rows)
+    blocks.append(
+        Shown("foretold-table", "Each layout left out of the fit", table, is_folded=True, left_out=left_out)
+    )
+    blocks.append(Text([*headline(prediction), *prediction.calibration.notes], "note"))
+    return Section("foretold", _TITLE, blocks)
