@@ -21,6 +21,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,13 +29,21 @@ from typing import Any
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.none import NoFeeder
 from tuner.adapters.gil_waits import LOOKS_PER_S
+from tuner.adapters.live_file import LiveFile
+from tuner.adapters.live_view import LiveView
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.procfs import ProcSampler
+from tuner.adapters.progress_tee import ProgressTee
 from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.adapters.terminal import BarProgress
-from tuner.core.layout import Layout
+from tuner.adapters.screen import Screen
+from tuner.bootstrap import drawn
+from tuner.core.board import Board
+from tuner.core.layout import Layout, divisors_grid
 from tuner.core.records import StudyRecord
 from tuner.core.service import ServiceSpec
+from tuner.core.strategies.followed import Followed
+from tuner.core.strategies.full_grid import FullGrid
+from tuner.core.strategies.of_study import goal_of
 from tuner.core.window import Sample
 from tuner.study.watching import RunningLayout
 
@@ -86,13 +95,32 @@ def study_of(options: argparse.Namespace, layout: Layout) -> StudyRecord:
     )
 
 
+def shown_study(options: argparse.Namespace, layout: Layout) -> StudyRecord:
+    """With as many layouts as a study of 24 cores has."""
+    layouts = dict.fromkeys([layout, *divisors_grid(24)])
+    return replace(study_of(options, layout), layouts=tuple(layouts))
+
+
 @contextmanager
-def bars(layout: Layout, window_s: float) -> Iterator[Callable[[float, Sample, float], None]]:
-    """The progress bars of a terminal that nobody looks at; another process reads what they print."""
+def bars(study: StudyRecord, layout: Layout) -> Iterator[Callable[[float, Sample, float], None]]:
+    """The view of a terminal that nobody looks at, and the file beside a study; another process reads."""
     master, slave = pty.openpty()
     reader = subprocess.Popen(["cat"], stdin=master, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with os.fdopen(slave, "w") as terminal, BarProgress(terminal) as shown:
-        yield lambda elapsed_s, sample, rate: shown.sampled(layout, elapsed_s, window_s, sample, rate)
+    strategy = Followed(FullGrid(goal_of(study), 1, 1))
+
+    def draw(board: Board, columns: int, lines: int, _: bool) -> list[tuple[str, int]]:
+        with os.fdopen(os.dup(slave), "w", encoding="utf-8") as terminal:
+            return drawn(board, terminal, columns, lines)
+
+    view = LiveView(Screen(slave), draw, study, strategy, lambda: False)
+    with tempfile.TemporaryDirectory() as folder, view.shown():
+        file = LiveFile(Path(folder) / "s.tuner.db", lambda slug, text: sys.exit(f"{slug}: {text}"))
+        told = ProgressTee([view, file])
+        with file.written(0):
+            told.launch_started(layout, 0, 0, None)
+            yield lambda elapsed_s, sample, rate: told.sampled(
+                layout, elapsed_s, study.window_s, sample, rate
+            )
     os.close(master)
     reader.kill()
     reader.wait()
@@ -121,7 +149,7 @@ def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str,
         probe.counting(layout) as counting,
         launcher.running(layout, counting.environment) as launch,
         sampler.watching(launch, frozenset()) as watch,
-        bars(layout, options.window) if options.bars else nullcontext(lambda *_: None) as told,
+        bars(shown_study(options, layout), layout) if options.bars else nullcontext(lambda *_: None) as told,
     ):
         running = RunningLayout(
             layout,
@@ -155,7 +183,9 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=60.0, help="seconds")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--busy", action="store_true", help="workers spawn children instead of sleeping")
-    parser.add_argument("--bars", action="store_true", help="with the progress bars of a terminal")
+    parser.add_argument(
+        "--bars", action="store_true", help="with the view of a terminal and the file beside the study"
+    )
     options = parser.parse_args()
     windows = [one_window(options) for _ in range(options.repeats)]
     total = median(sum(processes.values()) for processes, _ in windows)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import re
 
-from tuner.adapters.terminal import BarProgress, LineProgress, render_window
+from tuner.adapters.terminal import LineProgress, render_window
 from tuner.core.layout import Layout
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
@@ -62,39 +62,13 @@ def test_without_a_terminal_a_window_is_a_line_and_a_warning_carries_its_slug() 
     assert second.endswith("Warning: 4x6 failed [left-out]")
 
 
-def test_bars_show_layout_live_throughput_and_finished_windows() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    output = Terminal()
-    with BarProgress(output) as progress:
-        progress._console._force_terminal = True
-        progress._console.width = 110
-        progress.launch_started(LAYOUT, 0, 0, 3600.0)
-        progress._refreshed_at_s = 0.0
-        progress.sampled(LAYOUT, 300.0, 600.0, sample(1, 3, 17.5, 21), 4.35)
-        progress.window_taken(window(), 1, 3, 60.0)
-        progress.launch_started(Layout(1, 24), 0, 1, 7200.0)
-        progress.warning("left-out", "[red]4x6[/red] failed")
-
-    shown = output.getvalue()
-    assert "2 610 items/10 min, load 17.50, active 21" in shown
-    assert "4x6 block 1: 2 612 items/10 min" in shown
-    assert "1/3 windows, 2 h 00 min left" in shown  # the count stays while the next layout starts
-    assert "[red]4x6[/red] failed [left-out]" in shown
-
-
 def test_nobody_reading_any_more_stops_no_study() -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-        def isatty(self) -> bool:
-            return True
-
-    for progress in (LineProgress(Gone()), BarProgress(Gone())):
-        progress.launch_started(LAYOUT, 0, 0, 3600.0)
-        progress.sampled(LAYOUT, 300.0, 600.0, sample(1, 3, 17.5, 21), 4.35)
-        progress.window_taken(window(), 1, 3, 60.0)
-        progress.warning("left-out", "4x6 failed")
+    progress = LineProgress(Gone())
+    progress.launch_started(LAYOUT, 0, 0, 3600.0)
+    progress.sampled(LAYOUT, 300.0, 600.0, sample(1, 3, 17.5, 21), 4.35)
+    progress.window_taken(window(), 1, 3, 60.0)
+    progress.warning("left-out", "4x6 failed")

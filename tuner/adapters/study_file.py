@@ -137,16 +137,23 @@ def _is_at_rest(path: Path) -> bool:
     Read as it is then, or SQLite would leave an empty -wal and a -shm beside a finished study. A writer that
     begins meanwhile does no harm: for minutes, what it adds is in its -wal alone.
     """
-    if _has_wal(path):
-        return False
+    return not _has_wal(path) and not is_held(path)
+
+
+def is_held(path: Path) -> bool:
+    """Whether some tuner has *path* open to write. Not to be asked while this process has it open itself.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        return True
     finally:
         os.close(descriptor)
-    return True
+    return False
 
 
 def _has_wal(path: Path) -> bool:

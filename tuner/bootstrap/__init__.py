@@ -3,7 +3,7 @@
 Adapters are imported where they are wired, so that a command pays for its own only.
 """
 
-from tuner.bootstrap.answers import explained, overview, ranked, recalled
+from tuner.bootstrap.answers import explained, live_now, overview, ranked, recalled, study_stamp
 from tuner.bootstrap.asked import (
     WITHIN,
     another_stream,
@@ -17,17 +17,22 @@ from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.samples import sampled
+from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
     "WITHIN",
     "another_stream",
+    "begun",
     "calibrated",
     "check_same_box",
     "check_same_profile",
     "described_service",
     "described_services",
+    "drawn",
     "explained",
+    "live_file",
+    "live_now",
     "new_store",
     "open_store",
     "overview",
@@ -38,8 +43,11 @@ __all__ = [
     "sampled",
     "settings_kept",
     "settings_of",
+    "showing",
     "simulated_box",
     "simulated_layouts",
+    "study_stamp",
+    "takes_unicode",
     "this_box",
     "write_profile",
     "written_config",

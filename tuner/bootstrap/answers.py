@@ -16,7 +16,7 @@ from tuner.ports import Store
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
-    from tuner.core.overview import Overview
+    from tuner.core.overview import Live, Overview
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.study import Recalled
@@ -58,17 +58,73 @@ def overview(
     """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
     from tuner.core.overview import Overview
     from tuner.core.question import Question
+    from tuner.core.strategies.of_study import NAMES
 
     question = question or Question()
+    live, is_held = live_now(file)
     with open_store(file, read_only=True) as store:
-        record, ranking = _ranked(store, file, current=current, confidence=confidence, question=question)
+        known = recalled(store) if store.study().strategy in NAMES else None
+        record, ranking = _ranked(
+            store, file, current=current, confidence=confidence, question=question, known=known
+        )
         windows, launches = store.windows(), store.launches()
     explanation, rules = _explained(record, windows, question, None)
-    return Overview(file.name, record, ranking, launches, windows, explanation, rules)
+    return Overview(
+        name=file.name,
+        study=record,
+        ranking=ranking,
+        launches=launches,
+        windows=windows,
+        explanation=explanation,
+        rules=rules,
+        live=live,
+        is_held=is_held,
+        is_over=_pairs_are_taken(record, windows) if known is None else known.is_over(),
+        rest_s=None if known is None or known.rest is None else known.rest.lasts_s,
+    )
+
+
+def live_now(file: Path) -> tuple[Live | None, bool]:
+    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it."""
+    from tuner.adapters.live_file import read_live
+    from tuner.adapters.study_file import is_held
+
+    try:
+        held = is_held(file)
+    except OSError:
+        return None, False  # told where the file is opened
+    return (read_live(file), True) if held else (None, False)
+
+
+def study_stamp(file: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Changes whenever something was written into the study in *file*."""
+    return tuple(_stamp(path) for path in (file, file.with_name(f"{file.name}-wal")))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _pairs_are_taken(record: StudyRecord, windows: Sequence[WindowRecord]) -> bool | None:
+    """Whether a layout against itself was launched as often as was asked; None: the file does not tell."""
+    if record.strategy != "aa":
+        return None
+    asked = 2 * record.n_blocks * record.windows_per_launch
+    return sum(not window.void for window in windows) >= asked
 
 
 def _ranked(
-    store: Store, file: Path, *, current: str | None, confidence: float | None, question: Question
+    store: Store,
+    file: Path,
+    *,
+    current: str | None,
+    confidence: float | None,
+    question: Question,
+    known: Recalled | None = None,
 ) -> tuple[StudyRecord, Ranking]:
     from tuner.core.claim import by_claim
     from tuner.core.ranking import rank
@@ -98,7 +154,7 @@ def _ranked(
         return record, ranking
     if not question.is_of(record):
         return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
-    known = recalled(store)
+    known = known or recalled(store)
     return record, by_claim(ranking, known.claim(), known.strategy.estimates())
 
 

@@ -62,6 +62,7 @@ COMMANDS = (
     ),
     Command("Measure", "aa", "A layout against itself: false alarms, what can be seen.", f"{_HERE}.aa"),
     Command("Measure", "check", "Is the answer of a study still right? 4 when stale.", f"{_HERE}.check"),
+    Command("Measure", "watch", "A study as it stands: while it runs, or afterwards.", f"{_HERE}.watch"),
     Command("Answer", "rank", "Rank the layouts of a study file, best first.", f"{_HERE}.rank"),
     Command(
         "Answer",

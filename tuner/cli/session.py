@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
     from tuner.core.model.profile import Profile
     from tuner.core.records import StudyRecord
+    from tuner.core.strategies.followed import Followed
     from tuner.core.strategy import Strategy
-    from tuner.ports import Box, Progress, Store
+    from tuner.ports import Box, Progress, Stop, Store
 
     Options = dict[tuple[str | int, ...], Given]
 
@@ -273,6 +274,7 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, comm
 def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
     """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do."""
     from tuner.adapters.signals import stopping_by_signal
+    from tuner.core.strategies.followed import Followed
     from tuner.core.strategies.unforeseen import Unforeseen
     from tuner.study import run_study
 
@@ -284,20 +286,21 @@ def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
         strategy = Unforeseen(strategy)
     if record.cores > record.box_cores:
         say(f"Layouts for {counted(record.cores, 'core')} measured on {record.box_cores:g}.")
+    followed = Followed(strategy)
     with stopping_by_signal() as stop:
         try:
-            with _running(session) as (box, store, progress):
-                outcome = run_study(box, store, progress, stop, strategy)
+            with _running(session, followed, stop) as (box, store, progress):
+                outcome = run_study(box, store, progress, stop, followed)
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED, False
 
 
 @contextmanager
-def _running(session: Session) -> Iterator[tuple[Box, Store, Progress]]:
+def _running(session: Session, strategy: Followed, stop: Stop) -> Iterator[tuple[Box, Store, Progress]]:
     """The box, real or simulated, the file, and what tells how it goes."""
     from tuner import bootstrap
-    from tuner.adapters.terminal import showing_progress
+    from tuner.adapters.progress_tee import ProgressTee
 
     record, file = session.record, session.file
 
@@ -315,12 +318,15 @@ def _running(session: Session) -> Iterator[tuple[Box, Store, Progress]]:
             box, elapsed_s = bootstrap.simulated_box(record, store, file)
             yield box, store, SimulatedProgress(sys.stderr, elapsed_s)
         return
-    with (
-        showing_progress() as progress,
-        bootstrap.this_box(session.settings, record, str(file), progress.warning) as box,
-        opened() as store,
-    ):
-        yield box, store, progress
+    with bootstrap.showing(record, strategy, stop.requested) as view:
+        live = bootstrap.live_file(file, view)
+        progress = ProgressTee([view, live])
+        with (
+            bootstrap.this_box(session.settings, record, str(file), progress.warning) as box,
+            opened() as store,
+            bootstrap.begun(store, view, live),
+        ):
+            yield box, store, progress
 
 
 def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:

@@ -28,7 +28,7 @@ class Live:
     items_per_s: float | None  #: in this window or warm-up, so far; None: not known yet
     load1: float | None
     n_active: int | None  #: tasks of the box running or uninterruptible
-    n_taken: int  #: windows, void ones included
+    n_taken: int  #: windows that count
     n_planned: int | None  #: None: nobody knows how many it takes
     remaining_s: float | None  #: of the study, from *at_wall_s* on; None: unknown
     warnings: tuple[tuple[str, str], ...] = ()  #: the last ones, oldest first: slug, text
@@ -45,4 +45,7 @@ class Overview:
     windows: Sequence[WindowRecord]  #: in the order they were taken, void ones included
     explanation: Explanation | str  #: what binds its layouts, or why that is not known
     rules: Sequence[Rule] = ()  #: to size it by; none where they are not known
-    live: Live | None = None  #: None: nobody measures at the moment
+    live: Live | None = None  #: None: nobody measures at the moment, or whoever does has not said a word yet
+    is_held: bool = False  #: a tuner has the file open to write into it
+    is_over: bool | None = None  #: nothing is left to be measured; None: the file alone does not tell
+    rest_s: float | None = None  #: what is expected to be left; None: the file alone does not tell

@@ -25,6 +25,11 @@ class Recalled:
     n_windows: int  #: that count
     spent_s: float  #: in launches, over all sessions
     rest: Rest | None  #: None: the strategy cannot tell
+    is_whole: bool = True  #: whether the last block was measured to its end
+
+    def is_over(self) -> bool:
+        """Whether nothing is left to be measured; the last thing to be asked: the strategy moves on by it."""
+        return self.is_whole and not self.strategy.propose()
 
     def claim(self) -> Claim:
         """What the strategy claims of the study, with what it took."""
@@ -67,4 +72,5 @@ def recalled(store: Store, strategy: Strategy) -> Recalled:
         n_windows=history.n_windows,
         spent_s=timetable.total_s,
         rest=None if rest is None else Rest(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
+        is_whole=not missing,
     )

@@ -1,0 +1,120 @@
+"""Where each layout stands: from a study file, and from the strategy of a study that runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.bootstrap import overview
+from tuner.core.board import BoardKeeper, board_of
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord
+from tuner.core.strategies.followed import Followed
+from tuner.core.strategy import Answer
+
+from . import boards
+
+STUDIES = Path(__file__).resolve().parents[2] / "bench" / "studies"
+
+
+@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.tuner.db")), ids=lambda file: file.name)
+def test_every_layout_of_a_real_study_has_a_place_and_its_ranking_s_value(file: Path) -> None:
+    found = overview(file)
+
+    board = board_of(found)
+
+    assert {place.layout for place in board.places} == set(found.study.layouts)
+    assert board.n_windows == sum(not window.void for window in found.windows)
+    assert board.n_void == sum(bool(window.void) for window in found.windows)
+    of_row = {row.layout: row.throughput_per_10min for row in found.ranking.rows}
+    assert all(place.value == of_row[place.layout] for place in board.places)
+    assert board.stage in ("over", "at-rest")
+    assert board.live is None
+
+
+def test_a_race_that_was_cut_off_is_not_over_and_a_grid_that_is_whole_is() -> None:
+    race = overview(STUDIES / "crash-processor-2-cores-busy.tuner.db")
+    grid = overview(STUDIES / "gunicorn-2-cores-busy.tuner.db")
+
+    assert race.study.strategy == "race"
+    assert board_of(race).stage == "at-rest"
+    assert board_of(race).places[0].state == "leads"
+    assert {place.state for place in board_of(race).places[1:]} == {"open"}
+    assert board_of(grid).stage == "over"
+    assert board_of(replace(grid, is_held=True)).stage == "running"
+
+
+def test_a_layout_against_itself_names_nobody() -> None:
+    board = board_of(overview(STUDIES / "crash-processor-2-cores-busy.aa.tuner.db"))
+
+    assert board.answer is None
+    assert [place.state for place in board.places] == ["open"]
+
+
+def launch(layout: Layout, error: str | None) -> LaunchRecord:
+    return LaunchRecord(0, 0, 1, layout, "stage-1", 0.0, None, None, None, error)
+
+
+def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launches() -> None:
+    study = boards.study_of(["4x6", "6x4", "1x24", "24x1", "12x2"])
+    a, b, c, d, e = study.layouts
+    keeper = BoardKeeper(study)
+    for layout in (a, b, c):
+        keeper._add(layout, 2400, 600.0, is_void=False)
+    keeper._add(e, 0, 600.0, is_void=True)
+    estimates = {a: Estimate(4.0, 3.9, 4.1), b: Estimate(3.95, 3.8, 4.2), c: Estimate(3.0, 2.9, 3.12)}
+    launches = [launch(d, "out of memory"), launch(a, None)]
+
+    board = keeper.board(Answer(a, False, "strict", (b,)), estimates, (d,), lambda: launches)
+
+    states = {place.layout: (place.state, place.reason) for place in board.places}
+    assert states == {
+        a: ("leads", None), b: ("open", None), c: ("behind", None), d: ("failed", "out of memory"),
+        e: ("unseen", "no window counts, 1 void"),
+    }  # fmt: skip
+    assert [place.layout for place in board.places] == [a, b, c, d, e]
+    assert board.places[0].value == Estimate(2400.0, 3.9 * 600, 4.1 * 600)
+    assert board.places[2].behind_ratio == pytest.approx(1 - 3.12 / 3.9)
+    assert (board.n_windows, board.n_void) == (3, 1)
+
+
+def test_before_the_first_block_is_whole_a_layout_has_its_plain_mean() -> None:
+    study = boards.study_of(["4x6", "6x4"])
+    keeper = BoardKeeper(study)
+    keeper._add(study.layouts[0], 2612, 600.0, is_void=False)
+
+    board = keeper.board(Answer(None, False, "strict"), {}, (), tuple)
+
+    assert [(place.state, place.value.mean) for place in board.places] == [("open", 2612.0), ("unseen", None)]
+
+
+def test_a_strategy_that_is_followed_is_asked_once_per_block() -> None:
+    class Counting:
+        asked = 0
+
+        def answer(self) -> Answer:
+            self.asked += 1
+            return Answer(None, False, "none")
+
+        def estimates(self) -> dict[Layout, Estimate]:
+            return {}
+
+        def learn(self, windows: object, failed: object = ()) -> None:
+            pass
+
+    strategy = Counting()
+    followed = Followed(strategy)  # type: ignore[arg-type]
+    for _ in range(3):
+        followed.answer()
+        followed.estimates()
+    assert strategy.asked == 1
+
+    followed.learn((), (Layout(1, 1),))
+    followed.answer()
+
+    assert strategy.asked == 2
+    assert followed.failed == (Layout(1, 1),)
+    assert followed.expected_rest() is None

@@ -1,0 +1,117 @@
+"""The file beside a study that says what runs now: there while it holds, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.live_file import LiveFile, live_path, read_live, render_live
+from tuner.adapters.sqlite import SqliteStore
+from tuner.bootstrap import live_now, overview
+from tuner.core.layout import Layout
+from tuner.core.window import Sample
+
+from . import boards
+
+
+def no_warning(slug: str, text: str) -> None:
+    pytest.fail(f"{slug}: {text}")
+
+
+def new_study(path: Path) -> SqliteStore:
+    return SqliteStore.create(path, boards.study_of(["4x6", "6x4"]))
+
+
+def test_what_runs_is_in_the_file_as_long_as_the_study_is_measured(tmp_path: Path) -> None:
+    study = tmp_path / "s.tuner.db"
+    file = LiveFile(study, no_warning)
+    file.warning("no-backend", "told before the study is held")
+    assert read_live(study) is None
+
+    with new_study(study), file.written(7):
+        file.launch_started(Layout(4, 6), 2, 0, 3600.0)
+        live, is_held = live_now(study)
+        shown = overview(study)
+
+    assert is_held
+    assert live is not None
+    assert (live.phase, live.layout, live.block, live.n_taken) == ("starting", Layout(4, 6), 2, 7)
+    assert live.warnings == (("no-backend", "told before the study is held"),)
+    assert shown.live is not None
+    assert shown.is_held
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.tuner.db"]
+    assert live_now(study) == (None, False)
+    assert overview(study).live is None
+    assert overview(study).is_over is False
+
+
+def test_seconds_of_a_window_are_written_every_other_one(tmp_path: Path) -> None:
+    study = tmp_path / "s.tuner.db"
+    file = LiveFile(study, no_warning)
+    with file.written(0):
+        file.launch_started(Layout(4, 6), 0, 0, None)
+        for n in range(100):  # far less than two seconds
+            file.sampled(Layout(4, 6), n, 600.0, Sample(n, n, 0, 1.0, 1.0, 1.0, 3), 1.5)
+        before = read_live(study)
+        file._written_at_s -= 2.0
+        file.sampled(Layout(4, 6), 100.0, 600.0, Sample(100, 100, 0, 1.0, 1.0, 1.0, 3), 1.5)
+        after = read_live(study)
+
+    assert before is not None
+    assert before.phase == "starting"
+    assert after is not None
+    assert (after.phase, after.elapsed_s, after.items_per_s, after.n_active) == ("window", 100.0, 1.5, 3)
+
+
+def test_a_file_that_a_kill_left_behind_says_nothing(tmp_path: Path) -> None:
+    study = tmp_path / "s.tuner.db"
+    new_study(study).close()
+    live_path(study).write_text(render_live(boards.live_of("4x6")))
+
+    assert read_live(study) == boards.live_of("4x6")
+    assert live_now(study) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "3", "{}", "null", "\0", "[" * 100_000, '{"format": 2}']
+    + [
+        json.dumps({**json.loads(render_live(boards.live_of("4x6"))), **wrong})
+        for wrong in (
+            {"layout": 3}, {"layout": "0x0"}, {"phase": "x"}, {"elapsed_s": "nan"}, {"n_taken": 1e400},
+            {"warnings": 3}, {"warnings": [[1]]}, {"load1": []},
+        )
+    ],
+)  # fmt: skip
+def test_a_file_that_is_none_of_ours_says_nothing(tmp_path: Path, text: str) -> None:
+    study = tmp_path / "s.tuner.db"
+    live_path(study).write_text(text)
+
+    assert read_live(study) is None
+
+
+def test_where_it_cannot_be_written_the_study_is_told_once_and_goes_on(tmp_path: Path) -> None:
+    told: list[str] = []
+    file = LiveFile(tmp_path / "missing" / "s.tuner.db", lambda slug, text: told.append(f"{slug}: {text}"))
+    with file.written(0):
+        file.launch_started(Layout(4, 6), 0, 0, None)
+
+    assert len(told) == 1
+    assert told[0].startswith("no-live-file: ")
+    assert told[0].endswith("s.tuner.db-live cannot be written: No such file or directory")
+
+
+def test_a_link_that_somebody_laid_is_not_written_through(tmp_path: Path) -> None:
+    study, theirs = tmp_path / "s.tuner.db", tmp_path / "theirs"
+    theirs.write_text("kept")
+    (tmp_path / "s.tuner.db-live").symlink_to(theirs)
+    (tmp_path / "s.tuner.db-live.new").symlink_to(theirs)
+    told: list[str] = []
+
+    with LiveFile(study, lambda slug, _: told.append(slug)).written(0):
+        pass
+
+    assert theirs.read_text() == "kept"
+    assert told == ["no-live-file"]

@@ -1,0 +1,101 @@
+"""The view of a study that runs: golden pictures, and what holds on every terminal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.core.board import Board
+from tuner.reports.cells import cut, painted, plain, printable, width
+from tuner.reports.live import Look, live_lines
+
+from . import boards
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+BOARDS = {
+    "race": boards.race(),
+    "at_rest": boards.race("at-rest"),
+    "grid": boards.grid(),
+    "over": boards.over(),
+    "limits": boards.limited(),
+    "hostile": boards.hostile(),
+    "crowd": boards.crowd(),
+}
+GO_ON = "tuner grid --resume s.tuner.db"
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def shown(board: Board, columns: int = 80, lines: int = 23, *, unicode: bool = True) -> list[str]:
+    look = Look(columns, lines, boards.NOW_S, unicode=unicode)
+    return [
+        painted(line, columns, unicode=unicode, colours=False)[0].rstrip()
+        for line in live_lines(board, look, go_on=GO_ON)
+    ]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_view_at_80_columns_is_as_it_was_approved(name: str) -> None:
+    picture = "\n".join(shown(BOARDS[name])) + "\n"
+
+    assert picture == (GOLDEN / f"live_{name}.txt").read_text(encoding="utf-8")
+
+
+def test_without_unicode_the_view_is_ascii() -> None:
+    picture = "\n".join(shown(boards.race(), unicode=False)) + "\n"
+
+    assert picture.isascii()
+    assert picture == (GOLDEN / "live_ascii.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("unicode", [True, False])
+def test_no_line_is_wider_and_no_view_is_higher_than_its_terminal(name: str, unicode: bool) -> None:
+    for columns in (20, 33, 40, 60, 79, 100, 133, 200):
+        for lines in (1, 2, 3, 6, 10, 20, 50):
+            look = Look(columns, lines, boards.NOW_S, unicode=unicode)
+            drawn = live_lines(BOARDS[name], look, go_on=GO_ON)
+            painted_lines = [painted(line, columns, unicode=unicode, colours=True) for line in drawn]
+
+            assert len(drawn) <= lines
+            assert max(cells for _, cells in painted_lines) <= columns
+            for line in drawn:
+                text = "".join(piece for piece, _ in line)
+                assert not text or text.isprintable()
+
+
+def test_what_runs_and_what_cannot_run_have_a_row_among_five_hundred() -> None:
+    rows = shown(boards.crowd(), lines=20)
+
+    assert any(row.startswith("▶ 7x1 ") for row in rows)
+    assert any("cannot run: no such file" in row for row in rows)
+    assert any(row.startswith("  ... and 4") and "not measured yet" in row for row in rows)
+
+
+def test_five_hundred_layouts_are_all_there_where_nothing_limits_the_height() -> None:
+    rows = shown(boards.crowd(), lines=100_000)
+
+    assert sum(row[1:2] == " " and row[2:3].isdigit() for row in rows) == 500
+
+
+def test_a_word_that_is_old_says_how_old() -> None:
+    look = Look(80, 20, boards.NOW_S + 299)
+
+    assert any("last heard of 5 min ago" in line for line in plain(live_lines(boards.race(), look)))
+
+
+def test_text_is_cut_by_cells_and_keeps_nothing_that_steers() -> None:
+    assert printable("a\x1b[31m\n\tb\u202e\x9bc") == "a?[31m b??c"
+    assert (width("日本"), width("é"), width("e\u0301")) == (4, 1, 1)
+    assert cut("日本語", 4, unicode=True) == "日…"
+    assert cut("abcdef", 4, unicode=False) == "ab.."
+    assert cut("abc", 3, unicode=True) == "abc"

@@ -1,0 +1,117 @@
+"""How the study goes, on a terminal: where every layout stands, and what runs; finished windows scroll above.
+
+It must not disturb what is measured: it is drawn every other second, from a board that is worked out once per
+window, and nothing waits for the terminal.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tuner.adapters.follower import Follower
+from tuner.adapters.screen import Screen
+from tuner.adapters.terminal import render_window
+from tuner.core.board import Board, BoardKeeper
+from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.strategies.followed import Followed
+from tuner.core.window import Window
+
+EVERY_S = 2.0  #: between two drawings; bench/overhead.py --bars says what one costs
+_ASIDE = 4  #: lines of the terminal that are left to the windows above
+_SIGNAL_WROTE = 2  #: lines: what `adapters.signals` says at the first Ctrl-C
+
+#: a board, the columns and lines there are, and whether the study is to end -> lines, each with its width
+Draw = Callable[[Board, int, int, bool], Sequence[tuple[str, int]]]
+
+
+class LiveView(Follower):
+    """A Progress that draws; what the study's strategy knows is taken from *strategy*."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        draw: Draw,
+        study: StudyRecord,
+        strategy: Followed,
+        is_ending: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self._screen, self._draw, self._study, self._strategy = screen, draw, study, strategy
+        self._is_ending = is_ending
+        self._was_ending = False
+        self._keeper = BoardKeeper(study)
+        self._launches: Callable[[], Iterable[LaunchRecord]] = tuple
+        self._board: Board | None = None  #: None: something has changed since it was worked out
+        self._drawn_at_s = -math.inf
+        self._gave_up = False
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Draw within the block; nothing of it stays but the lines above."""
+        try:
+            yield
+        finally:
+            self._screen.close()
+
+    def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
+        """The file holds *windows*; *launches* gives those it will hold."""
+        self._begins(sum(not window.void for window in windows))
+        self._keeper, self._launches = BoardKeeper(self._study, windows), launches
+
+    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+        self, layout: Layout, block: int, position: int, remaining_s: float | None
+    ) -> None:
+        self._board = None
+        super().launch_started(layout, block, position, remaining_s)
+
+    def window_taken(  # noqa: D102
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        self._keeper.add(window)
+        self._board = None
+        self._drawn_at_s = time.monotonic()  # below the window's line, once
+        super().window_taken(window, n_taken, n_planned, remaining_s)
+        self._say(render_window(window, self.live().block, n_taken, n_planned, remaining_s))
+
+    def warning(self, slug: str, text: str) -> None:  # noqa: D102
+        self._drawn_at_s = time.monotonic()
+        super().warning(slug, text)
+        self._say(f"Warning: {text} [{slug}]")
+
+    def _changed(self, *, at_once: bool) -> None:
+        now_s = time.monotonic()
+        if not at_once and now_s - self._drawn_at_s < EVERY_S:
+            return
+        self._drawn_at_s = now_s
+        self._screen.show(self._lines())
+
+    def _say(self, text: str) -> None:
+        one_line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+        self._screen.say(f"{time.strftime('%H:%M:%S')} {one_line}", self._lines())
+
+    def _lines(self) -> Sequence[tuple[str, int]]:
+        if self._gave_up:
+            return ()
+        if self._is_ending() and not self._was_ending:
+            self._was_ending = True
+            self._screen.others_wrote(_SIGNAL_WROTE)
+        try:
+            if self._board is None:
+                self._board = self._worked_out()
+            columns, lines = self._screen.size()
+            # Warnings are above already.
+            board = replace(self._board, live=replace(self.live(), warnings=()))
+            return self._draw(board, columns - 1, max(1, lines - _ASIDE), self._was_ending)
+        except Exception as error:  # a fault of the view is no reason to lose a night's study
+            self._gave_up = True
+            self.warning("view-failed", f"what is measured goes on, in lines: {error!r}")
+            return ()
+
+    def _worked_out(self) -> Board:
+        strategy = self._strategy
+        return self._keeper.board(strategy.answer(), strategy.estimates(), strategy.failed, self._launches)

@@ -1,0 +1,111 @@
+"""A terminal with a few lines at its end that are drawn anew, and lines above them that stay.
+
+It never waits for the terminal: one that is stopped (Ctrl-S) or slow is written to when it takes more, one
+that went away is not written to any more. The cursor stays visible and the modes as they are, so that a kill
+leaves nothing to be put right.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Sequence
+from typing import IO
+
+_LEFT_S = 1.0  #: so long the end waits for a terminal that takes nothing
+_MOST_PENDING_BYTES = 65536
+_NARROWEST, _LOWEST = 20, 6  #: what a terminal that says nothing sensible is taken for
+
+
+def is_screen(stream: IO[str] | None, term: str | None) -> bool:
+    """Whether *stream* is a terminal that can move its cursor; *term* is what ``TERM`` says of it."""
+    try:
+        return stream is not None and stream.isatty() and term not in (None, "", "dumb", "unknown")
+    except ValueError:  # closed
+        return False
+
+
+class Screen:
+    """The terminal behind a descriptor."""
+
+    def __init__(self, descriptor: int, encoding: str = "utf-8") -> None:
+        self._descriptor, self._encoding = descriptor, encoding
+        self._own = _opened_again(descriptor)
+        self._pending = b""
+        self._drawn: list[int] = []  # widths of the lines at the end
+        self._n_foreign = 0  # lines that others wrote below them
+        self._is_gone = False
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines, as they are now."""
+        try:
+            found = os.get_terminal_size(self._descriptor)
+        except OSError:
+            return 80, 24
+        return max(_NARROWEST, found.columns or 80), max(_LOWEST, found.lines or 24)
+
+    def show(self, lines: Sequence[tuple[str, int]]) -> None:
+        """Draw *lines*, each with its width in cells, in place of those before; not while it is stopped."""
+        if self._flush():
+            self._send(self._cleared() + self._body(lines))
+
+    def say(self, text: str, lines: Sequence[tuple[str, int]]) -> None:
+        """Leave *text* above, and draw *lines* below."""
+        if len(self._pending) < _MOST_PENDING_BYTES:
+            self._send(f"{self._cleared()}{text}\n{self._body(lines)}")
+
+    def others_wrote(self, n_lines: int) -> None:
+        """Somebody else left so many lines below what is drawn."""
+        self._n_foreign += n_lines
+
+    def close(self) -> None:
+        """Take away what is drawn; what is said stays."""
+        self._send(self._cleared())
+        ends_s = time.monotonic() + _LEFT_S
+        while not self._flush() and (left_s := ends_s - time.monotonic()) > 0:
+            select.select([], [self._descriptor], [], left_s)
+        if self._own is not None:
+            os.close(self._own)
+            self._own = None
+        self._is_gone = True
+
+    def _cleared(self) -> str:
+        columns, _ = self.size()
+        rows = sum(max(1, -(-width // columns)) for width in self._drawn) + self._n_foreign
+        self._drawn, self._n_foreign = [], 0
+        return f"\r\x1b[{rows}A\x1b[J" if rows else "\r"
+
+    def _body(self, lines: Sequence[tuple[str, int]]) -> str:
+        self._drawn = [width for _, width in lines]
+        return "".join(f"{text}\x1b[K\n" for text, _ in lines)
+
+    def _send(self, text: str) -> None:
+        self._pending += text.encode(self._encoding, "replace")
+        self._flush()
+
+    def _flush(self) -> bool:
+        """Whether all is written."""
+        if self._is_gone:
+            self._pending = b""
+        try:
+            while self._pending and self._takes_more():
+                written = os.write(self._descriptor if self._own is None else self._own, self._pending)
+                self._pending = self._pending[written:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._is_gone, self._pending = True, b""
+        return not self._pending
+
+    def _takes_more(self) -> bool:
+        return bool(select.select([], [self._descriptor], [], 0)[1])
+
+
+def _opened_again(descriptor: int) -> int | None:
+    """The same terminal, never waited for, which the shell's own descriptor stays; None: it cannot be."""
+    try:
+        flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(os.ttyname(descriptor), flags)
+    except OSError:
+        return None

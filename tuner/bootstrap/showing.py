@@ -1,0 +1,92 @@
+"""How a study that runs is shown: on a terminal, in a log, and in the file that others watch."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from tuner.core.records import StudyRecord
+from tuner.ports import Progress, Store
+
+if TYPE_CHECKING:
+    from tuner.adapters.live_file import LiveFile
+    from tuner.adapters.live_view import LiveView
+    from tuner.core.board import Board
+    from tuner.core.strategies.followed import Followed
+
+
+@contextmanager
+def showing(
+    study: StudyRecord, strategy: Followed, is_ending: Callable[[], bool]
+) -> Iterator[Progress | LiveView]:
+    """A view when stderr is a terminal, else one plain line per window; *is_ending*: the study is to end."""
+    from tuner.adapters.screen import Screen, is_screen
+
+    if not is_screen(sys.stderr, os.environ.get("TERM")):
+        from tuner.adapters.terminal import LineProgress
+
+        yield LineProgress(sys.stderr)
+        return
+    from tuner.adapters.live_view import LiveView
+
+    def draw(board: Board, columns: int, lines: int, ends: bool) -> Sequence[tuple[str, int]]:
+        says = "Finishing this window, then ranking. Ctrl-C again stops now." if ends else None
+        return drawn(board, sys.stderr, columns, lines, says=says)
+
+    screen = Screen(sys.stderr.fileno(), "utf-8" if takes_unicode(sys.stderr) else "ascii")
+    view = LiveView(screen, draw, study, strategy, is_ending)
+    with view.shown():
+        yield view
+
+
+def live_file(file: Path, progress: Progress) -> LiveFile:
+    """What keeps the file beside a study that says what runs; *progress* is told when it cannot be."""
+    from tuner.adapters.live_file import LiveFile
+
+    return LiveFile(file, progress.warning)
+
+
+@contextmanager
+def begun(store: Store, view: Progress | LiveView, file: LiveFile) -> Iterator[None]:
+    """Both know what *store*, which is held by now, has; the file is there within the block."""
+    from tuner.adapters.live_view import LiveView
+
+    windows = store.windows()
+    if isinstance(view, LiveView):
+        view.begins(windows, lambda: [launch for _, launch in store.launches()])
+    with file.written(sum(not window.void for window in windows)):
+        yield
+
+
+def drawn(
+    board: Board,
+    stream: TextIO,
+    columns: int,
+    lines: int,
+    *,
+    says: str | None = None,
+    go_on: str | None = None,
+    colours: bool = True,
+) -> list[tuple[str, int]]:
+    """*board* for the terminal behind *stream*, *lines* at most: each with its width in cells."""
+    from tuner.reports.cells import painted
+    from tuner.reports.live import Look, live_lines
+
+    unicode = takes_unicode(stream)
+    colours = colours and not os.environ.get("NO_COLOR")
+    return [
+        painted(line, columns, unicode=unicode, colours=colours)
+        for line in live_lines(
+            board, Look(columns, lines, time.time(), unicode=unicode), go_on=go_on, says=says
+        )
+    ]
+
+
+def takes_unicode(stream: TextIO) -> bool:
+    """Whether *stream* shows more than ASCII."""
+    return (stream.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"

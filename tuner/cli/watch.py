@@ -1,0 +1,167 @@
+"""tuner watch: a study as it stands, while it runs or afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.options import AsJson
+from tuner.cli.rank import StudyFile
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.core.board import Board
+
+_EVERY_S = (0.5, 3600.0)  #: from, to
+_ALL_LINES = 100_000
+_SVG_COLUMNS = 96
+
+
+def watch(
+    study: StudyFile,
+    once: Annotated[bool, typer.Option("--once", metavar="", help="Show it once and end.")] = False,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="Between two looks at the file, from 500ms on.")
+    ] = "2s",
+    svg: Annotated[
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Write it once as a picture, for a page or a README."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show a study as it stands: each layout with its interval, who is out and why, what runs, what is left.
+
+    Works from another terminal or user while the study runs, and for one that is over or was cut off; nothing
+    is written beside the file. Ends with the study, with q or with Ctrl-C; without a terminal, at once.
+
+    Example: tuner watch crash-processor.tuner.db
+    """
+    from tuner.adapters.screen import is_screen
+
+    every_s = _seconds(every)
+    look = _Look(study)
+    if as_json:
+        typer.echo(json.dumps(look.facts()))
+    elif svg is not None:
+        _write_svg(look, svg)
+    elif not once and look.board.stage == "running" and is_screen(sys.stdout, os.environ.get("TERM")):
+        _watched(look, every_s)
+    else:
+        _print(look)
+    return 0
+
+
+class _Look:
+    """What the file says; worked out anew only when a launch or a window has come."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.board: Board = self._read()
+
+    def renew(self) -> None:
+        """Look again; what runs now costs next to nothing, the layouts some hundredths of a second."""
+        from tuner import bootstrap
+
+        live, is_held = bootstrap.live_now(self.file)
+        before = self.board.live
+        same = live is not None and before is not None and live.n_taken == before.n_taken
+        same = same and live is not None and before is not None and live.layout == before.layout
+        if is_held and (same or bootstrap.study_stamp(self.file) == self._stamp):
+            self.board = replace(self.board, live=live)
+            return
+        self.board = self._read()
+
+    def facts(self) -> dict[str, Any]:
+        """For programs."""
+        from tuner.reports.live_facts import live_facts
+
+        return live_facts(self.file.name, self.board, self.go_on)
+
+    @property
+    def go_on(self) -> str | None:
+        """The command that goes on with it; None: it runs, or is over."""
+        from tuner.cli.session import going_on
+
+        return going_on(self.board.study, self.file) if self.board.stage == "at-rest" else None
+
+    def _read(self) -> Board:
+        from tuner import bootstrap
+        from tuner.core.board import board_of
+
+        self._stamp = bootstrap.study_stamp(self.file)
+        return board_of(bootstrap.overview(self.file))
+
+
+def _seconds(text: str) -> float:
+    from tuner.cli.session import told_of
+    from tuner.core.durations import parse_duration
+
+    with told_of("--every"):
+        seconds = parse_duration(text)
+    low, high = _EVERY_S
+    if not low <= seconds <= high:
+        raise ConfigError(f"--every {text}: should be from 500ms to 1h", hint="2s is the default.")
+    return seconds
+
+
+def _watched(look: _Look, every_s: float) -> None:
+    from tuner import bootstrap
+    from tuner.adapters.keys import keys
+    from tuner.adapters.screen import Screen
+
+    sys.stdout.flush()
+    screen = Screen(sys.stdout.fileno(), "utf-8" if bootstrap.takes_unicode(sys.stdout) else "ascii")
+    try:
+        with keys() as typed:
+            while look.board.stage == "running":
+                columns, lines = screen.size()
+                screen.show(bootstrap.drawn(look.board, sys.stdout, columns - 1, lines - 1))
+                if typed.pressed(every_s) in ("q", "Q", "\x03", "\x04"):
+                    break
+                look.renew()
+    except KeyboardInterrupt:
+        pass  # the usual way to leave
+    finally:
+        screen.close()
+    _print(look)  # what was seen last stays
+
+
+def _print(look: _Look) -> None:
+    import shutil
+
+    from tuner import bootstrap
+
+    is_terminal = sys.stdout.isatty()
+    columns = shutil.get_terminal_size((80, 24)).columns - is_terminal
+    for text, _ in bootstrap.drawn(
+        look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=is_terminal
+    ):
+        typer.echo(text)
+
+
+def _write_svg(look: _Look, svg: Path) -> None:
+    import io
+    import re
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from tuner import bootstrap
+    from tuner.adapters.text_file import replace_text
+
+    utf8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    lines = bootstrap.drawn(look.board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=look.go_on)
+    console = Console(
+        record=True, width=_SVG_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard"
+    )
+    for text, _ in lines:
+        console.print(Text.from_ansi(text), soft_wrap=True)
+    drawing = console.export_svg(title="tuner watch")
+    # A picture that asks no other host for its fonts; any monospaced one will do.
+    replace_text(svg, re.sub(r"@font-face\s*{[^}]*}", "", drawing))

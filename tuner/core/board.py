@@ -1,0 +1,218 @@
+"""Where each layout of a study stands: what a live view shows, from a study file or from what measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tuner.core.brake import over_limit
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.overview import Live, Overview
+from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.strategy import Answer
+from tuner.core.window import Window
+
+State = Literal["leads", "open", "behind", "kept-out", "left-out", "failed", "unseen"]
+Stage = Literal["running", "over", "at-rest"]
+
+_ORDER: tuple[State, ...] = ("leads", "open", "behind", "kept-out", "left-out", "failed", "unseen")
+_NAMES_ONE = ("race", "all")  #: strategies that name a layout
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One layout, and how it stands."""
+
+    layout: Layout
+    state: State
+    value: Estimate  #: items per 10 minutes, or items per CPU second where that is the objective
+    behind_ratio: float | None  #: so much slower than the leader, at least; None: nobody can say
+    n_windows: int  #: that count
+    n_void: int
+    reason: str | None = None  #: why it is kept out, left out, cannot be run, or has no window that counts
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A study as a live view has it."""
+
+    study: StudyRecord
+    stage: Stage
+    places: tuple[Place, ...]  #: the leader first, those not seen last
+    answer: Answer | None  #: None: its strategy names no layout
+    live: Live | None = None
+    last: WindowRecord | None = None  #: the last window; None: none yet, or it is told elsewhere
+    rest_s: float | None = None  #: what it is expected to take still, where nobody measures; None: unknown
+
+    @property
+    def n_windows(self) -> int:
+        """Windows that count."""
+        return sum(place.n_windows for place in self.places)
+
+    @property
+    def n_void(self) -> int:
+        """Windows that do not."""
+        return sum(place.n_void for place in self.places)
+
+
+def board_of(overview: Overview) -> Board:
+    """The board of a study file."""
+    study, ranking = overview.study, overview.ranking
+    errors = {record.layout for _, record in overview.launches if record.error is not None}
+    braked = over_limit(record for _, record in overview.launches)
+    claim = ranking.claim
+    answer = claim.answer if claim is not None else _answer_by_rank(study, ranking)
+    places = [_place(row, ranking, answer, errors, braked) for row in ranking.rows]
+    return Board(
+        study=study,
+        stage="running" if overview.is_held else "over" if overview.is_over else "at-rest",
+        places=_in_order(places, answer),
+        answer=answer,
+        live=overview.live,
+        last=overview.windows[-1] if overview.windows else None,
+        rest_s=overview.rest_s,
+    )
+
+
+def _answer_by_rank(study: StudyRecord, ranking: Ranking) -> Answer | None:
+    """What a study that claims nothing has measured best, and what cannot be told from it."""
+    first = tuple(row.layout for row in ranking.rows if row.rank == 1)
+    if study.strategy not in _NAMES_ONE:
+        return None
+    return Answer(first[0] if first else None, False, "none", first[1:])
+
+
+def _place(
+    row: RankedLayout,
+    ranking: Ranking,
+    answer: Answer | None,
+    errors: Iterable[Layout],
+    braked: Mapping[Layout, str],
+) -> Place:
+    value = row.throughput_per_10min if ranking.objective == "throughput" else row.items_per_cpu_s
+    state: State
+    if row.layout in braked:
+        state = "left-out"
+    elif row.is_kept_out:
+        state = "kept-out"
+    elif row.reason is not None:
+        state = "failed" if row.n_windows or row.layout in errors else "unseen"
+    else:
+        state = _state(row.layout, answer)
+    reason = braked.get(row.layout, row.reason)
+    if state == "unseen" and not row.n_void:
+        reason = None
+    value = value or Estimate(None)
+    behind = row.behind_ratio
+    if behind is None and state == "behind" and answer is not None:
+        first = next((other for other in ranking.rows if other.layout == answer.layout), None)
+        if first is not None and ranking.objective == "throughput":
+            behind = _behind(value, first.throughput_per_10min)
+    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason)
+
+
+def _state(layout: Layout, answer: Answer | None) -> State:
+    if answer is None or answer.layout is None:
+        return "open"
+    if layout == answer.layout:
+        return "leads"
+    return "open" if layout in answer.ties else "behind"
+
+
+def _behind(own: Estimate, first: Estimate) -> float | None:
+    """By which share something is slower, at least; None: the intervals do not say."""
+    if own.high is None or first.low is None or not 0 <= own.high < first.low:
+        return None
+    return 1 - own.high / first.low
+
+
+def _in_order(places: Iterable[Place], answer: Answer | None) -> tuple[Place, ...]:
+    top = () if answer is None or answer.layout is None else (answer.layout, *answer.ties)
+    at = {layout: n for n, layout in enumerate(top)}
+
+    def order(place: Place) -> tuple[int, int, float]:
+        return _ORDER.index(place.state), at.get(place.layout, len(at)), -(place.value.mean or 0.0)
+
+    return tuple(sorted(places, key=order))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The windows of one layout, added up."""
+
+    n_windows: int = 0
+    n_void: int = 0
+    n_done: int = 0
+    length_s: float = 0.0
+
+
+class BoardKeeper:
+    """The board of a study that is measured here and now: from its strategy, which knows all by now.
+
+    A ranking costs some hundredths of a second; what a strategy knows is there for the asking.
+    """
+
+    def __init__(self, study: StudyRecord, windows: Iterable[WindowRecord] = ()) -> None:
+        """*windows* are those that the file held before."""
+        self._study = study
+        self._seen = {layout: _Seen() for layout in study.layouts}
+        for window in windows:
+            self._add(window.layout, window.n_done, window.length_s, is_void=bool(window.void))
+
+    def add(self, window: Window) -> None:
+        """Take note of a window that was just taken."""
+        self._add(window.layout, window.n_done, window.length_s, is_void=bool(window.void))
+
+    def board(
+        self,
+        answer: Answer,
+        estimates: Mapping[Layout, Estimate],
+        failed: Sequence[Layout],
+        launches: Callable[[], Iterable[LaunchRecord]],
+    ) -> Board:
+        """As it stands by what the strategy says; *launches* are asked for where a layout *failed*."""
+        scale = TEN_MINUTES_S if self._study.objective == "throughput" else 1.0
+        errors: dict[Layout, str] = {}
+        braked: Mapping[Layout, str] = {}
+        if failed:
+            known = list(launches())
+            errors = {record.layout: record.error for record in known if record.error is not None}
+            braked = over_limit(known)
+        first = estimates.get(answer.layout) if answer.layout is not None else None
+        places = []
+        for layout, seen in self._seen.items():
+            own = estimates.get(layout)
+            state = _state(layout, answer)
+            behind, reason = None, None
+            if layout in failed:
+                state = "left-out" if layout in braked else "failed"
+                reason = braked.get(layout) or errors.get(layout) or "no window counts"
+            elif not seen.n_windows:
+                state = "unseen"
+                reason = f"no window counts, {seen.n_void} void" if seen.n_void else None
+            elif state == "behind" and own is not None and first is not None:
+                behind = _behind(own, first)
+            value = self._value(seen, own, scale)
+            places.append(Place(layout, state, value, behind, seen.n_windows, seen.n_void, reason))
+        named = answer if self._study.strategy in _NAMES_ONE else None
+        return Board(self._study, "running", _in_order(places, answer), named)
+
+    def _value(self, seen: _Seen, own: Estimate | None, scale: float) -> Estimate:
+        if own is not None and own.mean is not None:
+            scaled = (None if x is None else x * scale for x in (own.mean, own.low, own.high))
+            return Estimate(*scaled)
+        if not seen.length_s or self._study.objective != "throughput":
+            return Estimate(None)
+        return Estimate(seen.n_done / seen.length_s * scale)  # its block is not over: no interval yet
+
+    def _add(self, layout: Layout, n_done: int, length_s: float, *, is_void: bool) -> None:
+        seen = self._seen.setdefault(layout, _Seen())
+        if is_void:
+            seen.n_void += 1
+            return
+        seen.n_windows += 1
+        seen.n_done += n_done
+        seen.length_s += length_s

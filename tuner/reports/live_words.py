@@ -1,0 +1,185 @@
+"""What a live view says, in words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tuner.core.board import Board, Place, State
+from tuner.core.durations import render_duration, render_rest
+from tuner.core.figures import counted, percent
+from tuner.core.limit_text import render_limit
+from tuner.core.limits import limits_from
+from tuner.core.overview import Live, Phase
+from tuner.core.ranking import TEN_MINUTES_S
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.simulated import is_simulated
+from tuner.reports.cells import printable
+
+_MOST_NAMED = 6  #: layouts in a sentence; the rows show more
+
+#: how layouts without a row are counted: in a full grid, and in a race, which measures no more of some
+STATES: tuple[dict[State, str], dict[State, str]] = (
+    {"leads": "best so far", "open": "may be as good", "behind": "slower", "kept-out": "kept out by a limit",
+     "left-out": "left out by the brake", "failed": "cannot run", "unseen": "not measured yet"},
+    {"leads": "leads", "open": "may be best", "behind": "out", "kept-out": "kept out by a limit",
+     "left-out": "left out by the brake", "failed": "cannot run", "unseen": "not measured yet"},
+)  # fmt: skip
+_PHASES: dict[Phase, str] = {
+    "starting": "starting",
+    "warming-up": "warming up",
+    "window": "window",
+    "between": "between windows",
+}
+
+
+def head_told(board: Board) -> str:
+    """Which service, where, and what is done."""
+    study = board.study
+    host = study.provenance.get("host", "")
+    how = {"race": "race", "all": "full grid", "aa": "a layout against itself", "check": "check"}
+    parts = [
+        f"{study.service}{f' on {host}' if host else ''}",
+        f"{counted(len(study.layouts), 'layout')} for {counted(study.cores, 'core')}",
+        how.get(study.strategy, study.strategy),
+    ]
+    if is_simulated(study):
+        parts.append("simulated: no service ran")
+    return printable(", ".join(parts))
+
+
+def asked_told(board: Board) -> str:
+    """What is to be found out, and how much was measured for it."""
+    study = board.study
+    level = percent(study.confidence)
+    if study.strategy == "race":
+        asked = f"Asked: within {percent(study.within_ratio)} of the best, {level}, {study.kind}"
+    elif study.strategy == "all":
+        asked = f"Asked: each layout {study.n_blocks} times, intervals at {level}"
+    elif study.strategy == "aa":
+        asked = f"Asked: {counted(study.n_blocks, 'pair')} of launches of one layout"
+    else:
+        asked = f"Asked: does the answer of {study.provenance.get('check_of', 'a study')} still hold, {level}"
+    limits = "".join(f", {render_limit(limit)}" for limit in limits_from(study.limits))
+    objective = "" if study.objective == "throughput" else f", by {study.objective}"
+    void = f", {board.n_void} void" if board.n_void else ""
+    return printable(f"{asked}{objective}{limits}. Taken: {counted(board.n_windows, 'window')}{void}.")
+
+
+def place_told(place: Place, board: Board) -> str:
+    """How a layout stands, and why."""
+    is_race = board.study.strategy == "race"
+    reached = board.answer is not None and board.answer.reached
+    if place.state == "leads":
+        return "the answer" if reached else "leads" if is_race else "best so far"
+    if place.state == "open":
+        if board.answer is None or board.answer.layout is None:
+            return ""
+        return "may be best" if is_race and not reached else "may be as good"
+    if place.state == "behind":
+        worse = "slower" if board.study.objective == "throughput" else "worse"
+        known = "" if place.behind_ratio is None else f"at least {_share(place.behind_ratio)} {worse}"
+        return known or ("out" if is_race else worse)
+    reason = "" if place.reason is None else printable(place.reason)
+    if place.state == "failed":
+        return f"cannot run: {reason}" if reason else "cannot run"
+    return reason or STATES[is_race][place.state]
+
+
+def standing_told(board: Board) -> str:
+    """Who leads, in a sentence; empty where no layout is named."""
+    answer, study = board.answer, board.study
+    if answer is None:
+        return ""
+    if answer.layout is None:
+        return "Nothing can be compared before the first block is whole." if board.n_windows else ""
+    ties = answer.ties
+    named = ", ".join(map(str, ties[:_MOST_NAMED])) + (
+        f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
+    )
+    if answer.reached:
+        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best"
+        return f"{told}; cannot be told from {named}." if ties else f"{told}."
+    unseen = sum(place.state == "unseen" for place in board.places)
+    if study.strategy == "race":
+        parts = [f"{answer.layout} leads"]
+        parts += [f"not ruled out: {named}"] * bool(ties) + [f"{unseen} not measured yet"] * bool(unseen)
+        if answer.doubt is not None and answer.doubt < 1:
+            parts.append(f"to take it now is wrong with a probability of {percent(answer.doubt)} at most")
+        return f"{'; '.join(parts)}."
+    told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
+    return f"{told}; cannot be told from {named}." if ties else f"{told}."
+
+
+def end_told(board: Board) -> str:
+    """The rule by which the study stops, in words."""
+    study = board.study
+    at_last = "" if study.budget_s is None else f", or after its budget of {render_duration(study.budget_s)}"
+    return f"Ends {_rule(study)}{at_last}."
+
+
+def _rule(study: StudyRecord) -> str:
+    if study.strategy == "race":
+        keeps = " among those that keep the limits" if study.limits else ""
+        return (
+            f"when one layout is known to be within {percent(study.within_ratio)} of the best{keeps}"
+            f" ({percent(study.confidence)})"
+        )
+    if study.strategy == "aa":
+        return f"after {counted(study.n_blocks, 'pair')} of launches"
+    if study.strategy == "check":
+        return "when it is known whether the answer still holds"
+    return f"after {counted(study.n_blocks, 'block')} of all layouts"
+
+
+def rest_told(board: Board, now_wall_s: float) -> str:
+    """How long it still takes; empty where nobody measures and nobody knows."""
+    live = board.live
+    if live is None:
+        return "" if board.rest_s is None else f"about {render_rest(board.rest_s)} of measuring left"
+    taken = f"{live.n_taken} of {live.n_planned} windows" if live.n_planned is not None else ""
+    if live.remaining_s is None:
+        return f"{taken}." if taken else "How long it takes is not known yet."
+    until = datetime.fromtimestamp(live.at_wall_s + live.remaining_s).strftime("%H:%M")
+    left_s = max(0.0, live.remaining_s - max(0.0, now_wall_s - live.at_wall_s))
+    return f"{f'{taken}, about' if taken else 'About'} {render_rest(left_s)} left, until {until}."
+
+
+def last_told(window: WindowRecord) -> str:
+    """The last window in a line."""
+    where = f"{window.layout}, block {window.block + 1}"
+    if window.void:
+        reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+        return printable(f"{where}: void, {reasons}")
+    rate = _grouped(TEN_MINUTES_S * window.n_done / window.length_s) if window.length_s else "-"
+    failed = f", {window.n_failed} failed" if window.n_failed else ""
+    return f"{where}: {rate} items/10 min, load {window.load1_mean:.2f}{failed}"
+
+
+def phase_told(live: Live) -> str:
+    """What is being done."""
+    return _PHASES[live.phase]
+
+
+def rate_told(live: Live) -> str:
+    """Live throughput, as it is always told; empty where it is not known."""
+    if live.items_per_s is None:
+        return ""
+    return f"{_grouped(live.items_per_s * TEN_MINUTES_S)} items/10 min"
+
+
+def value_told(value: float | None, board: Board) -> str:
+    """What layouts are compared by, short; ``-``: there is none."""
+    if value is None:
+        return "-"
+    return _grouped(value) if board.study.objective == "throughput" else f"{value:.3g}"
+
+
+def _grouped(value: float) -> str:
+    if abs(value) >= 1e8:
+        return f"{value:.3g}"
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _share(ratio: float) -> str:
+    """A share in two digits."""
+    return f"{100 * ratio:.2g} %" if ratio < 0.1 else f"{100 * ratio:.0f} %"
