@@ -34,8 +34,8 @@ from tuner.adapters.live_view import LiveView
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.procfs import ProcSampler
 from tuner.adapters.progress_tee import ProgressTee
-from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.adapters.screen import Screen
+from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.bootstrap import drawn
 from tuner.core.board import Board
 from tuner.core.layout import Layout, divisors_grid

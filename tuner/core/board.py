@@ -61,7 +61,7 @@ class Board:
 def board_of(overview: Overview) -> Board:
     """The board of a study file."""
     study, ranking = overview.study, overview.ranking
-    errors = {record.layout for _, record in overview.launches if record.error is not None}
+    errors = {record.layout: record.error for _, record in overview.launches if record.error is not None}
     braked = over_limit(record for _, record in overview.launches)
     claim = ranking.claim
     answer = claim.answer if claim is not None else _answer_by_rank(study, ranking)
@@ -89,7 +89,7 @@ def _place(
     row: RankedLayout,
     ranking: Ranking,
     answer: Answer | None,
-    errors: Iterable[Layout],
+    errors: Mapping[Layout, str],
     braked: Mapping[Layout, str],
 ) -> Place:
     value = row.throughput_per_10min if ranking.objective == "throughput" else row.items_per_cpu_s
@@ -103,6 +103,8 @@ def _place(
     else:
         state = _state(row.layout, answer)
     reason = braked.get(row.layout, row.reason)
+    if state == "failed" and not row.n_windows:
+        reason = errors[row.layout]
     if state == "unseen" and not row.n_void:
         reason = None
     value = value or Estimate(None)

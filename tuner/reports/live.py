@@ -11,6 +11,7 @@ from tuner.core.durations import render_rest
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.overview import Live
+from tuner.core.simulated import simulated_told
 from tuner.reports.cells import Line, Style, cut, padded, printable, width, wrapped
 from tuner.reports.live_words import (
     STATES,
@@ -54,6 +55,11 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
         says: what else the reader should know, a line at the end.
     """
     head: list[Line] = [
+        *(
+            line
+            for told in simulated_told(board.study)
+            for line in _wrapped([(printable(told), "doubtful")], look, 2)
+        ),
         *_wrapped([(head_told(board), "bold")], look, 2),
         *_wrapped([(asked_told(board), "dim")], look, 2),
     ]

@@ -12,7 +12,6 @@ from tuner.core.limits import limits_from
 from tuner.core.overview import Live, Phase
 from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.simulated import is_simulated
 from tuner.reports.cells import printable
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
@@ -42,8 +41,6 @@ def head_told(board: Board) -> str:
         f"{counted(len(study.layouts), 'layout')} for {counted(study.cores, 'core')}",
         how.get(study.strategy, study.strategy),
     ]
-    if is_simulated(study):
-        parts.append("simulated: no service ran")
     return printable(", ".join(parts))
 
 
