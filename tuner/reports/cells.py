@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 Style = Literal["", "bold", "dim", "good", "bad", "doubtful"]
 Line = Sequence[tuple[str, Style]]
 
+_BREAK = re.compile(r" (?!%)")  # a figure keeps its sign
 _CODES: dict[Style, str] = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "doubtful": "33"}
 
 
@@ -46,7 +48,7 @@ def padded(text: str, cells: int, *, right: bool = False) -> str:
 def wrapped(text: str, cells: int, most: int, *, unicode: bool) -> list[str]:
     """*text* in lines of so many *cells*, broken at blanks; *most* lines, the last one cut."""
     lines = [""]
-    for word in text.split(" "):
+    for word in _BREAK.split(text):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
         if width(longer) <= cells or not lines[-1] or len(lines) == most:
             lines[-1] = longer
