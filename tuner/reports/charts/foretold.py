@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tuner.core.model.calibration.calibrated import LeftOutErrors
 from tuner.reports.charts.frame import at, dot, legend, x_axis, y_axis, y_labels_width
+from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, Picture
 from tuner.reports.charts.scale import scale_for
-from tuner.reports.charts.svg import SMALL, element, line, tipped, width_of, words
+from tuner.reports.charts.svg import element, line, tipped
 from tuner.reports.model import PER_10_MIN, items, left_out_sentence, signed
 
 _BAND = 0.1
-_MOST_LABELS = 24
 
 
 def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> Picture:
@@ -33,22 +33,18 @@ def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = 
         x_axis(along, 30, side - 44, "predicted without having seen it"),
         line(along(low), up(low), along(high), up(high), "guide"),
     ]
-    taken: list[tuple[float, float]] = []
-    for number, (predicted, measured, row) in enumerate(sorted(points, key=lambda one: -one[1])):
+    named = []
+    for predicted, measured, row in sorted(points, key=lambda one: -abs(one[2].error_ratio)):
         x, y = along(predicted), up(measured)
         told = (
             f"{row.layout}: measured {items(measured)}, predicted {items(predicted)}"
             f" ({signed(row.error_ratio)})"
         )
         parts.append(tipped(told, at(x, y, element("circle", r=10, fill="transparent") + dot(), "best")))
-        free = all(abs(x - left_x) > 34 or abs(y - left_y) > 12 for left_x, left_y in taken)
-        if free and number < _MOST_LABELS:
-            text = str(row.layout)
-            beyond = x + 8 + width_of(text, SMALL) > side
-            parts.append(words(text, x - 8 if beyond else x + 8, y + 4, class_="s e" if beyond else "s"))
-            taken.append((x, y))
+        named.append((x, y, str(row.layout), False))
+    parts.append(labels(named, side))
     entries = [
-        (line(-7, 0, 7, 0, "guide"), "as predicted"),
+        (line(-7, 0, 7, 0, "guide"), "measured as predicted"),
         (element("rect", x=-7, y=-5, width=14, height=10, class_="band"), "within 10 %"),
     ]
     signs, end = legend(entries, left, side + 8, side)

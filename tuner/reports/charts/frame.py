@@ -8,7 +8,7 @@ from tuner.reports.charts.scale import Scale, tick_texts
 from tuner.reports.charts.svg import SMALL, element, line, width_of, words
 
 _TICK_EVERY = 80.0  #: px of a horizontal axis
-_TICK_EVERY_UP = 44.0
+_TICK_EVERY_UP = 32.0
 
 
 def x_axis(scale: Scale, top: float, bottom: float, title: str) -> str:

@@ -8,7 +8,7 @@ from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.reports.charts.colours import amount_colour, ink_on
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
-from tuner.reports.charts.scale import scale_for, tick_texts
+from tuner.reports.charts.scale import Scale, tick_texts
 from tuner.reports.charts.svg import element, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.values import told, unit_of
 from tuner.reports.model import items
@@ -34,9 +34,12 @@ def heat_map_svg(
 
 
 def heat_map_picture(
-    overview: Overview, variant: str, *, width: float = WIDE, name: str = "heat-map"
+    overview: Overview, variant: str, *, width: float = WIDE, name: str = "heat-map", most_told: int = 250
 ) -> Picture | None:
-    """Rows are processes, columns threads; None: none of *variant* was measured."""
+    """Rows are processes, columns threads; None: none of *variant* was measured.
+
+    Cells tell their figures to whoever points at them, unless there are more than *most_told*.
+    """
     ranking = overview.ranking
     cells = {
         (row.layout.processes, row.layout.threads): row
@@ -65,7 +68,9 @@ def heat_map_picture(
         for at_x, threads in enumerate(across):
             row = cells.get((processes, threads))
             if row is not None:
-                parts.append(_cell(row, ranking, (low, top), _LEFT + wide * at_x, y, wide, high, name))
+                box = (_LEFT + wide * at_x, y, wide, high)
+                tip = told(row, ranking) if len(cells) <= most_told else ""
+                parts.append(_cell(row, ranking, (low, top), box, name, tip))
     bottom = _TOP + high * len(down)
     every = max(1, round(width_of("000") / wide + 0.4))
     parts += [
@@ -83,14 +88,13 @@ def _cell(
     row: RankedLayout,
     ranking: Ranking,
     ends: tuple[float, float],
-    x: float,
-    y: float,
-    wide: float,
-    high: float,
+    box: tuple[float, float, float, float],
     name: str,
+    tip: str,
 ) -> str:
+    """*box*: its left, top, width and height."""
+    x, y, wide, high = box
     value = value_ranked_by(row, ranking)
-    tip = told(row, ranking)
     if value.mean is None:
         fill = f"url(#{name}-h)" if row.n_void or row.reason else "none"
         return tipped(tip, rectangle(x + 1, y + 1, wide - 2, high - 2, fill=fill, class_="none"))
@@ -103,7 +107,7 @@ def _cell(
     interval = (
         None if value.low is None or value.high is None else f"{items(value.low)}\u2013{items(value.high)}"
     )
-    if interval is not None and high >= 34 and width_of(interval, 10) + 6 <= wide:
+    if interval is not None and high >= 34 and width_of(interval, 11) + 11 <= wide:
         marks.append(words(text, middle, y + high / 2 - 1, class_=f"c b {ink}"))
         marks.append(words(interval, middle, y + high / 2 + 13, class_=f"c s {ink}"))
     elif width_of(text, 11) + 4 <= wide and high >= 14:
@@ -125,8 +129,7 @@ def _colours(low: float, high: float, y: float, width: float, title: str) -> str
         rectangle(_LEFT + long * at / n, y, long / n + 0.5, _BAR, fill=amount_colour((at + 0.5) / n))
         for at in range(n)
     ]
-    scale = scale_for((low, high), _LEFT, _LEFT + long)
-    ticks = [tick for tick in scale.ticks(5) if low <= tick <= high] if high > low else []
+    ticks = Scale(low, high, _LEFT, _LEFT + long).ticks(6) if high > low else []
     span = (high - low) or 1.0
     marks = [
         words(text, _LEFT + long * (tick - low) / span, y + _BAR + 14, class_="s m c")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from tuner.reports.charts.svg import USUAL, element, words
 from tuner.reports.visible import in_markup
 
-WIDE, NARROW = 720, 340  #: px: of a page, of a phone
+WIDE, NARROW = 860, 340  #: px: of a page, of a phone
 
 _LIGHT = (
     "--bg:#ffffff;--ink:#1b1f24;--muted:#57606a;--line:#8c959f;--grid:#e4e8ec;--band:#f3f5f7;--accent:#0b5cad;"

@@ -57,7 +57,11 @@ def nice_step(rough: float) -> float:
 def tick_texts(ticks: list[float]) -> list[str]:
     """All of *ticks* with as many digits as tell them apart."""
     step = min((later - earlier for earlier, later in pairwise(ticks)), default=1.0)
-    digits = next(n for n in range(10) if abs(step * 10**n - round(step * 10**n)) < 1e-6 * step * 10**n)
+    digits = next(
+        (n for n in range(7) if abs(step * 10**n - round(step * 10**n)) < 1e-6 * step * 10**n), None
+    )
+    if digits is None:
+        return [f"{one:.4g}" for one in ticks]
     large = max((abs(one) for one in ticks), default=0.0)
     if large >= 1e6:
         return [f"{one / 1e6:g}M" for one in ticks]

@@ -28,7 +28,9 @@ def words(text: object, x: float, y: float, **attributes: object) -> str:
 
 
 def tipped(tip: str, *children: str, **attributes: object) -> str:
-    """Marks that tell *tip* to whoever points at them."""
+    """Marks that tell *tip* to whoever points at them; where there is nothing to tell, the marks alone."""
+    if not tip:
+        return "".join(children)
     return element("g", element("title", in_markup(tip, 400)), *children, class_="tip", **attributes)
 
 

@@ -88,7 +88,7 @@ def timeline_picture(
     parts += [
         tipped(moment.told, at(axis((moment.from_s + moment.to_s) / 2), void_y - 4, cross(3.2)))
         for moment in found
-        if moment.n_void
+        if moment.n_void and len(found) == len(overview.windows)  # else the lane shows their share
     ]
     signs, end = legend(_legend(overview, found, name), left, bottom + 54, width)
     n_each = ceil(len(overview.windows) / most)
@@ -181,7 +181,7 @@ def _windows(moment: Moment, axis: TimeAxis, lane: float, name: str) -> str:
         marks.append(rectangle(left, lane, width, good, class_="counts"))
     if void:
         marks.append(rectangle(left, lane + good, width, void, fill=f"url(#{name}-h)", class_="void"))
-    return tipped(moment.told, *marks) if marks else ""
+    return tipped("" if n > 1 else moment.told, *marks) if marks else ""
 
 
 def _launches(overview: Overview, axis: TimeAxis, lane: float, most: int) -> Iterator[str]:
@@ -195,16 +195,12 @@ def _launches(overview: Overview, axis: TimeAxis, lane: float, most: int) -> Ite
         text = str(few[0].layout)
         if n_each == 1 and width_of(text, SMALL) + 3 <= right - left:
             marks.append(words(text, (left + right) / 2, lane - 6, class_="s m c"))
-        n_failed = sum(one.error is not None for one in few)
-        if n_failed:
-            marks.append(at(left + 4, lane + _LANE + 1, cross(3)))
-        yield tipped(_launch_told(few, n_failed), *marks)
+        if any(one.error is not None for one in few):
+            marks.append(at(left + 4, lane - 8, cross(3)))
+        yield tipped(_launch_told(few[0]) if n_each == 1 else "", *marks)
 
 
-def _launch_told(few: Sequence[LaunchRecord], n_failed: int) -> str:
-    if len(few) > 1:
-        return f"{len(few)} launches, {n_failed} failed or spoilt"
-    launch = few[0]
+def _launch_told(launch: LaunchRecord) -> str:
     which = "before the first block" if launch.block == WARMING_BLOCK else f"block {launch.block + 1}"
     again = f", attempt {launch.attempt}" if launch.attempt > 1 else ""
     warm = "" if launch.warmup_s is None else f", warm-up {launch.warmup_s:.0f} s"
@@ -227,7 +223,7 @@ def _blocks(overview: Overview, axis: TimeAxis, bottom: float) -> Iterator[str]:
         if block:
             yield line(x, 24, x, bottom, "mean")
         if x > free:
-            yield words(f"block {block + 1}", x + 3, 21, class_="s m") if x > 220 or not block else ""
+            yield words(f"block {block + 1}", x + 3, 21, class_="s m") if x > 220 else ""
             free = x + 52
 
 

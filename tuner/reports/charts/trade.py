@@ -12,16 +12,16 @@ from tuner.core.overview import Overview
 from tuner.core.pareto import Cost, Front
 from tuner.core.ranking import RankedLayout
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, x_axis, y_axis, y_labels_width
+from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import SMALL, element, line, tipped, width_of, words
+from tuner.reports.charts.svg import element, line, tipped
 from tuner.reports.charts.values import MOST_OF_MEAN
 from tuner.reports.model import interval, items
 from tuner.reports.ranking_words import level_of
 
 _TITLES: dict[Cost, str] = {"load": "load (tasks)", "memory": "memory (MB)", "cpu": "CPU (busy cores)"}
 _WORDS: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
-_MOST_LABELS = 24
 _MOST_WHISKERS = 60
 
 Standing = Literal["front", "open", "beaten", "out", "unknown"]
@@ -46,9 +46,12 @@ def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone
 
 
 def trade_picture(
-    overview: Overview, cost: Cost, *, width: float = WIDE, name: str | None = None
+    overview: Overview, cost: Cost, *, width: float = WIDE, name: str | None = None, most_told: int = 250
 ) -> Picture | None:
-    """A mark for each layout; None: nobody saw what they cost."""
+    """A mark for each layout; None: nobody saw what they cost.
+
+    The first *most_told* of them, the front before the fastest, tell their figures.
+    """
     front = next((one for one in overview.ranking.fronts if one.cost == cost), None)
     points = _points(overview, cost, front)
     if not points:
@@ -65,19 +68,22 @@ def trade_picture(
         y_axis(up, left, width - 8, "items per 10 min"),
         x_axis(along, 30, high - 44, _TITLES[cost]),
     ]
-    on_front = sorted(
-        (point for point in points if point.standing == "front"),
-        key=lambda point: (point.cost, point.items.mean),
-    )
-    if len(on_front) > 1:
-        parts.append(_steps(on_front, along, up))
+    front_seen = _as_measured(points)
+    if len(front_seen) > 1:
+        parts.append(_steps(front_seen, along, up))
     if with_whiskers:
         parts += [_whisker(point, along, up) for point in points]
-    parts += [
-        _mark(point, along, up) for point in sorted(points, key=lambda point: point.standing == "front")
-    ]
-    parts += _labels(points, along, up, width)
-    signs, end = legend(_legend(points, front is not None), left, high + 10, width)
+    ordered = sorted(points, key=lambda point: (point.standing != "front", -(point.items.mean or 0)))
+    rest = ordered[most_told:]
+    if rest:
+        specks = "".join(f"M{along(one.cost):.0f} {up(one.items.mean or 0):.0f}h0" for one in rest)
+        parts.append(element("path", d=specks, class_="specks"))
+    parts += [_mark(point, along, up) for point in reversed(ordered[:most_told])]
+    parts.append(labels(_named(points, along, up), width))
+    entries = _legend(ordered[:most_told], front is not None)
+    if rest:
+        entries.append((element("path", d="M0 0h0", class_="specks"), "the rest: see the table"))
+    signs, end = legend(entries, left, high + 10, width)
     summary = _summary(points, cost, front, level_of(overview.ranking))
     title = f"Throughput against {_WORDS[cost]}"
     return Picture(name or f"trade-{cost}", title, summary, width, end + 8, "".join([*parts, signs]))
@@ -124,9 +130,9 @@ def _points(overview: Overview, cost: Cost, front: Front | None) -> list[_Point]
 def _mark(point: _Point, along: Scale, up: Scale) -> str:
     signs = {"front": diamond(6), "open": dot(), "beaten": ring(), "out": cross(), "unknown": dot()}
     x, y = along(point.cost), up(point.items.mean or 0.0)
+    class_ = "best" if point.standing == "front" else None
     area = element("circle", r=11, fill="transparent")
-    marks = at(x, y, area + signs[point.standing], "best" if point.standing == "front" else None)
-    return tipped(point.told, marks)
+    return tipped(point.told, at(x, y, area + signs[point.standing], class_))
 
 
 def _whisker(point: _Point, along: Scale, up: Scale) -> str:
@@ -144,45 +150,41 @@ def _steps(points: Sequence[_Point], along: Scale, up: Scale) -> str:
     return element("path", d="".join(path), class_="front")
 
 
-def _labels(points: Sequence[_Point], along: Scale, up: Scale, width: float) -> list[str]:
-    """Names beside the marks, those of the front first; one that would lie on another is left out."""
-    taken = [(along(one.cost) - 6, up(one.items.mean or 0) - 6, 12.0, 12.0) for one in points]
+def _named(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, str, bool]]:
+    """For labels: those of the front first, then the fastest."""
     order = sorted(points, key=lambda one: (one.standing != "front", -(one.items.mean or 0)))
-    found = []
-    for point in order[:_MOST_LABELS]:
-        text = str(point.layout)
-        long = width_of(text, SMALL)
-        x, y = along(point.cost), up(point.items.mean or 0)
-        for left, base in (
-            *((x + 9, y + 4), (x - 9 - long, y + 4), (x - long / 2, y - 9), (x - long / 2, y + 17)),
-            *((x + 8, y - 6), (x + 8, y + 14), (x - 8 - long, y - 6), (x - 8 - long, y + 14)),
-        ):
-            box = (left, base - 9, long, 11.0)
-            if left >= 0 and left + long <= width and not any(_meet(box, other) for other in taken):
-                taken.append(box)
-                found.append(words(text, left, base, class_="s b" if point.standing == "front" else "s"))
-                break
+    return [
+        (along(one.cost), up(one.items.mean or 0), str(one.layout), one.standing == "front") for one in order
+    ]
+
+
+def _as_measured(points: Sequence[_Point]) -> list[_Point]:
+    """The front by the figures alone, cheapest first: each is faster than all that are cheaper."""
+    found: list[_Point] = []
+    for point in sorted(points, key=lambda one: (one.cost, -(one.items.mean or 0))):
+        if point.standing != "out" and (not found or (point.items.mean or 0) > (found[-1].items.mean or 0)):
+            found.append(point)
     return found
-
-
-def _meet(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    return (
-        one[0] < other[0] + other[2]
-        and other[0] < one[0] + one[2]
-        and one[1] < other[1] + other[3]
-        and other[1] < one[1] + one[3]
-    )
 
 
 def _legend(points: Sequence[_Point], has_front: bool) -> list[tuple[str, str]]:
     signs: list[tuple[Standing, str, str]] = [
-        ("front", element("g", diamond(6), class_="best"), "on the front: nothing is faster and cheaper"),
+        (
+            "front",
+            element("g", diamond(6), class_="best"),
+            "surely on the front: nothing is faster and cheaper",
+        ),
         ("open", dot(), "cannot be told"),
         ("beaten", ring(), "beaten: another is faster and cheaper"),
         ("out", cross(), "not shown to keep the limits"),
         ("unknown", dot(), "not ranked" if has_front else "a layout"),
     ]
-    return [(sign, text) for standing, sign, text in signs if any(one.standing == standing for one in points)]
+    found = [
+        (sign, text) for standing, sign, text in signs if any(one.standing == standing for one in points)
+    ]
+    if len(_as_measured(points)) > 1:
+        found.append((line(-7, 0, 7, 0, "front"), "front by the figures alone"))
+    return found
 
 
 def _summary(points: Sequence[_Point], cost: Cost, front: Front | None, level: str) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 GENERATOR = "tuner report"  #: every page names it as its maker, by which a file is known as one of ours
 HEAD_BYTES = 2000  #: the generator is named within so many
+#: a page that would be larger has no pictures of their own for phones
+FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
 _LONGEST_NAME = 120  #: of a service, in headings; the last section has it whole
 
 
@@ -50,21 +52,23 @@ def render_page(
     )
     style, script = _style(), "" if small else _part("page.js")
     study = overview.study
-    page: str = environment.get_template("page.html.jinja").render(
-        title=visible(f"{study.service}: processes and threads", _LONGEST_NAME),
-        service=visible(study.service, _LONGEST_NAME),
-        headline=_headline(overview),
-        sections=_sections(overview, prediction, small=small, live=live),
-        generator=f"{GENERATOR} {__version__}",
-        policy=_policy(style, script, live=live),
-        style=Markup(style),  # as script: files of this package
-        script=Markup(script),
-        svg=lambda picture: Markup(picture.svg()),  # escaped where it is drawn
-        live=live,
-        file=visible(overview.name, _LONGEST_NAME),
-        version=__version__,
-    )
-    return page
+    template, most_bytes = environment.get_template("page.html.jinja"), SMALL_BYTES if small else FULL_BYTES
+    shown = {
+        "title": visible(f"{study.service}: processes and threads", _LONGEST_NAME),
+        "service": visible(study.service, _LONGEST_NAME),
+        "headline": _headline(overview),
+        "sections": _sections(overview, prediction, small=small, live=live),
+        "generator": f"{GENERATOR} {__version__}",
+        "policy": _policy(style, script, live=live),
+        "style": Markup(style),  # as script: files of this package
+        "script": Markup(script),
+        "svg": lambda picture: Markup(picture.svg()),  # escaped where it is drawn
+        "live": live,
+        "file": visible(overview.name, _LONGEST_NAME),
+        "version": __version__,
+    }
+    page: str = template.render(**shown, for_phones=True)
+    return page if len(page.encode()) <= most_bytes else template.render(**shown, for_phones=False)
 
 
 def _sections(

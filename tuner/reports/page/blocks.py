@@ -17,10 +17,11 @@ class Limits:
     windows: int  #: of the table of windows
     marks: int  #: of the picture of windows
     narrow_marks: int  #: the same on a phone
+    tips: int  #: marks of a picture that tell their figures
 
 
-FULL = Limits(rows=600, windows=400, marks=400, narrow_marks=160)
-SMALL = Limits(rows=60, windows=60, marks=160, narrow_marks=80)
+FULL = Limits(rows=600, windows=400, marks=400, narrow_marks=120, tips=250)
+SMALL = Limits(rows=60, windows=60, marks=100, narrow_marks=50, tips=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Text:
     """Sentences: a paragraph, or a list where there are several."""
 
     sentences: Sequence[str]
-    kind: str = "plain"  #: answer, plain, note, warning
+    kind: str = "plain"  #: answer, plain, note, warning, list; folded: a list below its first sentence
     block: str = field(default="text", init=False)
 
 

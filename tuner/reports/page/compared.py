@@ -43,7 +43,9 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
     blocks: list[Block] = []
     for number, variant in enumerate(sorted({row.layout.variant for row in ranking.rows})):
         pictures = drawn(
-            lambda width, name, of=variant: heat_map_picture(overview, of, width=width, name=name),  # type: ignore[misc]
+            lambda width, name, of=variant: heat_map_picture(
+                overview, of, width=width, name=name, most_told=limits.tips
+            ),  # type: ignore[misc]
             f"heat-map-{number}",
         )
         if pictures and variant:
@@ -81,7 +83,9 @@ def trade_section(overview: Overview, limits: Limits) -> Section:
     for cost in dict.fromkeys(("load", "memory", *asked)):
         front = next((one for one in ranking.fronts if one.cost == cost), None)
         pictures = drawn(
-            lambda width, name, of=cost: trade_picture(overview, of, width=width, name=name),  # type: ignore[misc]
+            lambda width, name, of=cost: trade_picture(
+                overview, of, width=width, name=name, most_told=limits.tips
+            ),  # type: ignore[misc]
             f"trade-{cost}",
         )
         if not pictures:

@@ -42,6 +42,9 @@ _WORDS = {
     "user": "user",
 }
 
+#: what a config must not say, as it belongs to another strategy
+_OF_OTHER_STRATEGY = {"all": ("within", "kind", "min_window"), "race": ("repeats", "windows_per_launch")}
+
 
 def method_section(overview: Overview) -> Section:
     """Always the last."""
@@ -84,10 +87,15 @@ def repeatable(study: StudyRecord) -> str | None:
     kept.pop("simulate", None)
     asked = dict(kept.get("study") or {})
     asked.update(cores=study.cores, layouts=[str(layout) for layout in study.layouts], seed=study.seed)
+    asked["window"] = render_duration(study.window_s)
     for other in ("grid", "variants", "max_connections"):  # what the layouts were made from
         asked.pop(other, None)
+    if study.strategy in _OF_OTHER_STRATEGY:
+        asked["strategy"] = study.strategy
+        for other in _OF_OTHER_STRATEGY[study.strategy]:
+            asked.pop(other, None)
     if study.strategy == "all":
-        asked["repeats"] = study.n_blocks
+        asked.update(repeats=study.n_blocks, windows_per_launch=study.windows_per_launch)
     text: str = yaml.safe_dump(
         _without_nothing({**kept, "study": asked}), sort_keys=False, allow_unicode=True, width=100
     )

@@ -13,7 +13,6 @@ from tuner.reports.model import PER_10_MIN, headline, items, left_out_sentence, 
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
 
 _TITLE = "Prediction against measurement"
-_MOST_SENTENCES = 24
 
 
 def bound_section(overview: Overview, limits: Limits) -> Section:
@@ -24,9 +23,12 @@ def bound_section(overview: Overview, limits: Limits) -> Section:
     blocks: list[Block] = []
     blocks += drawn(lambda width, name: shares_picture(overview, width=width, name=name), "shares")
     told = [f"{sentence(one)}." for one in found.diagnoses]
-    blocks.append(Text(told[:_MOST_SENTENCES], "list"))
+    blocks.append(Text(["In a sentence each", *told[: limits.rows]], "folded"))
     table, left_out = thinned(explanation_table(found), limits.rows)
-    blocks.append(Shown("bound-table", LEGEND, table, is_folded=True, left_out=left_out))
+    caption = "The same as a table, and how busy the GIL and the cores are"
+    blocks.append(
+        Shown("bound-table", caption, table, is_folded=True, left_out=f"{LEGEND} {left_out}".strip())
+    )
     if overview.rules:
         blocks.append(Text([rules_heading(overview.rules)]))
         blocks.append(Text([rule_sentence(rule) for rule in overview.rules], "list"))
