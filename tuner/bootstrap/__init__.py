@@ -16,6 +16,7 @@ from tuner.bootstrap.asked import (
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
+from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
 from tuner.bootstrap.stores import new_store, open_store
@@ -40,6 +41,7 @@ __all__ = [
     "profile_kept",
     "ranked",
     "recalled",
+    "rollout",
     "sampled",
     "settings_kept",
     "settings_of",

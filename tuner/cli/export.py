@@ -1,4 +1,4 @@
-"""tuner export: the ranking in a format to keep, or between the marks of a runbook."""
+"""tuner export: the ranking in a format to keep, or in a runbook; settings of the winner."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from tuner.cli.rank import (
     StudyFile,
     Within,
 )
+from tuner.cli.snippet import SnippetKind, SnippetLayout, print_snippet
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
+    from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.core.records import StudyRecord
     from tuner.reports.runbook import MadeWith
@@ -57,6 +59,8 @@ def export(
         bool,
         typer.Option("--check", metavar="", help="With --into: write nothing; 4 when stale."),
     ] = False,
+    snippet: SnippetKind = None,
+    layout: SnippetLayout = None,
     current: Current = None,
     confidence: Confidence = None,
     objective: Objective = None,
@@ -67,13 +71,16 @@ def export(
     costs: Costs = None,
     within: Within = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="The same as --format json.")] = False,
-) -> None:
+) -> int:
     """Print the ranking in a format to keep, or keep it in a runbook.
 
     A runbook's section lies between two comments named after the service; in Markdown
     <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
     whole or not at all, and twice the same study gives the same bytes. The section remembers the
     options that made it, so that --check alone compares like with like.
+
+    With --snippet settings of the winner are printed, in the words of supervisor, systemd, Kubernetes ...;
+    nothing is applied. 5 when the study has no answer yet, and they are of the layout that leads.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """
@@ -83,13 +90,28 @@ def export(
     fmt = _format(format_, as_json=as_json)
     costs = costs or (DEFAULT_COSTS if pareto else None)
     options = MadeWith(current, confidence, objective, max_load, max_memory, max_p95, within, costs)
+    if snippet is not None:
+        _check_alone(into, check=check, fmt=fmt, current=current, costs=costs)
+        return print_snippet(study, snippet, layout=layout, confidence=confidence, question=_asked(options))
+    if layout is not None:
+        raise ConfigError("--layout is of a snippet", hint="Name its kind with --snippet KIND.")
     if into is not None:
         _keep(study, into, fmt, options, check=check)
-        return
+        return 0
     if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
     record, ranking = _ranked(study, options)
     typer.echo(render_ranking(record, ranking, fmt or "markdown"), nl=False)
+    return 0
+
+
+def _check_alone(
+    into: Path | None, *, check: bool, fmt: str | None, current: str | None, costs: str | None
+) -> None:
+    """Refuse what says nothing of a snippet."""
+    others = {"--into": into, "--check": check, "--format": fmt, "--current": current, "--pareto": costs}
+    if named := [name for name, value in others.items() if value]:
+        raise ConfigError(f"--snippet goes without {', '.join(named)}", hint="Leave one of them out.")
 
 
 def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
@@ -122,9 +144,16 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
 
 def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
     from tuner import bootstrap
+
+    return bootstrap.ranked(
+        study, current=options.current, confidence=options.confidence, question=_asked(options)
+    )
+
+
+def _asked(options: MadeWith) -> Question:
     from tuner.core.question import parse_question
 
-    question = parse_question(
+    return parse_question(
         objective=options.objective,
         max_load=options.max_load,
         max_memory=options.max_memory,
@@ -132,7 +161,6 @@ def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
         costs=options.costs,
         within=options.within,
     )
-    return bootstrap.ranked(study, current=options.current, confidence=options.confidence, question=question)
 
 
 def _formats() -> list[str]:

@@ -42,6 +42,13 @@ def _words(command: Command) -> tuple[str, ...] | None:
     return (*told, *command.words[:place], _OURS, *command.words[place + 1 :])
 
 
+def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The command as it was, without tuner's settings in place of its own."""
+    told = dict(word.partition("=")[::2] for word in words[1:3])
+    own = told.get("TUNER_ARQ_SETTINGS")
+    return words if own is None else tuple(own if word == _OURS else word for word in words[3:])
+
+
 SERVICE = Service(
     name="arq",
     summary="async job queue: one event loop per process",
@@ -73,6 +80,8 @@ SERVICE = Service(
     feeder=lambda _command, settings: queue_feeder("arq", settings),
     unfed=unfed("arq"),
     logs=lambda command: not command.has("--custom-log-dict"),
+    in_production="WorkerSettings say how many jobs a worker has at once: max_jobs = {threads}.",
+    production_words=_production_words,
     refused={
         "--burst": "it ends when the queue is empty; leave it out",
         "--check": "it looks at the health of another worker and ends; leave it out",

@@ -198,6 +198,7 @@ SERVICE = Service(
     feeder=_feeder,
     unfed=unfed("Celery"),
     logs=_logs,
+    names={"CELERY_WORKER_HOSTNAME": "celery{process}@%h"},
     refused={
         "--autoscale": "the number of processes would not be the layout's; leave it out",
         "--detach": "a daemon is not stopped with its launch; leave it out",
@@ -206,6 +207,8 @@ SERVICE = Service(
         "-B": "each node would send all periodic tasks; run beat apart",
     },
     always=Told({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
+    measuring_only=("CELERY_WORKER_HOSTNAME",),
+    in_production="Each node needs a name of its own: CELERY_WORKER_HOSTNAME, or -n.",
     advice=(
         "Its documentation: more pool processes are usually better, up to a point; several nodes may do"
         " better than one; experiment.",

@@ -139,6 +139,7 @@ SERVICE = Service(
         "--reload": "it watches files and restarts workers; leave it out",
     },
     always=Told({_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS),
+    measuring_only=("--no-control-socket",),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps a kept connection: use more connections than the layout has threads in all.",

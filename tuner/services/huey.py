@@ -64,6 +64,8 @@ SERVICE = Service(
     refused=dict.fromkeys(("-g", "--graceful-signal"), "tuner stops huey by INT; leave it out"),
     # what the scheduler puts into the queue would be counted, and left there
     always=Told(flags=("--no-periodic",)),
+    measuring_only=("--no-periodic",),
+    in_production="Periodic tasks are for one consumer: give -n (--no-periodic) to all others.",
     advice=(
         "Its documentation: process for work on the CPU, greenlet for much waiting; thread when in doubt.",
         "Periodic tasks are off while it is measured (-n). In production all consumers but one need -n.",

@@ -76,6 +76,7 @@ SERVICE = Service(
     ),
     unfed="tuner does not defer jobs: defer enough for the whole study beforehand, or name a feeder",
     always=Told({"PROCRASTINATE_WORKER_DELETE_JOBS": "never"}),
+    measuring_only=("PROCRASTINATE_WORKER_DELETE_JOBS",),
     logs=_logs,
     refused={
         "--one-shot": "it ends when there is no job; leave it out",

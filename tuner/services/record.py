@@ -146,10 +146,16 @@ class Service:
     unfed: str = ""
     #: variables that several speakers write to, blank between: what is there already is kept before it
     joined: tuple[str, ...] = ()
+    #: variables that tell programs apart that share a box, in production, with ``{process}``
+    names: Mapping[str, str] = field(default_factory=dict)
     #: whether it logs the lines that its forms' ready checks wait for; else nothing is waited for
     logs: Callable[[Command], bool] = lambda _command: True
     refused: Mapping[str, str] = field(default_factory=dict)  #: options it cannot be measured with, and why
     always: Told = field(default_factory=Told)  #: in every form: names and files that are unique per launch
+    measuring_only: tuple[str, ...] = ()  #: variables and flags of *always* that are left out in production
+    in_production: str = ""  #: what to mind there beside the layout, a sentence; may have ``{threads}``
+    #: the command's words as they are there, where a form replaces some to measure
+    production_words: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda words: words
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
     def counted_by(self, *forms: str) -> Counted | None:

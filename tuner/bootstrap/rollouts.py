@@ -1,0 +1,73 @@
+"""The winner of a study, as it is put into production."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.answers import ranked
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import is_simulated
+
+if TYPE_CHECKING:
+    from tuner.core.question import Question
+    from tuner.core.ranking import Ranking
+    from tuner.core.rollout import Rollout
+
+
+def rollout(
+    file: Path,
+    *,
+    layout: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> tuple[Rollout, bool]:
+    """What puts *layout* (None: the leader of the ranking) into production, and whether that is an answer.
+
+    *confidence* and *question* are those of `ranked`. A layout that was asked for is always an answer.
+
+    Raises:
+        ConfigError: the study was simulated, or has no such layout, or its service is not known here.
+        MeasurementError: no layout was asked for, and nothing was measured.
+    """
+    from tuner.core.leader import is_answer
+    from tuner.reports.snippets.provenance import provenance
+    from tuner.services.catalogue import known_services
+    from tuner.services.rolling_out import rollout_of
+
+    record, ranking = ranked(file, confidence=confidence, question=question)
+    section = json.loads(record.config).get("service") if record.config else None
+    if is_simulated(record) or not isinstance(section, dict):
+        raise ConfigError(
+            f"{file} ran no service, so there is none to write settings for",
+            hint="Export the ranking instead: leave --snippet out.",
+        )
+    wanted = _leader(ranking, file) if layout is None else _layout(layout, record, file)
+    found = rollout_of(section, wanted, record.cores, known_services())
+    about = tuple(provenance(record, ranking, wanted, file.name))
+    return replace(found, provenance=about), layout is not None or is_answer(ranking)
+
+
+def _leader(ranking: Ranking, file: Path) -> Layout:
+    from tuner.core.leader import leader
+
+    found = leader(ranking)
+    if found is None:
+        raise MeasurementError(
+            f"{file} has no window that counts, so no layout leads", hint="Name one with --layout."
+        )
+    return found.layout
+
+
+def _layout(text: str, record: StudyRecord, file: Path) -> Layout:
+    layout = parse_layout(text)
+    if layout not in record.layouts:
+        raise ConfigError(
+            f"--layout: {layout} is not among the layouts of {file}",
+            hint=f"Those are {', '.join(map(str, record.layouts))}.",
+        )
+    return layout

@@ -1,0 +1,45 @@
+"""Variables of Ansible, for the roles and templates that people have."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.core.rollout import PROCESS, Rollout
+from tuner.reports.snippets.text import comment, limits_told, slug, told
+from tuner.reports.snippets.yaml_text import quoted, quoted_key
+
+
+def ansible(rollout: Rollout) -> str:
+    """A file of variables, all named after the service."""
+    name = re.sub(r"\W+", "_", slug(rollout.service).lower())
+    name = name if name[0].isalpha() else f"service_{name}"
+    several = rollout.n_programs > 1
+    environment = {**rollout.environment, **(rollout.names if several else {})}
+    lines = [f"{name}_command:", *(f"  - {_text(word)}" for word in rollout.command)]
+    lines.append(f"{name}_environment:{'' if environment else ' {}'}")
+    lines += [f"  {quoted_key(variable)}: {_text(value)}" for variable, value in environment.items()]
+    lines += [
+        f"{name}_programs: {rollout.n_programs}",
+        f"{name}_processes: {rollout.layout.processes}",
+        *([f"{name}_threads: {rollout.layout.threads}"] if rollout.layout.has_threads else []),
+        f"{name}_stop_signal: {quoted(rollout.stop_signal)}",
+        f"{name}_stop_wait_s: {rollout.stop_wait_whole_s}",
+        f"{name}_stop_as_group: {'true' if rollout.stop_as_group else 'false'}",
+    ]
+    number = ["process stands for a program's number: loop over range(programs) with it as loop_var."]
+    texts = (*rollout.command, *environment.values())
+    about = told(
+        rollout,
+        "As group_vars or vars_files; the command is started as often as programs says.",
+        *(number if any(PROCESS in text for text in texts) else []),
+        *limits_told(rollout),
+    )
+    return comment(about) + "---\n" + "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    """A string; what Jinja would fill in is unsafe, or written by Jinja itself where a number is, too."""
+    if PROCESS in text:
+        braces = re.sub(r"[{}]", lambda match: f"{{{{ '{match[0]}' }}}}", text)
+        return quoted(braces.replace(PROCESS, "{{ process }}"))
+    return f"!unsafe {quoted(text)}" if "{" in text else quoted(text)

@@ -1,0 +1,37 @@
+"""An override file of compose."""
+
+from __future__ import annotations
+
+from tuner.core.rollout import Rollout
+from tuner.reports.snippets.containers import check_alike, dollars, on_command, on_signal
+from tuner.reports.snippets.text import comment, limits_told, slug, told
+from tuner.reports.snippets.yaml_text import block, flow, quoted
+
+
+def compose(rollout: Rollout) -> str:
+    """The override: replicas for several programs, the environment, the command where it says the layout.
+
+    Raises:
+        Unfit: its programs are told their numbers.
+    """
+    check_alike(rollout, "containers of one service")
+    name = slug(rollout.service)
+    text = f"services:\n  {quoted(name)}:\n"
+    if rollout.n_programs > 1:
+        text += f"    deploy:\n      replicas: {rollout.n_programs}\n"
+    if rollout.is_command_needed:
+        first, *rest = map(dollars, rollout.command)
+        text += f"    entrypoint: {flow([first])}\n    command: {flow(rest)}\n"
+    if environment := rollout.unnumbered_environment:
+        told_ = {variable: dollars(value) for variable, value in environment.items()}
+        text += f"    environment:\n{block(told_, 6)}"
+    text += f"    stop_signal: SIG{rollout.stop_signal}\n"
+    text += f"    stop_grace_period: {rollout.stop_wait_whole_s}s\n"
+    about = told(
+        rollout,
+        f"Put the name of your service in place of {name}; then docker compose -f compose.yaml -f FILE up.",
+        *on_command(rollout),
+        *on_signal(rollout),
+        *limits_told(rollout),
+    )
+    return comment(about) + text

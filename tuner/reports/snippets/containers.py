@@ -1,0 +1,38 @@
+"""What Kubernetes and compose have in common: a container each for several programs, alike but for hosts."""
+
+from __future__ import annotations
+
+from tuner.core.rollout import Rollout
+from tuner.reports.snippets.text import Unfit, shown
+
+
+def check_alike(rollout: Rollout, replicas: str) -> None:
+    """Refuse programs that are told their numbers, which *replicas* are not.
+
+    Raises:
+        Unfit: the command, or a variable, says a number.
+    """
+    if rollout.is_numbered:
+        raise Unfit(f"each of its {rollout.n_programs} programs is told its number, and {replicas} have none")
+
+
+def dollars(text: str) -> str:
+    """``$`` begins a variable there; ``$$`` is one ``$``."""
+    return text.replace("$", "$$")
+
+
+def on_command(rollout: Rollout) -> list[str]:
+    """What becomes of the command."""
+    if rollout.is_command_needed:
+        return ["It goes before the image's own: put its ENTRYPOINT first, where that is a script of yours."]
+    return [
+        "The command stays as it is; options of it would go before these variables. Measured was:"
+        f" {shown(rollout.command)}"
+    ]
+
+
+def on_signal(rollout: Rollout) -> list[str]:
+    """A group that is signalled as a whole needs somebody who does."""
+    if not rollout.stop_as_group:
+        return []
+    return ["In the study its whole process group got the signal; here its first process alone does."]

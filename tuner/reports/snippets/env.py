@@ -1,0 +1,55 @@
+"""A .env file: what sh, python-dotenv, compose and systemd's EnvironmentFile read alike."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.core.rollout import Rollout
+from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, shown, told
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def env(rollout: Rollout) -> str:
+    """The variables that say the layout.
+
+    Raises:
+        Unfit: options of the command say it, or programs are told their numbers, or there is a value that
+            the readers of such files do not read alike.
+    """
+    if rollout.is_command_needed:
+        raise Unfit(f"{rollout.service} is told its layout by its command, and such a file has none")
+    if numbers := rollout.numbered_variables:
+        raise Unfit(f"{', '.join(numbers)} says a program's number, and such a file is one for all")
+    if not rollout.unnumbered_environment:
+        raise Unfit(f"{rollout.service} is told nothing by its environment")
+    lines = [f"{name}={_value(name, value)}" for name, value in rollout.unnumbered_environment.items()]
+    several = rollout.n_programs > 1
+    about = told(
+        rollout,
+        f"For the command {shown(rollout.own_command)}",
+        *([f"Start it {rollout.n_programs} times."] if several else []),
+        "Options of it that say the same go before these variables: leave them out.",
+        f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal}.",
+        *limits_told(rollout),
+    )
+    return comment(about) + "\n".join(lines) + "\n"
+
+
+def _value(name: str, value: str) -> str:
+    """In quotes that every reader takes for the same.
+
+    Single ones hold all but themselves and, for dotenv, two backslashes; in double ones sh and dotenv have
+    only the escapes of quote and backslash in common, and ``$`` must not stand there.
+    """
+    printable(value, name)
+    if "${" in value:
+        raise Unfit(f"{name} has ${{, which some readers of such files fill in even between quotes")
+    if _PLAIN.fullmatch(value):
+        return value
+    if "'" not in value and "\\\\" not in value and not value.endswith("\\"):
+        return f"'{value}'"
+    if "$" not in value and "`" not in value and not value.endswith("\\"):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    raise Unfit(f"{name} has quotes, $ and \\ that readers of such files do not read alike")

@@ -1,0 +1,36 @@
+"""A gunicorn.conf.py."""
+
+from __future__ import annotations
+
+from tuner.core.rollout import Rollout
+from tuner.reports.snippets.text import Unfit, comment, limits_told, shown, told
+
+
+def gunicorn(rollout: Rollout) -> str:
+    """The settings of gunicorn that say the layout.
+
+    Raises:
+        Unfit: the service is not gunicorn.
+    """
+    if rollout.kind != "gunicorn":
+        raise Unfit(f"{rollout.service} is no gunicorn, which alone reads this file")
+    own = {name: value for name, value in rollout.environment.items() if name != _CMD_ARGS}
+    lines = [f"{name.replace('-', '_')} = {_literal(value)}" for name, value in rollout.options.items()]
+    if own:
+        lines.append(f"raw_env = {[f'{name}={value}' for name, value in own.items()]!a}")
+    about = told(
+        rollout,
+        f"As gunicorn.conf.py where it is started, or by -c: {shown(rollout.own_command)}",
+        f"Options of the command, {_CMD_ARGS} and WEB_CONCURRENCY are to be left out where they say the same:"
+        " they go before this file.",
+        f"Let it have {rollout.stop_wait_whole_s} s to stop, and send the signal to its master alone.",
+        *limits_told(rollout),
+    )
+    return comment(about) + "\n".join(lines) + "\n"
+
+
+_CMD_ARGS = "GUNICORN_CMD_ARGS"
+
+
+def _literal(value: str) -> str:
+    return value if value.isascii() and value.isdigit() else ascii(value)

@@ -1,0 +1,54 @@
+"""Where the settings of a snippet come from: study, service, date, layout, its value, what is guaranteed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner import __version__
+from tuner.core.layout import Layout
+from tuner.core.leader import is_answer, leader
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.reports.answer import answer_sentence
+from tuner.reports.ranking_words import headline, level_of, value_ranked_by, verdict
+
+_LARGE = 1e6
+
+
+def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) -> Sequence[str]:
+    """Sentences, the doubts first; nothing of now, so that twice the same study gives the same."""
+    best = leader(ranking)
+    row = next((row for row in ranking.rows if row.layout == layout), None)
+    doubts = []
+    if not is_answer(ranking):
+        doubts.append("NOT AN ANSWER: the study has none yet.")
+    if best is not None and layout != best.layout:
+        doubts.append(f"Not the study's first: that is {best.layout}.")
+    if study.provenance.get("quick") == "true":
+        doubts.append("A first look with short windows, not an answer to act on.")
+    if study.cores > study.box_cores:
+        doubts.append(f"Layouts for {study.cores} cores, measured on {study.box_cores:g}.")
+    measured_by = study.provenance.get("tuner", "")
+    return [
+        *doubts,
+        f"{layout} of {study.service}, by tuner {__version__} from {file}"
+        + (f" (measured by tuner {measured_by})." if measured_by and measured_by != __version__ else "."),
+        headline(study),
+        _value(layout, row, ranking),
+        verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim),
+    ]
+
+
+def _value(layout: Layout, row: RankedLayout | None, ranking: Ranking) -> str:
+    if row is None or row.n_windows == 0:
+        return f"{layout} was not measured."
+    value = value_ranked_by(row, ranking)
+    unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
+    shown = "-" if value.mean is None else _figure(value.mean)
+    if value.low is None or value.high is None:
+        return f"{layout}: {shown} {unit}, of an interval that is not known."
+    return f"{layout}: {shown} {unit} ({_figure(value.low)} to {_figure(value.high)}, {level_of(ranking)})."
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"

@@ -1,0 +1,87 @@
+"""A [program:x] section of supervisord."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from tuner.core.rollout import PROCESS, Rollout
+from tuner.reports.snippets.text import comment, limits_told, printable, slug, told
+
+_NUMBER = "%(process_num)d"
+#: a blank before these begins a comment, in quotes, too
+_COMMENT = re.compile(r"(?<=\s)(?=[;#])")
+
+
+def supervisor(rollout: Rollout) -> str:
+    """The section, whole.
+
+    Raises:
+        Unfit: a text has a line break or another control character.
+    """
+    several = rollout.n_programs > 1
+    environment = {**rollout.environment, **(rollout.names if several else {})}
+    in_line = {name: value for name, value in environment.items() if _is_told_by_env(value)}
+    words = [*rollout.command]
+    if in_line:
+        words = ["/usr/bin/env", *(f"{name}={value}" for name, value in in_line.items()), *words]
+    variables = [f"{name}={_value(value)}" for name, value in environment.items() if name not in in_line]
+    number = [f"numprocs={rollout.n_programs}", "process_name=%(program_name)s_%(process_num)02d"]
+    lines = [
+        f"[program:{slug(rollout.service)}]",
+        f"command={_expanded(_COMMENT.sub(_REOPENED, shlex.join(_printable(words))))}",
+        *(number if several else []),
+        *([f"directory={_path(rollout.directory)}"] if rollout.directory else []),
+        *([f"user={printable(rollout.user, 'user')}"] if rollout.user else []),
+        *([f"environment={','.join(variables)}"] if variables else []),
+        "autorestart=true",
+        f"stopsignal={rollout.stop_signal}",
+        f"stopwaitsecs={rollout.stop_wait_whole_s}",
+        f"stopasgroup={'true' if rollout.stop_as_group else 'false'}",
+        "killasgroup=true",
+    ]
+    about = told(
+        rollout,
+        "As a file that supervisord includes; then supervisorctl update. A program that does not lie on"
+        " supervisord's PATH needs its whole path.",
+        *limits_told(rollout),
+    )
+    return comment(about, ";") + "\n".join(lines) + "\n"
+
+
+_REOPENED = "''"  #: within single quotes: ends them and begins them anew
+
+
+def _printable(words: list[str]) -> list[str]:
+    return [printable(word, "the command or its environment") for word in words]
+
+
+def _expanded(text: str) -> str:
+    """``%`` is for supervisord's own words, as that for the number is."""
+    return text.replace("%", "%%").replace(PROCESS, _NUMBER)
+
+
+def _path(path: str) -> str:
+    text = printable(path, "directory")
+    return _expanded(_COMMENT.sub("", text)) if _COMMENT.search(text) is None else _unquotable(text)
+
+
+def _unquotable(text: str) -> str:
+    from tuner.reports.snippets.text import Unfit
+
+    raise Unfit(f"directory {text} would begin a comment there")
+
+
+def _is_told_by_env(value: str) -> bool:
+    """Whether ``environment=`` cannot hold it: it knows no escapes, and takes away quotes at the ends."""
+    return (
+        ('"' in value and "'" in value)
+        or value[:1] in ("'", '"')
+        or value[-1:] in ("'", '"')
+        or _COMMENT.search(value) is not None
+    )
+
+
+def _value(value: str) -> str:
+    mark = "'" if '"' in value else '"'
+    return f"{mark}{_expanded(printable(value, 'the environment'))}{mark}"

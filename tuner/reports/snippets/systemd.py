@@ -1,0 +1,75 @@
+"""A drop-in for a unit of systemd."""
+
+from __future__ import annotations
+
+from tuner.core.rollout import PROCESS, Rollout
+from tuner.reports.snippets.text import comment, shown, slug, told
+
+#: what setrlimit calls resources that systemd has a key for
+_LIMITS = {
+    *("as", "core", "cpu", "data", "fsize", "memlock", "msgqueue", "nice", "nofile", "nproc"),
+    *("rss", "rtprio", "rttime", "sigpending", "stack"),
+}
+
+
+def systemd(rollout: Rollout) -> str:
+    """The drop-in; of a unit with instances where the service has several programs."""
+    name = slug(rollout.service)
+    several = rollout.n_programs > 1
+    unit = f"{name}@.service" if several else f"{name}.service"
+    environment = {**rollout.environment, **(rollout.names if several else {})}
+    lines = ["[Service]", *(f"Environment={_quoted(f'{n}={v}')}" for n, v in environment.items())]
+    if rollout.is_command_needed:
+        words = [_quoted(word.replace("$", "$$")) for word in rollout.command]
+        lines += ["ExecStart=", f"ExecStart={' '.join(words)}"]
+    lines += [
+        f"KillSignal=SIG{rollout.stop_signal}",
+        f"KillMode={'control-group' if rollout.stop_as_group else 'mixed'}",
+        f"TimeoutStopSec={rollout.stop_wait_whole_s}",
+        *(f"Limit{limit.upper()}={value}" for limit, value in rollout.limits.items() if limit in _LIMITS),
+    ]
+    about = told(
+        rollout,
+        f"As /etc/systemd/system/{unit}.d/50-tuner.conf, beside your own {unit}; then systemctl"
+        " daemon-reload, and restart it.",
+        *(_instances(name, rollout.n_programs) if several else []),
+        *_on_command(rollout),
+    )
+    return comment(about) + "\n".join(lines) + "\n"
+
+
+def _instances(name: str, n_programs: int) -> list[str]:
+    return [
+        f"{n_programs} instances of that unit, by their numbers (%i is one's own): systemctl enable --now"
+        f" {name}@{{0..{n_programs - 1}}}"
+    ]
+
+
+def _on_command(rollout: Rollout) -> list[str]:
+    if rollout.is_command_needed:
+        program = rollout.command[0]
+        return [] if program.startswith("/") else [f"Write the whole path of {program}: systemd needs it."]
+    return [
+        f"Your ExecStart stays; options of it would go before these variables. Measured was:"
+        f" {shown(rollout.command)}"
+    ]
+
+
+def _quoted(text: str) -> str:
+    """In double quotes, with the escapes of C; ``%`` is for systemd's own words, as ``%i`` is."""
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(character: str) -> str:
+    if character == PROCESS:
+        return "%i"
+    if character == "%":
+        return "%%"
+    if character in '\\"':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    number = ord(character)
+    if number <= 0x7F:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"

@@ -1,0 +1,79 @@
+"""What the formats of snippets have in common: comments, names, texts in quotes, and what does not fit."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+from tuner.core.errors import ConfigError
+from tuner.core.rollout import PROCESS, Rollout
+
+WIDTH = 110  #: of comments
+
+
+class Unfit(ConfigError):
+    """A format cannot hold a rollout; `tuner.reports.snippets.snippet` adds which ones can."""
+
+
+def one_line(text: str) -> str:
+    """*text* as it may stand in a comment: what is no printable character is shown by its number."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def comment(sentences: Iterable[str], mark: str = "#") -> str:
+    """*sentences* as lines of a comment, each ending in a newline."""
+    lines = []
+    for sentence in sentences:
+        lines += textwrap.wrap(
+            one_line(sentence),
+            WIDTH,
+            initial_indent=f"{mark} ",
+            subsequent_indent=f"{mark}   ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def told(rollout: Rollout, *more: str) -> list[str]:
+    """What every snippet begins with: where it comes from, and what to know."""
+    hidden = [
+        f"{name} had a value in the study, which keeps no secrets: set it as you do."
+        for name in rollout.hidden
+    ]
+    return [*rollout.provenance, *more, *rollout.remarks, *hidden]
+
+
+def limits_told(rollout: Rollout) -> list[str]:
+    """The resource limits, for formats that have no words for them."""
+    limits = ", ".join(f"{name} {value}" for name, value in rollout.limits.items())
+    return [f"The study ran with these resource limits: {limits}."] if limits else []
+
+
+def shown(words: Iterable[str]) -> str:
+    """A command, for people: in a comment."""
+    import shlex
+
+    return " ".join(shlex.quote(word.replace(PROCESS, "N")) for word in words)
+
+
+def slug(name: str) -> str:
+    """*name* as part of the names of programs, units and files."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "service"
+
+
+def printable(text: str, what: str) -> str:
+    """*text*, where a format has no way to write what is no printable character.
+
+    Raises:
+        Unfit: there is such a character.
+    """
+    if not text.replace(PROCESS, "").isprintable():
+        raise Unfit(f"{what} has a line break or another character that cannot be written there")
+    return text
+
+
+def numbered(text: str, number: str) -> str:
+    """*text* with *number* in place of a program's number."""
+    return text.replace(PROCESS, number)

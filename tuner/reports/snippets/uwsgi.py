@@ -1,0 +1,32 @@
+"""A uwsgi.ini."""
+
+from __future__ import annotations
+
+from tuner.core.rollout import Rollout
+from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, shown, told
+
+
+def uwsgi(rollout: Rollout) -> str:
+    """The settings of uWSGI that say the layout, and let it stop without loss.
+
+    Raises:
+        Unfit: the service is not uWSGI, or a variable has what such a file cannot hold.
+    """
+    if rollout.kind != "uwsgi":
+        raise Unfit(f"{rollout.service} is no uWSGI, which alone reads this file")
+    lines = [f"{name} = {value}" for name, value in rollout.options.items()]
+    lines += [f"env = {name}={_value(name, value)}" for name, value in rollout.environment.items()]
+    about = told(
+        rollout,
+        f"By --ini, behind your own options: {shown([*rollout.own_command, '--ini', 'uwsgi.ini'])}",
+        "Options of your own that say the same are to be left out.",
+        f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal} to its master.",
+        *limits_told(rollout),
+    )
+    return comment(about) + "[uwsgi]\n" + "\n".join(lines) + "\n"
+
+
+def _value(name: str, value: str) -> str:
+    if "$(" in value or "@(" in value or value != value.strip():
+        raise Unfit(f"{name} has what uWSGI fills in, $( or @(, or a blank at its ends")
+    return printable(value, name).replace("%", "%%")
