@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
+from tuner import __version__
 from tuner.cli import run
 from tuner.core.errors import ConfigError
 from tuner.core.layout import parse_layout
@@ -135,6 +136,11 @@ def test_a_script_is_started_as_often_and_told_as_much_as_in_the_study() -> None
         for n in range(3)
     ]
     assert "numprocs=3" in snippet("supervisor", rollout)
+    alike = rolled_out("work", "3x2")
+    assert "TUNER_PROCESS is not there" in snippet("kubernetes", alike)
+    assert {"name": "TUNER_THREADS", "value": "2"} in yaml.safe_load(snippet("kubernetes", alike))["spec"][
+        "template"
+    ]["spec"]["containers"][0]["env"]
 
 
 def test_what_told_the_probe_of_a_script_is_left_out_and_named() -> None:
@@ -365,6 +371,25 @@ def test_without_an_answer_it_is_the_leaders_and_says_so(capsys: pytest.CaptureF
 
     assert run(["export", study, "--snippet", "supervisor"]) == 5
     assert capsys.readouterr().out.startswith("; NOT AN ANSWER")
+
+
+def test_what_keeps_no_limit_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    study = str(STUDIES / "gunicorn-2-cores-busy.tuner.db")
+
+    assert run(["export", study, "--snippet", "env", "--max-load", "0.001"]) == 5
+    assert "No layout is shown to keep load at most 0.001." in capsys.readouterr().out
+
+
+PAGE = (ROOT / "docs" / "snippets.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("typed", re.findall(r"`tuner export (\S+-2-cores\S* --snippet [^`]+)`", PAGE))
+def test_what_the_page_shows_is_what_is_printed(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    study, *options = typed.split()
+
+    assert run(["export", str(STUDIES / study), *options]) == 0
+    printed = capsys.readouterr().out.replace(f"by tuner {__version__} from", "by tuner 0.1.0 from")
+    assert "".join(f"    {line}\n" for line in printed.splitlines()) in PAGE
 
 
 @pytest.mark.parametrize(

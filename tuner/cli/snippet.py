@@ -37,7 +37,10 @@ SnippetKind = Annotated[
 SnippetLayout = Annotated[
     str | None,
     typer.Option(
-        "--layout", metavar="LAYOUT", rich_help_panel="Apply it", help="With --snippet: not the winner's."
+        "--layout",
+        metavar="LAYOUT",
+        rich_help_panel="Apply it",
+        help="With --snippet: another than the winner's.",
     ),
 ]
 

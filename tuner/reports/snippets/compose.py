@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.rollout import Rollout
 from tuner.reports.snippets.containers import check_alike, dollars, on_command, on_signal
-from tuner.reports.snippets.text import comment, limits_told, slug, told
+from tuner.reports.snippets.text import comment, limits_told, number_left_out, slug, told
 from tuner.reports.snippets.yaml_text import block, flow, quoted
 
 
@@ -32,6 +32,7 @@ def compose(rollout: Rollout) -> str:
         f"Put the name of your service in place of {name}; then docker compose -f compose.yaml -f FILE up.",
         *on_command(rollout),
         *on_signal(rollout),
+        *number_left_out(rollout),
         *limits_told(rollout),
     )
     return comment(about) + text

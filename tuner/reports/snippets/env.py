@@ -1,11 +1,11 @@
-"""A .env file: what sh, python-dotenv, compose and systemd's EnvironmentFile read alike."""
+"""A .env file: what sh and python-dotenv read alike."""
 
 from __future__ import annotations
 
 import re
 
 from tuner.core.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, shown, told
+from tuner.reports.snippets.text import Unfit, comment, limits_told, number_left_out, printable, shown, told
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -18,7 +18,7 @@ def env(rollout: Rollout) -> str:
             the readers of such files do not read alike.
     """
     if rollout.is_command_needed:
-        raise Unfit(f"{rollout.service} is told its layout by its command, and such a file has none")
+        raise Unfit(f"{rollout.service} is told its layout by its command, and such a file holds none")
     if numbers := rollout.numbered_variables:
         raise Unfit(f"{', '.join(numbers)} says a program's number, and such a file is one for all")
     if not rollout.unnumbered_environment:
@@ -31,6 +31,7 @@ def env(rollout: Rollout) -> str:
         *([f"Start it {rollout.n_programs} times."] if several else []),
         "Options of it that say the same go before these variables: leave them out.",
         f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal}.",
+        *number_left_out(rollout),
         *limits_told(rollout),
     )
     return comment(about) + "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.rollout import Rollout
 from tuner.reports.snippets.containers import check_alike, dollars, on_command, on_signal
-from tuner.reports.snippets.text import comment, limits_told, slug, told
+from tuner.reports.snippets.text import comment, limits_told, number_left_out, slug, told
 from tuner.reports.snippets.yaml_text import flow, quoted
 
 
@@ -38,6 +38,7 @@ def kubernetes(rollout: Rollout) -> str:
         *(["Each pod is one of its programs."] if several else []),
         *on_command(rollout),
         *_on_stop(rollout),
+        *number_left_out(rollout),
         *limits_told(rollout),
     )
     return comment(about) + text

@@ -44,6 +44,11 @@ def supervisor(rollout: Rollout) -> str:
         rollout,
         "As a file that supervisord includes; then supervisorctl update. A program that does not lie on"
         " supervisord's PATH needs its whole path.",
+        *(
+            []
+            if rollout.directory
+            else ["directory= is to be where the command finds what it is told to run."]
+        ),
         *limits_told(rollout),
     )
     return comment(about, ";") + "\n".join(lines) + "\n"

@@ -48,9 +48,11 @@ def _instances(name: str, n_programs: int) -> list[str]:
 def _on_command(rollout: Rollout) -> list[str]:
     if rollout.is_command_needed:
         program = rollout.command[0]
-        return [] if program.startswith("/") else [f"Write the whole path of {program}: systemd needs it."]
+        named = f"Write the whole path of {program}, unless systemd finds it in /usr/bin."
+        return [] if program.startswith("/") else [named]
     return [
-        f"Your ExecStart stays; options of it would go before these variables. Measured was:"
+        f"Your ExecStart stays; options of it, and an EnvironmentFile=, would go before these variables."
+        f" Measured was:"
         f" {shown(rollout.command)}"
     ]
 

@@ -51,6 +51,12 @@ def limits_told(rollout: Rollout) -> list[str]:
     return [f"The study ran with these resource limits: {limits}."] if limits else []
 
 
+def number_left_out(rollout: Rollout) -> list[str]:
+    """That programs which are all alike do not find their numbers, which they might read."""
+    left_out = [name for name, value in rollout.environment.items() if PROCESS in value]
+    return [f"{name} is not there: it was a program's number in the study." for name in left_out]
+
+
 def shown(words: Iterable[str]) -> str:
     """A command, for people: in a comment."""
     import shlex
