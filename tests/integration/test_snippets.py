@@ -7,8 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 from tuner.reports.snippets import snippet
 
 from ..rollouts import HOSTILE, rolled_out
+from ..supervised import supervisord
 
 pytestmark = pytest.mark.integration
 LONG_S = 60.0
@@ -114,29 +113,6 @@ def verified(systemd_analyze: str, units: list[Path]) -> str:
         check=False,
     )
     return done.stderr
-
-
-@contextmanager
-def supervisord(folder: Path, sections: str) -> Iterator[None]:
-    """Runs *sections* until the block ends, and waits until all that it started is gone."""
-    (folder / "s.conf").write_text(
-        f"[supervisord]\nnodaemon=true\nsilent=true\nlogfile={folder}/s.log\npidfile={folder}/s.pid\n"
-        f"childlogdir={folder}\n{'user=root' if os.geteuid() == 0 else ''}\n\n{sections}",
-        encoding="utf-8",
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "supervisor.supervisord", "-c", str(folder / "s.conf")],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LONG_S)
-        process.kill()
-        process.wait()
 
 
 def started(folder: Path) -> dict[int, tuple[list[str], dict[str, str]]]:

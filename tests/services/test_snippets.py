@@ -22,7 +22,9 @@ from tuner.core.rollout import PROCESS
 from tuner.reports.snippets import snippet
 from tuner.services.catalogue import known_services
 
+from ..redis_server import RedisServer
 from ..rollouts import HOSTILE, rolled_out
+from ..supervised import supervisord
 from .measured import LONG_S, free_port, wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
@@ -96,6 +98,32 @@ def test_uwsgi_takes_its_file_and_starts_the_layout(tmp_path: Path, services_ven
     assert "threads support enabled" in said
     assert "unknown" not in said.lower()
     assert environments(tmp_path) == [ODD]
+
+
+def test_supervisord_starts_two_nodes_of_celery_that_are_told_apart(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    (tmp_path / "app.py").write_text("from celery import Celery\napp = Celery('app')\n")
+    broker = redis_server.url.replace("unix://", "redis+socket://")
+    command = f"{services_venv}/bin/celery -A app -b {broker} worker -l INFO -P threads"
+    rollout = replace(rolled_out(command, "2x3"), directory=str(tmp_path))
+
+    with supervisord(tmp_path, snippet("supervisor", rollout)):
+        wait_for(lambda: set(nodes(tmp_path)) >= {"celery0", "celery1"}, "two nodes that are ready")
+        said = logs(tmp_path)
+
+    assert said.count("concurrency: 3 (thread)") == 2
+    assert "Duplicate" not in said
+
+
+def logs(folder: Path) -> str:
+    """What programs of supervisord said."""
+    return "".join(path.read_text() for path in sorted(folder.glob("celery*.log")))
+
+
+def nodes(folder: Path) -> list[str]:
+    """The names of the nodes that are ready."""
+    return re.findall(r"(\w+)@\S+ ready\.", logs(folder))
 
 
 def test_honcho_takes_a_procfile_and_starts_the_layout(tmp_path: Path, services_venv: Path) -> None:
