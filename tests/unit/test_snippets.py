@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tuner import __version__
+from tuner.adapters.sqlite import SqliteStore
 from tuner.cli import run
 from tuner.core.errors import ConfigError
 from tuner.core.layout import parse_layout
@@ -378,6 +379,20 @@ def test_what_keeps_no_limit_is_no_answer(capsys: pytest.CaptureFixture[str]) ->
 
     assert run(["export", study, "--snippet", "env", "--max-load", "0.001"]) == 5
     assert "No layout is shown to keep load at most 0.001." in capsys.readouterr().out
+
+
+def test_where_nothing_was_measured_no_layout_leads_but_one_can_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SqliteStore.open(STUDIES / "gunicorn-2-cores-busy.tuner.db", read_only=True) as store:
+        record = store.study()
+    SqliteStore.create(tmp_path / "s.tuner.db", record).close()
+    command = ["export", str(tmp_path / "s.tuner.db"), "--snippet", "env"]
+
+    assert run(command) == 3
+    assert "has no window that counts, so no layout leads" in capsys.readouterr().err
+    assert run([*command, "--layout", "2x2@gthread"]) == 0
+    assert "2x2@gthread was not measured." in capsys.readouterr().out
 
 
 PAGE = (ROOT / "docs" / "snippets.md").read_text(encoding="utf-8")
