@@ -12,6 +12,8 @@ import pytest
 
 from tuner import bootstrap
 from tuner.core.overview import Overview
+from tuner.reports.charts import ranking_svg
+from tuner.reports.charts.picture import WIDE
 from tuner.reports.page import render_page
 
 from ..chromium import Chromium, running_chromium
@@ -57,7 +59,7 @@ def serious_faults(browser: Chromium) -> list[str]:
 def test_the_page_asks_for_nothing_complains_of_nothing_and_can_be_read_by_all(
     browser: Chromium, overview: Overview, tmp_path: Path, kind: str
 ) -> None:
-    prediction = bootstrap.calibrated(tmp_path / NAME)
+    prediction = bootstrap.calibrated(tmp_path / NAME, variant="gthread")
     shown = hostile(overview) if kind == "hostile" else overview
     file = opened(browser, tmp_path, render_page(shown, prediction, small=kind == "small"))
 
@@ -80,7 +82,7 @@ def test_pointing_at_a_mark_shows_its_figures(browser: Chromium, overview: Overv
     browser.window(1280)
     best = overview.ranking.rows[0].layout
 
-    browser.run("document.querySelector('#ranking').scrollIntoView()")
+    browser.run("document.querySelector('#ranking').scrollIntoView({behavior: 'instant'})")
     x, y = browser.run(
         "(() => { const box = document.querySelector('#ranking .wide .best .dot').getBoundingClientRect();"
         " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
@@ -103,7 +105,7 @@ def test_a_table_is_sorted_by_click_and_by_keyboard(
     rows = overview.ranking.rows
     by_items = sorted(rows, key=lambda row: row.throughput_per_10min.mean or 0.0)
 
-    browser.run(f"{header.format(3)}.scrollIntoView({{block: 'center'}})")
+    browser.run(f"{header.format(3)}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     x, y = browser.run(
         f"(() => {{ const box = {header.format(3)}.querySelector('button').getBoundingClientRect();"
         " return [box.x + 5, box.y + 5]; })()"
@@ -125,7 +127,7 @@ def test_a_table_can_be_copied_and_the_theme_be_chosen(
     browser.window(1280)
     button = "document.querySelector('#ranking .tool')"
 
-    browser.run(f"{button}.scrollIntoView({{block: 'center'}})")
+    browser.run(f"{button}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     x, y = browser.run(
         f"(() => {{ const box = {button}.getBoundingClientRect(); return [box.x + 5, box.y + 5]; }})()"
     )
@@ -147,13 +149,11 @@ def test_a_table_can_be_copied_and_the_theme_be_chosen(
 def test_pictures_beside_a_runbook_are_drawn_in_a_browser(
     browser: Chromium, overview: Overview, tmp_path: Path
 ) -> None:
-    from tuner.reports.charts import ranking_svg
-
     file = tmp_path / "ranking.svg"
     file.write_text(ranking_svg(replace(overview, name="x"), standalone=True), encoding="utf-8")
 
     browser.open(file.as_uri())
 
-    assert browser.run("document.documentElement.getBoundingClientRect().width") == 720
+    assert browser.run("document.documentElement.getBoundingClientRect().width") == WIDE
     assert browser.requests == [file.as_uri()]
     assert browser.complaints == []
