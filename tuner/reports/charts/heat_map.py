@@ -78,10 +78,9 @@ def heat_map_picture(
         for at_x, threads in enumerate(across)
         if not at_x % every
     ]
-    meaning = f"{unit_of(ranking)}; framed: best, or not to be told from it"
-    parts.append(_colours(low, top, bottom + 30, width, meaning))
+    parts.append(_colours(low, top, bottom + 30, width, unit_of(ranking)))
     title = "Throughput over processes and threads" + (f", {variant}" if variant else "")
-    return Picture(name, title, _summary(cells, ranking), width, bottom + 80, _hatch(name) + "".join(parts))
+    return Picture(name, title, _summary(cells, ranking), width, bottom + 98, _hatch(name) + "".join(parts))
 
 
 def _cell(
@@ -110,7 +109,7 @@ def _cell(
     if interval is not None and high >= 34 and width_of(interval, 11) + 11 <= wide:
         marks.append(words(text, middle, y + high / 2 - 1, class_=f"c b {ink}"))
         marks.append(words(interval, middle, y + high / 2 + 13, class_=f"c s {ink}"))
-    elif width_of(text, 11) + 4 <= wide and high >= 14:
+    elif 6.4 * len(text) + 4 <= wide and high >= 14:  # alike for all of as many digits
         marks.append(words(text, middle, y + high / 2 + 4, class_=f"c s {ink}"))
     if row.rank == 1:
         inset = min(3.0, wide / 6)
@@ -135,7 +134,8 @@ def _colours(low: float, high: float, y: float, width: float, title: str) -> str
         words(text, _LEFT + long * (tick - low) / span, y + _BAR + 14, class_="s m c")
         for tick, text in zip(ticks, tick_texts(ticks), strict=True)
     ]
-    return "".join([*boxes, *marks, words(title, _LEFT, y + _BAR + 31, class_="s m")])
+    framed = words("framed: best, or not to be told from it", _LEFT, y + _BAR + 48, class_="s m")
+    return "".join([*boxes, *marks, words(title, _LEFT, y + _BAR + 31, class_="s m"), framed])
 
 
 def _hatch(name: str) -> str:
