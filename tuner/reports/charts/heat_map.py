@@ -103,13 +103,15 @@ def _cell(
     marks = [rectangle(x, y, wide, high, fill=colour, class_="cell")]
     middle = x + wide / 2
     text = items(value.mean)
+    if 6.4 * len(text) + 4 > wide and value.mean >= 1000:  # a phone
+        text = f"{value.mean / 1000:.1f}k"
     interval = (
         None if value.low is None or value.high is None else f"{items(value.low)}\u2013{items(value.high)}"
     )
     if interval is not None and high >= 34 and width_of(interval, 11) + 11 <= wide:
         marks.append(words(text, middle, y + high / 2 - 1, class_=f"c b {ink}"))
         marks.append(words(interval, middle, y + high / 2 + 13, class_=f"c s {ink}"))
-    elif 6.4 * len(text) + 4 <= wide and high >= 14:  # alike for all of as many digits
+    elif width_of(text.replace("1", "0"), 11) + 3 <= wide and high >= 14:  # alike for all digits
         marks.append(words(text, middle, y + high / 2 + 4, class_=f"c s {ink}"))
     if row.rank == 1:
         inset = min(3.0, wide / 6)
