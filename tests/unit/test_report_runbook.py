@@ -104,6 +104,8 @@ def test_the_format_follows_the_ending() -> None:
         MadeWith("4x6@gevent+a-b", 0.999),
         MadeWith(objective="throughput-per-cpu", max_load="20", max_memory="8G", max_p95="2s"),
         MadeWith(None, 0.9, within="2%", costs="load,memory"),
+        MadeWith(repeat_after="30d", pictures=True),
+        MadeWith("1x24", pictures=True),
     ],
     ids=str,
 )

@@ -16,6 +16,7 @@ from tuner.bootstrap.asked import (
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
+from tuner.bootstrap.production import in_production
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
@@ -32,6 +33,7 @@ __all__ = [
     "described_services",
     "drawn",
     "explained",
+    "in_production",
     "live_file",
     "live_now",
     "new_store",

@@ -1,4 +1,4 @@
-"""tuner export: the ranking in a format to keep, or in a runbook; settings of the winner."""
+"""tuner export: the ranking in a format to keep, a page to act on in a runbook, settings of the winner."""
 
 from __future__ import annotations
 
@@ -25,10 +25,16 @@ from tuner.cli.snippet import SnippetKind, SnippetLayout, print_snippet
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tuner.core.overview import Overview
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
     from tuner.core.records import StudyRecord
+    from tuner.reports.documents import Block, Picture
     from tuner.reports.runbook import MadeWith
+
+_RUNBOOK = "A runbook"
 
 
 def _names_formats(value: str | None) -> str | None:
@@ -53,11 +59,35 @@ def export(
     ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(metavar="RUNBOOK", help="Rewrite tuner's section of this file, or add it."),
+        typer.Option(
+            metavar="RUNBOOK",
+            rich_help_panel=_RUNBOOK,
+            help="Rewrite tuner's section of this file, or add it: a page to act on.",
+        ),
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", metavar="", help="With --into: write nothing; 4 when stale."),
+        typer.Option(
+            "--check", metavar="", rich_help_panel=_RUNBOOK, help="With --into: write nothing; 4 when stale."
+        ),
+    ] = False,
+    page: Annotated[
+        bool,
+        typer.Option("--page", metavar="", rich_help_panel=_RUNBOOK, help="Print that page, to paste it."),
+    ] = False,
+    repeat_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            rich_help_panel=_RUNBOOK,
+            help="When to measure again, from the study's end on; default 90d.",
+        ),
+    ] = None,
+    pictures: Annotated[
+        bool,
+        typer.Option(
+            "--pictures", metavar="", rich_help_panel=_RUNBOOK, help="With --into: SVGs beside the runbook."
+        ),
     ] = False,
     snippet: SnippetKind = None,
     layout: SnippetLayout = None,
@@ -72,9 +102,10 @@ def export(
     within: Within = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="The same as --format json.")] = False,
 ) -> int:
-    """Print the ranking in a format to keep, or keep it in a runbook.
+    """Print the ranking in a format to keep, or keep a page in a runbook that somebody can act on.
 
-    A runbook's section lies between two comments named after the service; in Markdown
+    The page says what to run and why, how to apply it and how to roll back, under what it was measured and
+    when to measure again. Its section lies between two comments named after the service; in Markdown
     <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
     whole or not at all, and twice the same study gives the same bytes. The section remembers the
     options that made it, so that --check alone compares like with like.
@@ -89,27 +120,54 @@ def export(
 
     fmt = _format(format_, as_json=as_json)
     costs = costs or (DEFAULT_COSTS if pareto else None)
-    options = MadeWith(current, confidence, objective, max_load, max_memory, max_p95, within, costs)
+    options = MadeWith(
+        current,
+        confidence,
+        objective,
+        max_load,
+        max_memory,
+        max_p95,
+        within,
+        costs,
+        repeat_after,
+        pictures or None,
+    )
     if snippet is not None:
-        _check_alone(into, check=check, fmt=fmt, current=current, costs=costs)
+        _check_alone(into, check=check, page=page, fmt=fmt, current=current, costs=costs)
         return print_snippet(study, snippet, layout=layout, confidence=confidence, question=_asked(options))
     if layout is not None:
         raise ConfigError("--layout is of a snippet", hint="Name its kind with --snippet KIND.")
     if into is not None:
+        if page:
+            raise ConfigError("--page prints, and --into writes into a file", hint="Keep one of them.")
         _keep(study, into, fmt, options, check=check)
         return 0
     if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
+    if pictures:
+        raise ConfigError("--pictures needs a runbook to lie beside", hint="Name it with --into RUNBOOK.md.")
+    if page:
+        typer.echo(_printed(study, fmt or "markdown", options), nl=False)
+        return 0
+    if repeat_after is not None:
+        raise ConfigError("--repeat-after is for a page", hint="Add --page, or --into RUNBOOK.md.")
     record, ranking = _ranked(study, options)
     typer.echo(render_ranking(record, ranking, fmt or "markdown"), nl=False)
     return 0
 
 
 def _check_alone(
-    into: Path | None, *, check: bool, fmt: str | None, current: str | None, costs: str | None
+    into: Path | None, *, check: bool, page: bool, fmt: str | None, current: str | None, costs: str | None
 ) -> None:
     """Refuse what says nothing of a snippet."""
-    others = {"--into": into, "--check": check, "--format": fmt, "--current": current, "--pareto": costs}
+    others = {
+        "--into": into,
+        "--check": check,
+        "--page": page,
+        "--format": fmt,
+        "--current": current,
+        "--pareto": costs,
+    }
     if named := [name for name, value in others.items() if value]:
         raise ConfigError(f"--snippet goes without {', '.join(named)}", hint="Leave one of them out.")
 
@@ -117,7 +175,6 @@ def _check_alone(
 def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
     from tuner import bootstrap
     from tuner.adapters.text_file import read_text, replace_text
-    from tuner.reports.ranking import render_ranking
     from tuner.reports.runbook import MadeWith, format_of, made_with, updated
 
     named, fmt = fmt, fmt or format_of(runbook)
@@ -126,10 +183,10 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
         service = store.study().service
     if check and options == MadeWith():
         options = made_with(before or "", service=service, fmt=fmt)
-    record, ranking = _ranked(study, options)
-    section = render_ranking(record, ranking, fmt)
+    section, pictures = _section(study, fmt, options, runbook)
     after = updated(before or "", section, service=service, fmt=fmt, name=str(runbook), options=options)
-    if before == after:
+    stale = {path: svg for path, svg in pictures.items() if read_text(path) != svg}
+    if before == after and not stale:
         typer.echo(f"{runbook} is up to date.", err=True)
         return
     if check:
@@ -138,8 +195,81 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
         raise StaleReport(
             f"{runbook} {what}", hint=shlex.join([*again, *(["--format", named] if named else [])])
         )
+    for path, svg in stale.items():
+        replace_text(path, svg)
     replace_text(runbook, after)
     typer.echo(f"{runbook}: the section of {service} is written.", err=True)
+
+
+def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[str, dict[Path, str]]:
+    """The page, and the pictures beside it; in a format that has none, the ranking."""
+    from tuner.reports.documents import PAGE_FORMATS, render_document
+    from tuner.reports.ranking import render_ranking
+    from tuner.reports.runbook_pictures import Pictures, runbook_pictures
+
+    if fmt not in PAGE_FORMATS:
+        if options.pictures:
+            raise ConfigError(
+                f"--pictures: {fmt} has no page", hint=f"Formats with one are {', '.join(PAGE_FORMATS)}."
+            )
+        return render_ranking(*_ranked(study, options), fmt), {}
+    overview = _overview(study, options)
+    real = runbook.resolve()  # what a link points to: pictures are found from there
+    pictures = runbook_pictures(overview, real.stem) if options.pictures else Pictures()
+    page = _page(overview, options, pictures.blocks)
+    return render_document(page, fmt), {real.with_name(name): svg for name, svg in pictures.files.items()}
+
+
+def _printed(study: Path, fmt: str, options: MadeWith) -> str:
+    """The page below its title."""
+    from tuner.reports.documents import PAGE_FORMATS, Heading, render_document
+    from tuner.reports.runbook_page import runbook_title
+
+    if fmt not in PAGE_FORMATS:
+        raise ConfigError(f"--page has no {fmt}", hint=f"Its formats are {', '.join(PAGE_FORMATS)}.")
+    overview = _overview(study, options)
+    return render_document([Heading(runbook_title(overview.study), 2), *_page(overview, options, ())], fmt)
+
+
+def _overview(study: Path, options: MadeWith) -> Overview:
+    """The study, which has to be one that proposes a layout."""
+    from tuner import bootstrap
+
+    overview = bootstrap.overview(
+        study, current=options.current, confidence=options.confidence, question=_asked(options)
+    )
+    strategy = overview.study.strategy
+    if strategy in ("check", "aa"):
+        what = "a check of another study" if strategy == "check" else "one layout against itself"
+        raise ConfigError(f"{study} is {what}: it proposes no layout", hint="Name the study itself.")
+    return overview
+
+
+def _page(overview: Overview, options: MadeWith, pictures: Sequence[Picture]) -> Sequence[Block]:
+    from tuner import bootstrap
+    from tuner.reports.runbook_page import REPEAT_AFTER_S, Starts, chosen, runbook_page
+
+    repeat_after_s = _repeat_after_s(options.repeat_after) or REPEAT_AFTER_S
+    record, best, current = overview.study, chosen(overview.ranking), overview.ranking.current
+    starts = Starts(
+        None if best is None else bootstrap.in_production(record, best),
+        None if current is None else bootstrap.in_production(record, current),
+    )
+    return runbook_page(overview, starts, repeat_after_s=repeat_after_s, pictures=pictures)
+
+
+def _repeat_after_s(text: str | None) -> float | None:
+    from tuner.core.durations import parse_duration
+
+    if text is None:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"--repeat-after: {error.problem}", hint=error.hint) from error
+    if not seconds:
+        raise ConfigError("--repeat-after: should be longer than 0")
+    return seconds
 
 
 def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:

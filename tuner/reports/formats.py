@@ -37,7 +37,7 @@ class Table:
 
 def table_formats() -> list[str]:
     """Every format name that `render_table` takes."""
-    return sorted({"markdown", "csv", *tabulate_formats})
+    return sorted({"markdown", "csv", "confluence", *tabulate_formats})
 
 
 def render_table(table: Table, fmt: str) -> str:
@@ -72,7 +72,7 @@ def render_table(table: Table, fmt: str) -> str:
 def render_paragraph(text: str, fmt: str) -> str:
     """*text* as one paragraph of *fmt*, ending in a newline; formats without prose get plain text."""
     clean = escape(text, fmt)
-    if fmt in ("html", "unsafehtml"):
+    if fmt in ("html", "unsafehtml", "confluence"):
         return f"<p>{clean}</p>\n"
     return clean + "\n"
 
@@ -105,7 +105,7 @@ def _no_formula(cell: str) -> str:
 
 def _tabulate_name(fmt: str) -> str:
     # "github" writes no alignment colons, "pipe" does; "html" would escape a second time.
-    return {"markdown": "pipe", "html": "unsafehtml"}.get(fmt, fmt)
+    return {"markdown": "pipe", "html": "unsafehtml", "confluence": "unsafehtml"}.get(fmt, fmt)
 
 
 def _escape_for(fmt: str, *, in_table: bool = True) -> Callable[[str], str]:
@@ -129,8 +129,9 @@ def _entities(characters: str) -> Callable[[str], str]:
 
 
 def _escape_markdown(text: str) -> str:
-    # An underscore inside a word is no emphasis in Markdown: it stays readable.
-    escaped = re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", _plain(text))
+    # Entities where Python-Markdown, which mkdocs has, knows no backslash. An underscore inside a word is no
+    # emphasis in Markdown: it stays readable.
+    escaped = re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(_plain(text), quote=False)).replace("~", "&#126;")
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", escaped)
 
 
@@ -148,14 +149,14 @@ def _escape_org(text: str) -> str:
 
 _ESCAPES: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("markdown", "github", "pipe"), _escape_markdown),
-    **dict.fromkeys(("html", "unsafehtml"), _escape_html),
+    **dict.fromkeys(("html", "unsafehtml", "confluence"), _escape_html),
     "asciidoc": _entities("|*_`#^~+{}[]\\"),  # references are replaced after the table is split into cells
     "mediawiki": _entities("|[]{}'<>&!*#~=:;"),
     "moinmoin": _entities("|[]{}'<>&^`~_"),
     "textile": _entities("|*_@<>&+^~%[]{}\"-"),
     "youtrack": _entities("|*_<>&+^~[]{}"),
     "jira": _backslashed("\\|{}[]*_^~!+?"),
-    "rst": _backslashed("\\`*|_"),
+    "rst": _backslashed("\\`*|_@"),  # 2x12@gevent would be somebody's address
     "orgtbl": _escape_org,
     "latex_raw": _escape_latex,
 }  # fmt: skip

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking import RankedLayout, Ranking
@@ -15,6 +12,15 @@ from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.pareto import front_heading, front_sentences, front_table
+from tuner.reports.ranking_cells import (
+    interval_cell,
+    items_cell,
+    load_cell,
+    memory_cell,
+    number_cell,
+    percent_cell,
+    times_cell,
+)
 from tuner.reports.ranking_data import data_table, render_ranking_json
 from tuner.reports.ranking_words import (
     behind_told,
@@ -26,7 +32,6 @@ from tuner.reports.ranking_words import (
     verdict,
 )
 
-_LARGE = 1e9  #: from here on in powers of ten: a limit as far out says no more than that nothing is known
 _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
 
 
@@ -78,15 +83,15 @@ def reading_table(ranking: Ranking) -> Table:
     rows = []
     for row in ranking.rows:
         cells = [
-            _text(row.rank, "d"),
+            number_cell(row.rank, "d"),
             str(row.layout),
-            _items(value_ranked_by(row, ranking).mean),
-            _interval(value_ranked_by(row, ranking), _items),
-            _load(row),
+            items_cell(value_ranked_by(row, ranking).mean),
+            interval_cell(value_ranked_by(row, ranking), items_cell),
+            load_cell(row),
             *([_sixth(row, ranking)] if sixth else []),
-            _percent(row.cpu_ratio),
+            percent_cell(row.cpu_ratio),
             *([short(row.bound_by) or "-"] if bound else []),
-            _text(None if row.pss_bytes is None else row.pss_bytes / 1e6, ".0f", " MB"),
+            memory_cell(row),
             str(row.n_windows),
             str(row.n_void),
         ]
@@ -102,25 +107,8 @@ def _sixth(row: RankedLayout, ranking: Ranking) -> str:
     if ranking.claim is not None:
         return "-" if row.behind_ratio is None else f"{100 * row.behind_ratio:.1f} %"
     if ranking.objective != "throughput":
-        return _items(row.throughput_per_10min.mean)
-    return p95_told(row) if ranking.is_latency_known else _text(row.n_active_mean, ".2f")
-
-
-def _load(row: RankedLayout) -> str:
-    """The mean and, in brackets, the most: one column, as the table should fit a terminal."""
-    return "-" if row.load1_mean is None else f"{row.load1_mean:.2f} ({_text(row.load1_max, '.2f')})"
-
-
-def _items(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
-
-
-def _interval(estimate: Estimate, show: Callable[[float], str]) -> str:
-    if estimate.low is None or estimate.high is None:
-        return "-"
-    return f"{show(estimate.low)} to {show(estimate.high)}"
+        return items_cell(row.throughput_per_10min.mean)
+    return p95_told(row) if ranking.is_latency_known else number_cell(row.n_active_mean, ".2f")
 
 
 def _ratio(row: RankedLayout, current: Layout | None) -> str:
@@ -128,18 +116,4 @@ def _ratio(row: RankedLayout, current: Layout | None) -> str:
         return "current"
     if row.ratio_to_current is None:
         return "-"
-    return f"{_times(row.ratio_to_current.mean)} ({_interval(row.ratio_to_current, _times)})"
-
-
-def _times(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if value < 1000 else f"{value:.3g}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f} %"
-
-
-def _text(value: float | None, spec: str, unit: str = "") -> str:
-    return "-" if value is None else f"{value:{spec}}{unit}"
+    return f"{times_cell(row.ratio_to_current.mean)} ({interval_cell(row.ratio_to_current, times_cell)})"

@@ -23,10 +23,10 @@ def headline(study: StudyRecord) -> str:
     host = study.provenance.get("host", "")
     layouts = counted(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
-    return f"{where}: {layouts} for {counted(study.cores, 'core')}, {_how(study)}."
+    return f"{where}: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
 
 
-def _how(study: StudyRecord) -> str:
+def how_told(study: StudyRecord) -> str:
     """What was done, in a few words."""
     shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
     if study.strategy == "race":
@@ -65,15 +65,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
-    found = []
-    if study.cores > study.box_cores:
-        found.append(
-            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"
-            " what is best there need not be best on the larger box."
-        )
-    if study.provenance.get("quick") == "true":
-        found.append("A first look with short windows, not an answer to act on.")
-    found += memory_assumed(study)
+    found = [*reservations(study), *memory_assumed(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
@@ -88,6 +80,19 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.unbound is not None:
         found.append(ranking.unbound)
     return [*found, *_not_ranked(ranking)]
+
+
+def reservations(study: StudyRecord) -> list[str]:
+    """Why nobody should act on the ranking as it is, a sentence each; none for most."""
+    found = []
+    if study.cores > study.box_cores:
+        found.append(
+            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"
+            " what is best there need not be best on the larger box."
+        )
+    if study.provenance.get("quick") == "true":
+        found.append("A first look with short windows, not an answer to act on.")
+    return found
 
 
 def _cautions(study: StudyRecord) -> list[str]:

@@ -1,5 +1,7 @@
 """The part of a runbook that belongs to tuner: what lies between its two marks, and nothing else.
 
+What stands there `tuner.reports.runbook_page` says.
+
 The marks are comments of the runbook's own format, named after the service; in Markdown::
 
     <!-- tuner:ranking:crash_processor begin -->
@@ -18,6 +20,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tuner.core.errors import ConfigError
+from tuner.reports.documents import PAGE_FORMATS
 from tuner.reports.formats import escape
 
 #: format -> (before, after) of a one-line comment
@@ -26,6 +29,7 @@ COMMENTS = {
     "github": ("<!-- ", " -->"),
     "pipe": ("<!-- ", " -->"),
     "html": ("<!-- ", " -->"),
+    "confluence": ("<!-- ", " -->"),
     "mediawiki": ("<!-- ", " -->"),
     "asciidoc": ("// ", ""),
     "rst": (".. ", ""),
@@ -52,6 +56,7 @@ _SUFFIXES = {
 }
 _HEADINGS = {
     "html": "<h2>{}</h2>",
+    "confluence": "<h2>{}</h2>",
     "mediawiki": "== {} ==",
     "asciidoc": "== {}",
     "rst": "{}\n{underline}",
@@ -61,7 +66,8 @@ _HEADINGS = {
     "textile": "h2. {}",
     "moinmoin": "= {} =",
 }
-_MADE_WITH = re.compile(r"made with((?: --[a-z0-9-]+ [^\s<>]+)+)")
+_MADE_WITH = re.compile(r"made with((?: --[a-z0-9-]+(?: [^\s<>-][^\s<>]*)?)+)")
+_IN_XML = "-&#45;"  # two hyphens, within a comment
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -77,21 +83,32 @@ class MadeWith:
     max_p95: str | None = None
     within: str | None = None
     costs: str | None = None
+    repeat_after: str | None = None
+    pictures: bool | None = None
 
     def __str__(self) -> str:
         given = ((name, value) for name, value in asdict(self).items() if value is not None)
-        return " ".join(f"--{name.replace('_', '-')} {''.join(str(value).split())}" for name, value in given)
+        return " ".join(
+            f"--{name.replace('_', '-')}{'' if value is True else ' ' + ''.join(str(value).split())}"
+            for name, value in given
+        )
 
     @classmethod
     def parse(cls, text: str) -> MadeWith:
         """Read what ``str`` wrote; options of another version of tuner are left out."""
         words = text.split()
         given = {
-            word[2:].replace("-", "_"): value for word, value in zip(words[::2], words[1::2], strict=False)
+            word[2:].replace("-", "_"): value
+            for word, value in zip(words, [*words[1:], "--"], strict=True)
+            if word.startswith("--")
         }
         known: dict[str, Any] = {
-            field.name: given[field.name] for field in fields(cls) if field.name in given
+            field.name: given[field.name]
+            for field in fields(cls)
+            if field.name in given and field.name != "pictures" and not given[field.name].startswith("--")
         }
+        if "pictures" in given:
+            known["pictures"] = True
         if (level := known.pop("confidence", None)) and re.fullmatch(r"0\.[5-9]\d*", level):
             known["confidence"] = float(level)
         return cls(**known)
@@ -120,12 +137,15 @@ def marks(service: str, fmt: str) -> tuple[str, str]:
         ConfigError: *fmt* has no comments, hence no marks.
     """
     if fmt not in COMMENTS:
+        printed = "Print it with --page" if fmt in PAGE_FORMATS else "Print it"
         raise ConfigError(
             f"{fmt} has no comments to mark a section with",
-            hint=f"Print it to paste it yourself, or use one of {', '.join(sorted(COMMENTS))}.",
+            hint=f"{printed} to paste it yourself, or use one of {', '.join(sorted(COMMENTS))}.",
         )
     before, after = COMMENTS[fmt]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", service).replace("--", "-")
+    if fmt == "confluence":
+        name = re.sub("--+", "-", name)  # a comment of XML has no two in a row
     return f"{before}tuner:ranking:{name} begin{after}", f"{before}tuner:ranking:{name} end{after}"
 
 
@@ -136,7 +156,8 @@ def made_with(text: str, *, service: str, fmt: str) -> MadeWith:
     lines = [line.strip() for line in text.split("\n")]
     for place in _places(lines, (begin,), fenced=fmt in _FENCED)[begin][:1]:
         for line in lines[place + 1 : place + 3]:
-            found = _MADE_WITH.fullmatch(line.removeprefix(before).removesuffix(after))
+            told = line.removeprefix(before).removesuffix(after).replace(_IN_XML, "--")
+            found = _MADE_WITH.fullmatch(told)
             if found:
                 return MadeWith.parse(found[1])
     return MadeWith()
@@ -151,12 +172,20 @@ def updated(
     runbook's, for errors.
 
     Raises:
-        ConfigError: one mark without the other, a mark twice, or in the wrong order.
+        ConfigError: one mark without the other, a mark twice, or in the wrong order; or a mark in *section*.
     """
     begin, end = marks(service, fmt)
+    if any(_places(section.split("\n"), (begin, end), fenced=fmt in _FENCED).values()):
+        raise ConfigError(
+            f"the study's own text has a line that is a mark of {name}: {begin!r} or {end!r}",
+            hint="Print the page with --page, and paste it yourself.",
+        )
     newline = "\r\n" if "\r\n" in text else "\n"
     before, after = COMMENTS[fmt]
-    told = [f"{before}made with {options}{after}", ""] if options is not None and str(options) else []
+    made = "" if options is None else str(options)
+    if fmt == "confluence":
+        made = made.replace("--", _IN_XML)
+    told = [f"{before}made with {made}{after}", ""] if made else []
     body = newline.join([begin, "", *told, *section.strip("\n").split("\n"), "", end])
     lines = text.split("\n")
     places = _places(lines, (begin, end), fenced=fmt in _FENCED)

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tuner.bootstrap import in_production
+from tuner.cli import run
+from tuner.core.claim import Claim, by_claim
+from tuner.core.interval import Estimate
+from tuner.core.layout import parse_layout
+from tuner.core.overview import Overview
+from tuner.core.ranking import RankedLayout
+from tuner.core.strategy import Answer
+from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
+from tuner.reports.documents.blocks import Block
+from tuner.reports.formats import Table
+from tuner.reports.runbook_page import Starts, chosen, layout_words, runbook_page
+
+from .runbook_study import CONFIG, ITEMS, PROVENANCE, overview, study
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def page_of(seen: Overview, **options: float) -> list[Block]:
+    best, current = chosen(seen.ranking), seen.ranking.current
+    starts = Starts(
+        None if best is None else in_production(seen.study, best),
+        None if current is None else in_production(seen.study, current),
+    )
+    return runbook_page(seen, starts, **options)
+
+
+def text_of(page: list[Block]) -> str:
+    """All that a reader reads, a line for each paragraph, item and row."""
+    lines: list[str] = []
+    for block in page:
+        match block:
+            case Heading(text) | Paragraph(text) | Note(text):
+                lines.append(text)
+            case Bullets(items):
+                lines += items
+            case Code(code):
+                lines += [f"$ {line}" for line in code]
+            case Table(headers, rows):
+                lines += [" | ".join(row) for row in (headers, *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def section(page: list[Block], title: str) -> str:
+    begin = page.index(Heading(title))
+    ends = [place for place, block in enumerate(page) if place > begin and isinstance(block, Heading)]
+    return text_of(page[begin + 1 : min(ends, default=len(page))])
+
+
+@pytest.mark.parametrize("fmt", [name for name in PAGE_FORMATS if name not in ("github", "pipe")])
+def test_the_page_looks_as_it_should(fmt: str) -> None:
+    rendered = render_document(page_of(overview(max_load="30", costs=("memory",))), fmt)
+
+    assert rendered == (GOLDEN / f"runbook.{fmt}").read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_docs_is_what_the_command_beside_it_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+    before, _, rest = text.partition("\n~~~~markdown\n")
+    command = before.rstrip().splitlines()[-1].split()
+
+    assert run([str(ROOT / word) if word.startswith("bench/") else word for word in command[1:]]) == 0
+    assert rest.partition("~~~~\n")[0] == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("fmt", "package"), [("rst", "docutils.core"), ("markdown", "markdown")])
+def test_the_page_has_no_fault_that_its_reader_would_tell(fmt: str, package: str) -> None:
+    reader = pytest.importorskip(package, reason=f"{package} is not installed here")
+    text = (GOLDEN / f"runbook.{fmt}").read_text(encoding="utf-8")
+    if fmt == "markdown":
+        html = reader.markdown(text, extensions=["tables", "fenced_code"])
+        assert (html.count("<h3>"), html.count("<table>"), html.count("<pre>")) == (8, 4, 5)
+        return
+    strict = {"report_level": 1, "halt_level": 1, "warning_stream": False}
+    assert reader.publish_doctree(f"Ops\n---\n\n{text}", settings_overrides=strict).children
+
+
+def test_it_says_what_to_run_in_words_and_why() -> None:
+    told = section(page_of(overview(items={**ITEMS, "6x4@gthread": (2001, 2002, 2003)})), "What to run")
+
+    first, second = told.splitlines()
+    assert first == "4 processes x 6 threads, gthread (4x6@gthread)"
+    assert second.startswith("It did 2601 items in 10 minutes (")
+    assert second.endswith("It did more than each of the 4 other layouts (95 %, all pairs at once).")
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        ("1x24", "1 process x 24 threads"),
+        ("8x1", "8 processes x 1 thread"),
+        ("8x-", "8 processes"),
+        ("2x12@gevent", "2 processes x 12 threads, gevent"),
+    ],
+)
+def test_a_layout_in_words(layout: str, words: str) -> None:
+    assert layout_words(parse_layout(layout)) == words
+
+
+def test_of_what_is_as_good_it_names_what_needs_less_memory() -> None:
+    told = section(page_of(overview(items={**ITEMS, "2x12@gthread": (2599, 2597, 2600)})), "What to run")
+
+    assert "As good, as far as this study can tell: 2x12@gthread (148 MB), 6x4@gthread (348 MB)." in told
+    assert (
+        "Where memory counts, take 2x12@gthread: it measured within 2 % of 4x6@gthread, and needs 148 MB"
+        " instead of 248 MB." in told
+    )
+
+
+def test_what_cannot_be_told_apart_but_measured_less_is_not_proposed_for_its_memory() -> None:
+    noisy = {
+        "4x6@gthread": (2610, 1500, 3604),
+        "2x12@gthread": (1805, 2190, 1311),
+        "1x24@gthread": (1002, 2011, 2995),
+    }
+    told = section(page_of(overview(items=noisy, current=None)), "What to run")
+
+    assert "As good, as far as this study can tell: " in told
+    assert "None that needs less memory measured within 2 % of it." in told
+
+
+def test_when_what_is_in_use_is_as_good_nothing_has_to_change() -> None:
+    told = text_of(page_of(overview(current="6x4@gthread")))
+
+    assert "6x4@gthread is in use: nothing shows that a change pays." in told
+
+
+def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> None:
+    page = page_of(overview(current="4x6@gthread"))
+
+    assert section(page, "Apply") == "It is in use: there is nothing to change.\n"
+    assert Heading("Roll back") not in page
+    assert Heading("In use, and proposed") not in page
+
+
+def test_what_is_in_use_stands_beside_what_is_proposed() -> None:
+    told = section(page_of(overview()), "In use, and proposed")
+
+    assert "4x6@gthread does 2.59 times what 1x24@gthread does (2." in told
+    assert "what | in use: 1x24@gthread | proposed: 4x6@gthread\n" in told
+    assert "memory | 98 MB | 248 MB\n" in told
+    assert "connections it opens | 24 | 24\n" in told
+
+
+def test_it_is_applied_and_rolled_back_without_what_only_measuring_needs() -> None:
+    page = page_of(overview())
+
+    apply, back = section(page, "Apply"), section(page, "Roll back")
+
+    assert (
+        "$ GUNICORN_CMD_ARGS='--timeout=5 --workers=4 --threads=6 --worker-class=gthread' gunicorn app:app\n"
+        in apply
+    )
+    assert "$ tuner export gunicorn.tuner.db --snippet KIND\n" in apply
+    assert "see that 4 worker processes run" in apply
+    assert "--workers=1 --threads=24 --worker-class=gthread' gunicorn app:app\n" in back
+    assert "$ tuner export gunicorn.tuner.db --snippet KIND --layout 1x24@gthread\n" in back
+    assert "Leave as they are, since the study did not keep their values: DATABASE_URL." in apply
+
+
+def test_who_did_not_say_what_is_in_use_is_told_to_write_it_down() -> None:
+    told = section(page_of(overview(current=None)), "Roll back")
+
+    assert told == (
+        "Put back the settings you had, and restart the service. Write them down before you change them: this"
+        " study was not told what was in use.\n"
+    )
+
+
+def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
+    told = section(page_of(overview()), "When to measure again")
+    sooner = section(page_of(overview(), repeat_after_s=86400.0), "When to measure again")
+
+    # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
+    assert told.startswith("By 2026-12-20, and before that when one of these changes:\n")
+    assert sooner.startswith("By 2026-09-22, ")
+    assert "$ tuner check gunicorn.tuner.db --current 1x24@gthread\n" in told
+
+
+def test_it_says_under_what_it_was_measured() -> None:
+    told = section(page_of(overview(max_load="30")), "Measured under")
+
+    assert told.splitlines() == [
+        "Box: stage-1, 24 cores, AMD EPYC at 2596 MHz, 92.0 GiB of memory.",
+        "System: Debian GNU/Linux 12 (bookworm), kernel 6.1.0-30-amd64.",
+        "Release: 0123456789ab of the folder it ran in.",
+        "Software: CPython 3.11.7 in the workers, tuner 0.1.0, supervisor 4.3.0.",
+        "When: 2026-09-21 14:13 to 17:42 UTC, 3 h 00 min of it in windows.",
+        "How: 6 layouts for 24 cores, 3 blocks of 10m windows.",
+        "Windows: 15 that count, 3 void (nothing-done 3).",
+        "Input: requests to http://127.0.0.1:8000/, each connection the next one as soon as it is answered.",
+        "Limits kept: load at most 30.",
+    ]
+
+
+def test_where_nothing_may_win_nothing_is_recommended() -> None:
+    page = page_of(overview(max_load="1"))
+
+    assert section(page, "What to run").startswith("Nothing can be recommended.\nNo layout is shown to keep")
+    assert Heading("Apply") not in page
+    assert Heading("When to measure again") not in page
+
+
+def claimed(seen: Overview, **answer: object) -> Overview:
+    """The same as if a race had found it."""
+    best = Answer(parse_layout("4x6@gthread"), **{"reached": True, "kind": "strict", **answer})  # type: ignore[arg-type]
+    claim = Claim(best, seen.study.layouts, (), (), 0.02, 0.95, 15, 9000.0)
+
+    def estimate(row: RankedLayout) -> Estimate:
+        per_s = (row.throughput_per_10min.mean or 0.0) / 600
+        return Estimate(per_s, 0.98 * per_s, 1.02 * per_s)
+
+    known = {row.layout: estimate(row) for row in seen.ranking.rows if row.n_windows}
+    return replace(
+        seen,
+        study=replace(seen.study, strategy="race", provenance={**PROVENANCE, "made_by": "tuner grid"}),
+        ranking=by_claim(seen.ranking, claim, known),
+    )
+
+
+def test_the_answer_of_a_race_has_its_guarantee() -> None:
+    tie = parse_layout("6x4@gthread")
+    page = page_of(claimed(overview(), ties=(tie,), kind="calibrated"))
+
+    told = section(page, "What to run")
+    assert (
+        "It is within 2 % of the best of 6 layouts, with 95 % confidence, on average over studies.\n" in told
+    )
+    assert "As good, as far as this study can tell: 6x4@gthread (348 MB)." in told
+    assert "4x6@gthread is within 2 % of the best of 6 layouts, 95 %, calibrated" in section(page, "Evidence")
+
+
+def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> None:
+    page = page_of(claimed(overview(), reached=False))
+
+    told = section(page, "What to run")
+    assert told.startswith("No answer yet: 4x6@gthread leads.\n")
+    assert "$ tuner grid --resume gunicorn.tuner.db\n" in told
+    assert Heading("Apply") not in page
+    assert Heading("When to measure again") not in page
+
+
+def test_a_first_look_and_a_smaller_box_are_told_on_top() -> None:
+    record = study(box_cores=2.0, provenance={**PROVENANCE, "quick": "true"})
+
+    first, second, heading = page_of(overview(record))[:3]
+
+    assert isinstance(first, Note)
+    assert first.text.startswith("Layouts for 24 cores measured on 2")
+    assert second == Note("A first look with short windows, not an answer to act on.")
+    assert heading == Heading("What to run")
+
+
+def test_of_a_simulated_study_nothing_is_applied() -> None:
+    record = study(config=json.dumps({"study": {}, "simulate": {}}), provenance={"simulated": "socorro"})
+    page = page_of(overview(record))
+
+    assert "no service ran" in text_of(page[:1])
+    assert section(page, "Apply").startswith("No service ran: measure this layout on a real box")
+    assert Heading("Roll back") not in page
+    assert "--simulate PROFILE\n" in section(page, "When to measure again")
+
+
+def test_of_many_layouts_the_first_ones_and_the_one_in_use_are_shown() -> None:
+    items = {f"{number}x2": (3000 - 90 * number,) * 3 for number in range(1, 31)}
+    layouts = tuple(map(parse_layout, items))
+    seen = overview(study(layouts=layouts), items=items, current="30x2", costs=("memory",), max_load="99")
+    page = page_of(seen)
+
+    told = section(page, "Evidence")
+    assert "in use" in told
+    assert "21 more: tuner rank shows them.\n" in told
+    assert "18 more: tuner rank shows them.\n" in told
+    assert len(text_of(page).splitlines()) < 110
+
+    "x--></p><script>alert(1)</script>]]>{code}|| [a](b) `c` *d* _e_"
+    " \x1b[31mred\x1b[0m\n## h\r\n.. raw:: html"
+
+
+HOSTILE = (
+    "x--></p><script>alert(1)</script>]]>{code}|| [a](b) `c` *d* _e_"
+    " \x1b[31mred\x1b[0m\n## h\r\n.. raw:: html"
+)
+
+
+def hostile() -> Overview:
+    service = {
+        **CONFIG["service"],
+        "command": ["gunicorn", HOSTILE, "<hidden>"],
+        "feeder": {"kind": "http", "url": HOSTILE, "rate": HOSTILE},
+        "cautions": {"x": HOSTILE, "y": "include::/etc/passwd[]", "z": ".. raw:: html"},
+    }
+    service["variants"] = {
+        name: {**variant, "command": service["command"]} for name, variant in service["variants"].items()
+    }
+    record = study(
+        service=HOSTILE,
+        config=json.dumps({"service": service}),
+        provenance=dict.fromkeys(PROVENANCE, HOSTILE),
+    )
+    return overview(record, name=f"-{HOSTILE}.db")
+
+
+@pytest.mark.parametrize("fmt", PAGE_FORMATS)
+def test_what_comes_from_a_study_is_no_markup_and_no_escape_of_a_terminal(fmt: str) -> None:
+    rendered = render_document(page_of(hostile()), fmt)
+
+    assert all(char == "\n" or char.isprintable() for char in rendered)
+    if fmt in ("html", "confluence"):
+        names = ' xmlns:ac="urn:ac" xmlns:ri="urn:ri"'
+        root = ElementTree.fromstring(f"<page{names}>{rendered}</page>")
+        assert not list(root.iter("script"))
+
+
+def test_a_command_can_be_typed_as_it_stands_whatever_it_holds() -> None:
+    told = section(page_of(hostile()), "Apply")
+
+    assert "gunicorn $'x--></p><script>" in told
+    assert "\\x1b[31mred\\x1b[0m\\n## h\\r\\n.. raw:: html' '<hidden>'\n" in told
+    assert "Studies keep no secrets: put yours in place of <hidden>." in told
+    assert "$ tuner export $'./-x--" in told
+
+
+def test_programs_that_differ_by_their_number_are_told_one_by_one() -> None:
+    service = {
+        "kind": "script",
+        "name": "s",
+        "command": ["work", "{threads}", "{process}"],
+        "programs": "each",
+    }
+    record = study(config=json.dumps({"service": service}))
+    few, many = (Starts(in_production(record, parse_layout(layout))) for layout in ("3x2", "8x2"))
+    seen = overview(record, current=None)
+
+    told = [section(runbook_page(seen, starts), "Apply").split("The same")[0] for starts in (few, many)]
+
+    start = "$ TUNER_PROCESSES={0} TUNER_THREADS=2 work 2 {1}\n"
+    assert told[0] == "Start these:\n" + "".join(start.format(3, number) for number in range(3))
+    assert told[1] == (
+        "Start these:\n"
+        + "".join(start.format(8, number) for number in range(3))
+        + "$ # and so on, to number 7\n"
+    )
+
+
+def test_a_service_whose_record_is_not_here_is_said() -> None:
+    record = study(config=json.dumps({"service": {**CONFIG["service"], "record": "gone"}}))
+
+    told = section(page_of(overview(record)), "Apply")
+
+    assert told.startswith("What to type is not known here: the study is of the service gone, whose record")

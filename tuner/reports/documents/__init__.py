@@ -1,0 +1,89 @@
+"""A page of text in the formats people keep runbooks in: what it is made of, and one writer per format.
+
+Blocks hold plain text, never markup. A writer shows every character as it is, on one line, whatever the text:
+names, hosts and commands of a study come from anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.reports.documents import asciidoc, confluence, html, jira, markdown, rst
+from tuner.reports.documents.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Heading,
+    Note,
+    Paragraph,
+    Picture,
+)
+from tuner.reports.documents.plain import one_line, shell_line
+from tuner.reports.formats import Table, render_table
+
+__all__ = [
+    "PAGE_FORMATS",
+    "Block",
+    "Bullets",
+    "Code",
+    "Heading",
+    "Note",
+    "Paragraph",
+    "Picture",
+    "render_document",
+    "shell_line",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    heading: Callable[[str, int], str]
+    paragraph: Callable[[str, bool], str]
+    note: Callable[[str], str]
+    bullets: Callable[[Sequence[str]], str]
+    code: Callable[[Sequence[str]], str]
+    picture: Callable[[str, str], str]
+
+
+_WRITERS: Mapping[str, _Writer] = {
+    name: _Writer(module.heading, module.paragraph, module.note, module.bullets, module.code, module.picture)
+    for name, module in {
+        "markdown": markdown,
+        "github": markdown,
+        "pipe": markdown,
+        "asciidoc": asciidoc,
+        "rst": rst,
+        "html": html,
+        "confluence": confluence,
+        "jira": jira,
+    }.items()
+}
+PAGE_FORMATS = tuple(_WRITERS)  #: what `render_document` takes
+
+
+def render_document(document: Sequence[Block], fmt: str) -> str:
+    """*document* in *fmt*, ending in one newline; a blank line stands between blocks.
+
+    Raises:
+        KeyError: *fmt* is none of `PAGE_FORMATS`.
+    """
+    return "\n".join(_rendered(block, _WRITERS[fmt], fmt) for block in document)
+
+
+def _rendered(block: Block, writer: _Writer, fmt: str) -> str:
+    match block:
+        case Heading(text, level):
+            return writer.heading(one_line(text), level) + "\n"
+        case Paragraph(text, is_strong):
+            return writer.paragraph(one_line(text), is_strong) + "\n"
+        case Note(text):
+            return writer.note(one_line(text)) + "\n"
+        case Bullets(items):
+            return writer.bullets([one_line(item) for item in items]) + "\n"
+        case Code(lines):
+            return writer.code([one_line(line) for line in lines]) + "\n"
+        case Picture(file, text):
+            return writer.picture(file, one_line(text)) + "\n"
+        case Table():
+            return render_table(block, fmt)

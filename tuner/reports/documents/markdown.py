@@ -1,0 +1,56 @@
+"""Markdown, as GitHub, CommonMark and Python-Markdown read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from tuner.reports.formats import escape
+
+# Where a line begins these make a list or a heading of it.
+_BEGIN = re.compile(r"^(?:([-+#=:])|(\d+)([.)]))")
+
+
+def text_of(text: str) -> str:
+    """*text* as it is, within a line or at its beginning; addresses in it are no links."""
+    shown = escape(text, "markdown").replace("://", ":&#47;/").replace("www.", "www&#46;")
+    shown = re.sub(r"(?<![^\s(])@", "&#64;", shown)  # mentions somebody, where a page is pasted
+    shown = re.sub(r"(?<!&)#$", "&#35;", shown)  # would end a heading
+    return _BEGIN.sub(_escaped_begin, shown.replace("$", "&#36;"))
+
+
+def heading(text: str, level: int) -> str:
+    """A heading."""
+    return f"{'#' * level} {text_of(text)}"
+
+
+def paragraph(text: str, is_strong: bool) -> str:
+    """A paragraph."""
+    return f"**{text_of(text)}**" if is_strong else text_of(text)
+
+
+def note(text: str) -> str:
+    """A quotation, as GitHub has them for notes."""
+    return f"> **Note:** {text_of(text)}"
+
+
+def bullets(items: Sequence[str]) -> str:
+    """A list."""
+    return "\n".join(f"- {text_of(item)}" for item in items)
+
+
+def code(lines: Sequence[str]) -> str:
+    """A fenced block, its fence longer than any in it."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([f"{fence}sh", *lines, fence])
+
+
+def picture(file: str, text: str) -> str:
+    """A picture."""
+    return f"![{text_of(text)}]({quote(file)})"
+
+
+def _escaped_begin(match: re.Match[str]) -> str:
+    return f"{match[2]}\\{match[3]}" if match[2] else f"&#{ord(match[1])};"

@@ -1,0 +1,40 @@
+"""Text without what a reader cannot see: control characters, line ends, marks that turn its direction."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
+
+
+def one_line(text: str) -> str:
+    """*text* on one line, a blank for whatever cannot be printed."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(shown.split()) if shown != text else text.strip()
+
+
+def shell_word(word: str) -> str:
+    """*word* as bash reads it back; what cannot be printed is spelt out (``$'a\\nb'``)."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_spelt, word)) + "'"
+
+
+def shell_line(words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """A command to type, with variables before it."""
+    assigned = [f"{name}={shell_word(value)}" for name, value in (environment or {}).items()]
+    return " ".join([*assigned, *map(shell_word, words)])
+
+
+def _spelt(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if 0xD800 <= code < 0xE000:
+        return "?"  # half of a character: no file can hold it
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

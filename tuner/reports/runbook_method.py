@@ -1,0 +1,151 @@
+"""Under what a study was measured, a line each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tuner.core.durations import render_rest
+from tuner.core.figures import counted
+from tuner.core.layout import Layout
+from tuner.core.overview import Overview
+from tuner.core.records import WARMING_BLOCK, StudyRecord
+from tuner.core.service import connections_of
+from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.reports.documents.plain import shell_line
+from tuner.reports.limits import limits_told
+from tuner.reports.ranking_words import how_told
+
+_SHORT_REVISION = 12
+
+
+def measured_under(overview: Overview) -> Iterator[str]:
+    """Box, system, release, time, input, limits; what nobody knows is left out, but for the release."""
+    study, ranking = overview.study, overview.ranking
+    facts = study.provenance
+    yield f"Box: {_box(study)}."
+    system = [facts.get("os", ""), f"kernel {facts['kernel']}" if "kernel" in facts else ""]
+    if any(system):
+        yield f"System: {_joined(system)}."
+    if not is_simulated(study):
+        yield f"Release: {_release(facts)}."
+    yield f"Software: {_joined(_software(facts))}."
+    yield f"When: {_when(overview)}."
+    layouts = counted(len(study.layouts), "layout")
+    yield f"How: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
+    yield f"Windows: {_windows(overview)}."
+    yield f"Input: {_input(study)}."
+    if ranking.limits:
+        yield f"Limits kept: {limits_told(ranking)}."
+
+
+def ended_wall_s(overview: Overview) -> float | None:
+    """When the study's last launch or window ended; None: there was none."""
+    ends = [one.started_wall_s + one.length_s for one in overview.windows]
+    ends += [launch.ended_wall_s for _, launch in overview.launches if launch.ended_wall_s is not None]
+    return max(ends, default=None)
+
+
+def connections_told(study: StudyRecord, layout: Layout) -> int | None:
+    """How many connections *layout* opens; None: nobody said what a process opens."""
+    per_process = _service(study).get("connections")
+    if per_process == "threads" or isinstance(per_process, int):
+        return connections_of(layout, per_process)
+    return None
+
+
+def _service(study: StudyRecord) -> Mapping[str, Any]:
+    found = (json.loads(study.config) if study.config else {}).get("service")
+    return found if isinstance(found, dict) else {}
+
+
+def _box(study: StudyRecord) -> str:
+    facts = study.provenance
+    clock = f" at {facts['cpu_frequency']}" if "cpu_frequency" in facts else ""
+    return _joined(
+        [
+            facts.get("host", ""),
+            counted(study.box_cores, "core"),
+            f"{facts['cpu']}{clock}" if "cpu" in facts else "",
+            f"{facts['memory']} of memory" if "memory" in facts else "",
+            facts.get("virtualization", "").replace("none seen", ""),
+        ]
+    )
+
+
+def _release(facts: Mapping[str, str]) -> str:
+    revision = facts.get("git_revision", "")
+    if not revision:
+        return "not known, as tuner did not run in a git checkout"
+    if revision.endswith("+"):
+        return f"{revision[:_SHORT_REVISION]} of the folder it ran in, with changes"
+    return f"{revision[:_SHORT_REVISION]} of the folder it ran in"
+
+
+def _software(facts: Mapping[str, str]) -> list[str]:
+    worker = facts.get("worker_python") or _joined(
+        [facts.get("worker_implementation", ""), facts.get("worker_version", "")], " "
+    )
+    gil = " without a GIL" if facts.get("worker_gil") == "off" else ""
+    return [
+        f"{worker}{gil} in the workers" if worker else "",
+        f"tuner {facts['tuner']}" if "tuner" in facts else "an unknown tuner",
+        f"supervisor {facts['supervisor']}" if "supervisor" in facts else "",
+    ]
+
+
+def _when(overview: Overview) -> str:
+    study, ended = overview.study, ended_wall_s(overview)
+    began = datetime.fromtimestamp(study.created_wall_s, UTC)
+    if ended is None:
+        return f"begun {began:%Y-%m-%d %H:%M} UTC"
+    end = datetime.fromtimestamp(ended, UTC)
+    to = f"{end:%H:%M}" if end.date() == began.date() else f"{end:%Y-%m-%d %H:%M}"
+    in_windows = sum(one.length_s for one in overview.windows)
+    return f"{began:%Y-%m-%d %H:%M} to {to} UTC, {render_rest(in_windows)} of it in windows"
+
+
+def _windows(overview: Overview) -> str:
+    windows = [one for one in overview.windows if one.block != WARMING_BLOCK]
+    void = [one for one in windows if one.void]
+    if not void:
+        return f"{len(windows)}, none of them void"
+    reasons = Counter(reason.slug for one in void for reason in one.void)
+    told = ", ".join(f"{slug} {count}" for slug, count in sorted(reasons.items()))
+    return f"{len(windows) - len(void)} that count, {len(void)} void ({told})"
+
+
+def _input(study: StudyRecord) -> str:
+    if is_simulated(study):
+        return f"none; the figures are those of a model of {study.provenance[SIMULATED]}"
+    service = _service(study)
+    found = service.get("feeder")
+    feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    if service.get("kind") != "script":
+        if dumps := service.get("dumps"):
+            return f"the crash dumps in {dumps}, again and again"
+        return f"synthetic crash dumps (seed {service.get('seed', 1)}), again and again"
+    kind = feeder.get("kind")
+    if kind == "http":
+        return f"requests to {feeder.get('url')}, {_rate(feeder)}"
+    if kind == "queue":
+        return f"clones of the messages in {feeder.get('sample')}, put into {feeder.get('queue')}"
+    if kind == "command":
+        return f"what this command supplies: {shell_line([str(word) for word in feeder['command']])}"
+    if kind in ("none", None):
+        return "what the service found by itself"
+    return str(kind)
+
+
+def _rate(feeder: Mapping[str, Any]) -> str:
+    rate = feeder.get("rate")
+    if rate is None:
+        return "each connection the next one as soon as it is answered"
+    return f"{rate:g} a second" if isinstance(rate, int | float) else f"at a rate of {rate}"
+
+
+def _joined(parts: list[str], by: str = ", ") -> str:
+    return by.join(part for part in parts if part)

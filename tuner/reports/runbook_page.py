@@ -1,0 +1,294 @@
+"""What a runbook says of a study: a page to act on, at night, by somebody who was not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.core.figures import counted, percent
+from tuner.core.layout import Layout
+from tuner.core.overview import Overview
+from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.core.rollout import Rollout
+from tuner.core.simulated import is_simulated, simulated_told
+from tuner.reports.answer import answer_sentence
+from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
+from tuner.reports.formats import Table
+from tuner.reports.latency import p95_told
+from tuner.reports.limits import limits_heading, limits_sentences, limits_table, limits_told
+from tuner.reports.pareto import front_heading, front_sentences, front_table
+from tuner.reports.ranking_cells import (
+    interval_cell,
+    items_cell,
+    load_cell,
+    memory_cell,
+    times_cell,
+)
+from tuner.reports.ranking_words import (
+    level_of,
+    notes,
+    reservations,
+    value_ranked_by,
+    verdict,
+)
+from tuner.reports.runbook_method import connections_told, measured_under
+from tuner.reports.runbook_steps import apply_steps, go_on_steps, repeat_steps, roll_back_steps
+
+REPEAT_AFTER_S = 90 * 86400.0
+_MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
+_MOST_FURTHER_ROWS = 12  #: of the tables of limits and trade-offs
+_MOST_TIES = 8
+_CHEAPER = 0.95  #: of the memory: from here on it is worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """How layouts are started in production, or why that is not known; None: there is no such layout."""
+
+    proposed: Rollout | str | None = None
+    current: Rollout | str | None = None
+
+
+def chosen(ranking: Ranking) -> Layout | None:
+    """The layout that a runbook proposes: the answer, or the best; None: nothing could be ranked."""
+    return next((row.layout for row in ranking.rows if row.rank == 1), None)
+
+
+def runbook_title(study: StudyRecord) -> str:
+    """The heading above the page."""
+    return f"Processes and threads of {study.service}"
+
+
+def runbook_page(
+    overview: Overview,
+    starts: Starts,
+    *,
+    repeat_after_s: float = REPEAT_AFTER_S,
+    pictures: Sequence[Picture] = (),
+) -> list[Block]:
+    """The choice with its evidence, how to apply and to take back it, and when to measure again.
+
+    Nothing in it depends on when it is made: the same study gives the same page.
+    """
+    study, ranking = overview.study, overview.ranking
+    best = _row_of(ranking, chosen(ranking))
+    current = _row_of(ranking, ranking.current)
+    is_answered = ranking.claim is None or ranking.claim.answer.reached
+    page: list[Block] = [
+        *(Paragraph(sentence) for sentence in simulated_told(study)),
+        *(Note(sentence) for sentence in reservations(study)),
+        Heading("What to run"),
+    ]
+    if best is None:
+        page += [Paragraph("Nothing can be recommended.", True), Paragraph(verdict(ranking))]
+    elif not is_answered:
+        page += [Paragraph(f"No answer yet: {best.layout} leads.", True)]
+        page += go_on_steps(overview)
+    else:
+        page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True)]
+        page += [Paragraph(" ".join(_reasons(best, ranking)))]
+        page += _ties(best, ranking, study.within_ratio)
+        if current is not None and current is not best:
+            page += [Heading("In use, and proposed"), *_comparison(study, ranking, current, best)]
+        page += apply_steps(overview.name, best.layout, starts.proposed, is_current=current is best)
+        if current is not best and not is_simulated(study):
+            page += roll_back_steps(overview.name, ranking.current, starts.current)
+    page += _evidence(overview, pictures)
+    page += [Heading("Measured under"), Bullets(tuple(measured_under(overview)))]
+    if known := [*limits_sentences(ranking), *_remaining_notes(study, ranking)]:
+        page += [Heading("What to know"), Bullets(tuple(known))]
+    if best is not None:
+        page += repeat_steps(overview, best.layout, repeat_after_s, is_answered=is_answered)
+    return page
+
+
+def layout_words(layout: Layout) -> str:
+    """``4 processes x 6 threads``; with its variant, where it has one."""
+    words = counted(layout.processes, "process")
+    if layout.has_threads:
+        words += f" x {counted(layout.threads, 'thread')}"
+    return f"{words}, {layout.variant}" if layout.variant else words
+
+
+def _row_of(ranking: Ranking, layout: Layout | None) -> RankedLayout | None:
+    return next((row for row in ranking.rows if row.layout == layout), None)
+
+
+def _reasons(best: RankedLayout, ranking: Ranking) -> list[str]:
+    """Why this one, a sentence each."""
+    value = value_ranked_by(best, ranking)
+    unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
+    interval = interval_cell(value, items_cell)
+    told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
+    return [f"It did {items_cell(value.mean)} {unit}{told}.", *_standing(ranking), *_kept(ranking)]
+
+
+def _standing(ranking: Ranking) -> list[str]:
+    if (claim := ranking.claim) is not None:
+        within = f"within {percent(claim.within)} of the best of {counted(claim.n_layouts, 'layout')}"
+        if claim.answer.kind == "none":
+            return [f"It is said to be {within}, without a guarantee."]
+        over = ", on average over studies" if claim.answer.kind == "calibrated" else ""
+        return [f"It is {within}, with {percent(claim.confidence)} confidence{over}."]
+    n_others = sum(row.rank is not None for row in ranking.rows) - 1
+    if not n_others:
+        return ["It alone could be ranked, so it is compared with nothing."]
+    if len(_tied(ranking)):
+        return []
+    others = "the other layout" if n_others == 1 else f"each of the {n_others} other layouts"
+    more = "more" if ranking.objective == "throughput" else "better"
+    return [f"It did {more} than {others} ({level_of(ranking)}, all pairs at once)."]
+
+
+def _kept(ranking: Ranking) -> list[str]:
+    return [f"It is shown to keep {limits_told(ranking)}."] if ranking.limits else []
+
+
+def _tied(ranking: Ranking) -> list[RankedLayout]:
+    return [row for row in ranking.rows if row.rank == 1][1:]
+
+
+def _ties(best: RankedLayout, ranking: Ranking, within: float) -> list[Block]:
+    """What may be as good, and how to choose."""
+    tied = _tied(ranking)
+    if not tied:
+        return []
+    named = [_with_memory(row) for row in tied[:_MOST_TIES]]
+    left = len(tied) - len(named)
+    names = ", ".join(named) + (f" and {left} more" if left else "")
+    found = [f"As good, as far as this study can tell: {names}."]
+    if any(row.layout == ranking.current for row in tied):
+        found.append(f"{ranking.current} is in use: nothing shows that a change pays.")
+    elif ranking.current != best.layout:
+        found += _cheapest(best, tied, ranking, within)
+    return [Paragraph(" ".join(found))]
+
+
+def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], ranking: Ranking, within: float) -> list[str]:
+    """Which of the layouts that measured about the same needs the least memory."""
+    if best.pss_bytes is None:
+        return []
+    mean = value_ranked_by(best, ranking).mean or 0.0
+    alike = [
+        row
+        for row in tied
+        if row.pss_bytes is not None
+        and row.pss_bytes < _CHEAPER * best.pss_bytes
+        and (value_ranked_by(row, ranking).mean or 0.0) >= (1 - within) * mean
+    ]
+    if not alike and all((row.pss_bytes or 0.0) >= best.pss_bytes for row in tied):
+        return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."]
+    if not alike:
+        return [f"None that needs less memory measured within {percent(within)} of it."]
+    least = min(alike, key=lambda row: row.pss_bytes or 0.0)
+    return [
+        f"Where memory counts, take {least.layout}: it measured within {percent(within)} of {best.layout},"
+        f" and needs {memory_cell(least)} instead of {memory_cell(best)}."
+    ]
+
+
+def _with_memory(row: RankedLayout) -> str:
+    return str(row.layout) if row.pss_bytes is None else f"{row.layout} ({memory_cell(row)})"
+
+
+def _comparison(
+    study: StudyRecord, ranking: Ranking, current: RankedLayout, best: RankedLayout
+) -> list[Block]:
+    sentences = []
+    if current.reason is not None:
+        sentences.append(f"{current.layout}, in use, has no rank: {current.reason}.")
+    ratio = best.ratio_to_current
+    if ratio is not None and ratio.mean is not None:
+        interval = interval_cell(ratio, times_cell)
+        told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
+        sentences.append(
+            f"{best.layout} does {times_cell(ratio.mean)} times what {current.layout} does{told}."
+        )
+        is_tied = current.rank == 1  # told above
+        if not is_tied and (ratio.low is None or ratio.low <= 1):
+            sentences.append("That it does more is not shown.")
+    rows = [("items in 10 minutes", *(_items_told(row) for row in (current, best)))]
+    if ranking.objective != "throughput":
+        rows.append(
+            ("items per CPU second", *(items_cell(value_ranked_by(x, ranking).mean) for x in (current, best)))
+        )
+    rows.append(("load average (most)", load_cell(current), load_cell(best)))
+    rows.append(("memory", memory_cell(current), memory_cell(best)))
+    if ranking.is_latency_known:
+        rows.append(("95 % of answers within", p95_told(current), p95_told(best)))
+    connections = [connections_told(study, row.layout) for row in (current, best)]
+    if None not in connections:
+        rows.append(("connections it opens", str(connections[0]), str(connections[1])))
+    headers = ("what", f"in use: {current.layout}", f"proposed: {best.layout}")
+    text = [Paragraph(" ".join(sentences))] if sentences else []
+    return [*text, Table(headers, tuple(rows), frozenset({1, 2}))]
+
+
+def _items_told(row: RankedLayout) -> str:
+    value = row.throughput_per_10min
+    interval = interval_cell(value, items_cell)
+    return items_cell(value.mean) if interval == "-" else f"{items_cell(value.mean)} ({interval})"
+
+
+def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
+    """The ranking as far as it matters here, limits and trade-offs."""
+    ranking = overview.ranking
+    if all(row.n_windows == 0 for row in ranking.rows):
+        return []
+    rows = [row for row in ranking.rows if row.n_windows]
+    shown = [row for place, row in enumerate(rows) if place < _MOST_ROWS or row.layout == ranking.current]
+    found: list[Block] = [Heading("Evidence"), _table(ranking, shown)]
+    if left := len(rows) - len(shown):
+        found.append(Paragraph(f"{left} more: tuner rank shows them."))
+    if ranking.claim is not None:
+        found.append(Paragraph(answer_sentence(ranking.claim)))
+    if ranking.limits:
+        found += [Paragraph(limits_heading(ranking)), *_first_rows(limits_table(ranking))]
+    for front in ranking.fronts:
+        found.append(Paragraph(front_heading(front)))
+        if front.places:
+            found += _first_rows(front_table(front))
+        found += [Paragraph(sentence) for sentence in front_sentences(front)]
+    return [*found, *pictures]
+
+
+def _first_rows(table: Table) -> list[Block]:
+    left = len(table.rows) - _MOST_FURTHER_ROWS
+    if left <= 1:
+        return [table]
+    shown = Table(table.headers, table.rows[:_MOST_FURTHER_ROWS], table.numeric)
+    return [shown, Paragraph(f"{left} more: tuner rank shows them.")]
+
+
+def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
+    unit = "items/10 min" if ranking.objective == "throughput" else "items/CPU s"
+    latency = ["p95"] if ranking.is_latency_known else []
+    current = ranking.current
+    against = [] if current is None else [f"against {current}"]
+    headers = (
+        "rank", "layout", unit, f"{level_of(ranking)} interval", "load (max)", "memory", *latency, *against
+    )  # fmt: skip
+    rows = []
+    for row in shown:
+        value = value_ranked_by(row, ranking)
+        ratio = None if row.ratio_to_current is None else row.ratio_to_current.mean
+        rows.append(
+            (
+                "-" if row.rank is None else str(row.rank),
+                str(row.layout),
+                items_cell(value.mean),
+                interval_cell(value, items_cell),
+                load_cell(row),
+                memory_cell(row),
+                *([p95_told(row)] if latency else []),
+                *(["in use" if row.layout == current else times_cell(ratio)] if against else []),
+            )
+        )
+    return Table(headers, tuple(rows), frozenset({0, *range(2, len(headers))}))
+
+
+def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """All that limits the ranking and is not told on top."""
+    told = reservations(study)
+    return [note for note in notes(study, ranking) if note not in told]
