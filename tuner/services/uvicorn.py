@@ -67,7 +67,6 @@ SERVICE = Service(
     logs=_logs,
     # without it a connection that came while it stopped is served as long as its client sends requests
     always=Told({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),
-    measuring_only=("UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN",),
     refused={
         "--reload": "it watches files and has one worker only; leave it out",
     },
