@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from math import exp
 from random import Random
@@ -16,6 +17,7 @@ from tuner.core.ranking import rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.comparison import comparison_notes, comparison_sentences, render_comparison, slower_told
 from tuner.reports.formats import table_formats
+from tuner.reports.page.comparison import render_comparison_page
 
 BEFORE = {"4x6": 2600.0, "6x4": 2500.0, "24x1": 2000.0, "1x24": 900.0}
 NASTY = "<script>|\x1b[31m*x*"
@@ -189,3 +191,16 @@ def test_json_and_csv_say_the_same() -> None:
         assert float(other["beside_ratio"]) == pytest.approx(row["beside"]["mean"])
         assert other["has_changed"] == str(row["has_changed"]).lower()
     assert rows[0]["p95_s_ratio"] == ""
+
+
+def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> None:
+    found = changed({"4x6": 0.8}, service=NASTY, provenance={"host": NASTY, "python": NASTY})
+    page = render_comparison_page(found)
+
+    assert page == render_comparison_page(found)
+    assert "<script>|" not in page
+    assert "\x1b" not in page
+    for name in ("answer", "made", "layouts", "others", "notes"):
+        assert f'<section id="{name}"' in page
+        assert f'href="#{name}"' in page
+    assert re.search("<td[^>]*>4x6</td>", page)

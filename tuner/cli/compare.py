@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.export import Format, checked_format
+from tuner.cli.report import check_ours
 from tuner.core.errors import ConfigError, StaleReport
 
 
@@ -31,6 +32,13 @@ def compare(
             help="4 when all together, or BEFORE's best, are surely slower by more: 5%.",
         ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write one HTML page that needs nothing else."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace FILE even if tuner did not write it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
     """Compare two studies: before and after a release, two boxes, two settings.
@@ -47,8 +55,19 @@ def compare(
 
     named = checked_format(format_, as_json=as_json)
     by = None if fail_if_slower is None else _share(fail_if_slower)
+    if output is not None and named is not None:
+        raise ConfigError(f"-o {output} is an HTML page: --format and --json print", hint="Keep one of them.")
+    if output is not None and not force:
+        check_ours(output)
     found = bootstrap.compared(before, after, confidence)
-    typer.echo(render_comparison(found, named or "simple"), nl=False)
+    if output is None:
+        typer.echo(render_comparison(found, named or "simple"), nl=False)
+    else:
+        from tuner.adapters.text_file import replace_text
+        from tuner.reports.page.comparison import render_comparison_page
+
+        replace_text(output, render_comparison_page(found))
+        typer.echo(f"{output} is written.", err=True)
     if by is None:
         return 0
     judged = slower(found, by)

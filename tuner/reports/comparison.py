@@ -35,18 +35,18 @@ def render_comparison(found: Compared, fmt: str) -> str:
         return render_comparison_json(found)
     if fmt in _DATA_FORMATS:
         return render_table(data_table(found), fmt)
-    parts = [render_paragraph(sentence, fmt) for sentence in _sides_told(found)]
+    parts = [render_paragraph(sentence, fmt) for sentence in [*all_simulated_told(found), *sides_told(found)]]
     if found.differences:
         parts += [
             render_paragraph("What differs in how they were made, and may explain the rest:", fmt),
-            render_table(_differences_table(found), fmt),
+            render_table(differences_table(found), fmt),
         ]
     parts += [render_paragraph(sentence, fmt) for sentence in comparison_sentences(found)]
-    parts.append(render_table(_changes_table(found), fmt))
+    parts.append(render_table(changes_table(found), fmt))
     if len(found.figures) > 1:
         parts += [
             render_paragraph("Ratios of the second to the first, each column's intervals together:", fmt),
-            render_table(_figures_table(found), fmt),
+            render_table(figures_table(found), fmt),
         ]
     parts += [render_paragraph(note, fmt) for note in comparison_notes(found)]
     return "\n".join(parts)
@@ -201,9 +201,15 @@ def data_table(found: Compared) -> Table:
     return Table(headers, tuple(rows), frozenset(n for n, name in enumerate(headers) if name not in text))
 
 
-def _sides_told(found: Compared) -> list[str]:
+def all_simulated_told(found: Compared) -> list[str]:
+    """What stands before everything said of simulated studies; none for real ones."""
     studies = (found.before.study, found.after.study)
-    told = list(dict.fromkeys(sentence for study in studies for sentence in simulated_told(study)))
+    return list(dict.fromkeys(sentence for study in studies for sentence in simulated_told(study)))
+
+
+def sides_told(found: Compared) -> list[str]:
+    """What the two studies are, a sentence each."""
+    told = []
     for name, known in (("Before", found.before), ("After", found.after)):
         told.append(f"{name}, {known.name}: {headline(known.study)}")
     gap_s = found.after.study.created_wall_s - found.before.study.created_wall_s
@@ -255,12 +261,14 @@ def _unseen_told(found: Compared) -> str:
     )
 
 
-def _differences_table(found: Compared) -> Table:
+def differences_table(found: Compared) -> Table:
+    """What is not the same in how they were made."""
     rows = tuple((one.name, one.before or "-", one.after or "-") for one in found.differences)
     return Table(("what", "before", "after"), rows, frozenset())
 
 
-def _changes_table(found: Compared) -> Table:
+def changes_table(found: Compared) -> Table:
+    """Per layout what it gave, and how that changed."""
     level = percent(found.confidence)
     headers = (
         "layout",
@@ -285,7 +293,8 @@ def _changes_table(found: Compared) -> Table:
     return Table(headers, rows, frozenset(range(1, 7)))
 
 
-def _figures_table(found: Compared) -> Table:
+def figures_table(found: Compared) -> Table:
+    """Per layout the ratios of the other figures."""
     shown = [figure for figure in FIGURES[1:] if figure in found.figures]
     rows = tuple(
         (str(one.layout), *(_ratio_told(_ratio_of(found, figure, one.layout)) for figure in shown))
