@@ -22,6 +22,7 @@ pytestmark = pytest.mark.integration
 
 SUITES = Path(__file__).resolve().parents[3] / "shared" / "data" / "suites"
 KEYS = [
+    "schema_version",
     "suite", "strategy", "kind", "n", "right_ratio", "right_low", "right_high", "worst_surface_right_ratio",
     "mean_windows", "p90_windows", "mean_hours", "mean_launches", "unanswered_ratio",
 ]  # fmt: skip

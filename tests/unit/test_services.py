@@ -313,7 +313,7 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
 
 def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["services", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
+    listed = json.loads(capsys.readouterr().out)["services"]
     for one in listed:
         assert run(["services", "show", one["service"]]) == 0
         page = capsys.readouterr().out

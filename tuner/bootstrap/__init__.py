@@ -14,6 +14,7 @@ from tuner.bootstrap.asked import (
     settings_kept,
 )
 from tuner.bootstrap.boxes import simulated_box, this_box
+from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
@@ -29,6 +30,7 @@ __all__ = [
     "calibrated",
     "check_same_box",
     "check_same_profile",
+    "compared",
     "described_service",
     "described_services",
     "drawn",

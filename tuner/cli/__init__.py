@@ -77,6 +77,7 @@ COMMANDS = (
     Command(
         "Answer", "predict", "Layouts and cores that were not measured, and what-ifs.", f"{_HERE}.predict"
     ),
+    Command("Answer", "compare", "What changed from one study to another.", f"{_HERE}.compare"),
     Command(
         "Model", "calibrate", "What an item asks for, from clocks the kernel keeps.", f"{_HERE}.calibrate"
     ),

@@ -45,18 +45,21 @@ def _names_formats(value: str | None) -> str | None:
     return value
 
 
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        is_eager=True,
+        callback=_names_formats,
+        help="markdown, csv, json, html, rst, jira ...; `--format list` names all.",
+    ),
+]
+
+
 def export(
     study: StudyFile,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            is_eager=True,
-            callback=_names_formats,
-            help="markdown, csv, json, html, rst, jira ...; `--format list` names all.",
-        ),
-    ] = None,
+    format_: Format = None,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -118,7 +121,7 @@ def export(
     from tuner.reports.ranking import render_ranking
     from tuner.reports.runbook import MadeWith
 
-    fmt = _format(format_, as_json=as_json)
+    fmt = checked_format(format_, as_json=as_json)
     costs = costs or (DEFAULT_COSTS if pareto else None)
     options = MadeWith(
         current,
@@ -299,7 +302,12 @@ def _formats() -> list[str]:
     return sorted(["json", *table_formats()])
 
 
-def _format(name: str | None, *, as_json: bool) -> str | None:
+def checked_format(name: str | None, *, as_json: bool) -> str | None:
+    """The name of a format as it was typed; None: none was.
+
+    Raises:
+        ConfigError: there is no such format.
+    """
     if as_json and name not in (None, "json"):
         raise ConfigError(f"--json and --format {name} are two formats", hint="Keep one of them.")
     if as_json:

@@ -83,7 +83,7 @@ def replay(
     n_surfaces = min(surfaces or n_surfaces, n_surfaces)
     result: ReplaySummary = summary(job, _runs(job, n_surfaces, repeats, processes))
     if as_json:
-        figures = dataclasses.asdict(result)
+        figures = {"schema_version": 1, **dataclasses.asdict(result)}
         typer.echo(
             json.dumps({key: round(x, 6) if isinstance(x, float) else x for key, x in figures.items()})
         )

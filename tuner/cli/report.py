@@ -72,7 +72,7 @@ def report(
     )
     target = output if output is not None else _beside(study)
     if not force:
-        _check_ours(target)
+        check_ours(target)
     overview = bootstrap.overview(study, current=current, confidence=confidence, question=question)
     page = render_page(overview, _prediction(study, overview), small=small)
     replace_text(target, page)
@@ -84,7 +84,7 @@ def _beside(study: Path) -> Path:
     return study.with_name(f"{name}.html")
 
 
-def _check_ours(target: Path) -> None:
+def check_ours(target: Path) -> None:
     """See that nothing is lost when *target* is replaced.
 
     Raises:

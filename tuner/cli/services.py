@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from tuner.cli.options import AsJson
 from tuner.core.errors import ConfigError
+
+SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 
 
 def services(
@@ -31,11 +34,14 @@ def services(
     known = bootstrap.described_services()
     names = [word for n, word in enumerate(words or []) if n > 0 or word != "show"]
     if not names and not words:
-        shown = json.dumps(known, indent=2) + "\n" if as_json else render_services(known)
-        typer.echo(shown, nl=False)
+        typer.echo(_json({"services": known}) if as_json else render_services(known), nl=False)
         return 0
     if len(names) != 1:
         raise ConfigError(f"show takes one service, not {len(names)}", hint="As tuner services show gunicorn")
     found = bootstrap.described_service(names[0])
-    typer.echo(json.dumps(found, indent=2) + "\n" if as_json else render_service(found), nl=False)
+    typer.echo(_json(found) if as_json else render_service(found), nl=False)
     return 0
+
+
+def _json(facts: Mapping[str, Any]) -> str:
+    return json.dumps({"schema_version": SCHEMA_VERSION, **facts}, indent=2) + "\n"

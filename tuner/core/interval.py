@@ -72,7 +72,12 @@ def estimate_throughputs(
 
 
 def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
-    """Variance of a layout's effect with blocks as a sample, and its degrees of freedom; None: unknown.
+    """Variance of a layout's effect with blocks as a sample, and its degrees of freedom; None: unknown."""
+    return spread_with_blocks(fit, fit.components[layout], fit.effect_variance[layout])
+
+
+def spread_with_blocks(fit: AdditiveFit, component: int, per_residual: float) -> tuple[float, float] | None:
+    """The same of any mean of effects of one component; *per_residual* is its variance from residual noise.
 
     Variance = drift / blocks + effect_variance x residual, where drift is
     (block_ss - block_df x residual) / block_ss_per_variance; written as a sum of independent mean squares.
@@ -86,9 +91,9 @@ def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
     """
     if not fit.block_df or not fit.block_ss_per_variance:
         return None
-    n_blocks = fit.n_blocks_of[fit.components[layout]]
+    n_blocks = fit.n_blocks_of[component]
     block_share = fit.block_df / (fit.block_ss_per_variance * n_blocks)
-    residual_share = fit.effect_variance[layout] - block_share
+    residual_share = per_residual - block_share
     block_ms = fit.block_ss / fit.block_df
     if abs(residual_share) < 1e-12:  # a single layout: its own variance between blocks is all there is
         return block_share * block_ms, fit.block_df

@@ -80,10 +80,15 @@ def _parse_costs(text: str) -> tuple[Cost, ...]:
     return tuple(cast(Cost, name) for name in dict.fromkeys(names))
 
 
-def _parse_within(text: str) -> float:
+def parse_share(text: str) -> float | None:
+    """Read ``2%`` or ``0.02``; None: it is neither."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text, re.ASCII)
-    share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < share < 0.5:
+    return float(match[1]) / (100 if match[2] else 1) if match else None
+
+
+def _parse_within(text: str) -> float:
+    share = parse_share(text)
+    if share is None or not 0 < share < 0.5:
         raise ConfigError(
             f"--within: {text!r} is not a margin from 0 to 50 %", hint="Write a share, as 2% or 0.02."
         )

@@ -1,0 +1,185 @@
+"""What is printed for programs is as docs/schema/ says, down to the last field."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from .typed import Typed
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMAS = {path.name.partition(".")[0]: path for path in (ROOT / "docs" / "schema").glob("*.schema.json")}
+GOLDEN = ROOT / "tests" / "golden"
+SOCORRO = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
+FEW = (
+    "--simulate",
+    SOCORRO,
+    "--cores",
+    "4",
+    "--layouts",
+    "4x1,2x2,1x4,1x1",
+    "--window",
+    "2m",
+    "--warmup",
+    "1m",
+)
+
+
+PRINTED: list[tuple[str, list[str | Path]]] = [
+    ("ranking", ["rank", "a.tuner.db", "--json", "--current", "4x1", "--pareto", "--max-load", "20"]),
+    ("ranking", ["rank", "a.tuner.db", "--json", "--objective", "throughput-per-cpu"]),
+    ("ranking", ["export", "a.tuner.db", "--format", "json"]),
+    ("ranking", ["grid", *FEW, "--json", "--within", "20%", "--study", "race.tuner.db"]),
+    ("explain", ["explain", "a.tuner.db", "--json"]),
+    ("calibrate", ["calibrate", "a.tuner.db", "--json"]),
+    ("predict", ["predict", "a.tuner.db", "--json"]),
+    ("predict", ["predict", SOCORRO, "--cores", "8", "--gil", "x0.8", "--json"]),
+    ("plan", ["plan", *FEW, "--json", "--study", "plan.tuner.db"]),
+    ("aa", ["aa", "--simulate", SOCORRO, "--cores", "4", "--layout", "4x1", "--json", "--study", "aa.db"]),
+    ("check", ["check", "a.tuner.db", "--simulate", SOCORRO, "--json", "--to", "check.tuner.db"]),
+    ("replay", ["replay", "two-same", "--surfaces", "2", "--processes", "1", "--json"]),
+    ("services", ["services", "--json"]),
+    *(("service", ["services", "show", one, "--json"]) for one in ("gunicorn", "celery", "rq")),
+    ("watch", ["watch", "a.tuner.db", "--json"]),
+    ("compare", ["compare", "a.tuner.db", "b.tuner.db", "--json"]),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _wide() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "100")
+        yield
+
+
+@pytest.fixture(scope="module")
+def tuner(tmp_path_factory: pytest.TempPathFactory) -> Typed:
+    """Where two grids are."""
+    typed = Typed(tmp_path_factory.mktemp("json"))
+    for seed, name in ((1, "a"), (2, "b")):
+        done = typed(
+            "grid",
+            *FEW,
+            "--strategy",
+            "all",
+            "--repeats",
+            "3",
+            "--seed",
+            str(seed),
+            "--study",
+            f"{name}.tuner.db",
+        )
+        assert done.returncode == 0, done.stderr
+    return typed
+
+
+def strict(schema: Any) -> Any:
+    """*schema* as the tests read it: what it does not name is not there."""
+    if isinstance(schema, dict):
+        read = {name: strict(inner) for name, inner in schema.items()}
+        if "properties" in read and read.get("type") == "object":
+            read.setdefault("additionalProperties", False)
+        return read
+    return [strict(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
+def check(name: str, text: str) -> Any:
+    facts = json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+    schema = strict(json.loads(SCHEMAS[name].read_text(encoding="utf-8")))
+    wrong = [
+        f"{error.json_path}: {error.message[:200]}"
+        for error in Draft202012Validator(schema).iter_errors(facts)
+    ]
+
+    assert wrong == []
+    assert facts["schema_version"] == 1
+    return facts
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_schema_is_one_and_is_named_on_the_page_of_json(name: str) -> None:
+    schema = json.loads(SCHEMAS[name].read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+
+    assert f"(schema/{name}.schema.json)" in (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_field_of_a_schema_is_on_the_page_of_json(name: str) -> None:
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"\w+", page))
+    schema = json.loads(SCHEMAS[name].read_text(encoding="utf-8"))
+
+    assert sorted(fields_of(schema) - known) == []
+
+
+def fields_of(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return {field for inner in schema for field in fields_of(inner)}
+    if not isinstance(schema, dict):
+        return set()
+    own = set(schema["properties"]) if isinstance(schema.get("properties"), dict) else set()
+    return own | {field for inner in schema.values() for field in fields_of(inner)}
+
+
+@pytest.mark.parametrize(
+    ("golden", "name"),
+    [
+        *((path.name, "ranking") for path in sorted(GOLDEN.glob("ranking*.json"))),
+        *((path.name, "calibrate") for path in sorted(GOLDEN.glob("calibration*.json"))),
+        *((path.name, "predict") for path in sorted(GOLDEN.glob("prediction*.json"))),
+        ("explain.json", "explain"),
+    ],
+)
+def test_what_is_kept_as_it_should_be_is_as_its_schema_says(golden: str, name: str) -> None:
+    check(name, (GOLDEN / golden).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("name", "words"), PRINTED)
+def test_what_a_command_prints_for_programs_is_as_its_schema_says(
+    tuner: Typed, name: str, words: list[str | Path]
+) -> None:
+    done = tuner(*words)
+
+    assert done.returncode in (0, 4, 5), done.stderr
+    check(name, done.stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["export", "a.tuner.db", "--format", "csv"],
+        ["export", "a.tuner.db", "--format", "csv", "--max-load", "20", "--max-memory", "8G", "--pareto"],
+        ["export", "a.tuner.db", "--format", "csv", "--objective", "throughput-per-cpu", "--costs", "cpu"],
+        ["compare", "a.tuner.db", "b.tuner.db", "--format", "csv"],
+    ],
+)
+def test_every_column_of_a_table_for_programs_is_on_the_page_of_json(tuner: Typed, words: list[str]) -> None:
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    told = {re.sub("_(low|high|mean|ratio)*(_low|_high)?$", "", word) for word in re.findall(r"\w+", page)}
+    columns = tuner(*words).stdout.splitlines()[0].split(",")
+    stems = {re.sub("_(low|high|mean|ratio)*(_low|_high)?$", "", column) for column in columns}
+
+    assert {stem for stem in stems if not {stem, as_of_load(stem)} & told} == set()
+
+
+def as_of_load(stem: str) -> str:
+    """Columns of limits and fronts are told for the load, and are alike for the others."""
+    return re.sub("(?<=^limited_)(memory_bytes|p95_s)|^(memory|cpu)(?=_)|(?<=^on_)(memory|cpu)", "load", stem)
+
+
+def test_every_command_that_prints_json_is_tried() -> None:
+    commands = {
+        path.stem for path in (ROOT / "tuner" / "cli").glob("*.py") if '"--json"' in path.read_text("utf-8")
+    }
+    shared = {
+        path.stem for path in (ROOT / "tuner" / "cli").glob("*.py") if "AsJson" in path.read_text("utf-8")
+    }
+    named = {words[0] for _, words in PRINTED}
+
+    assert (commands | shared) - {"options", "session"} <= named

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from math import exp
+from random import Random
+
+import pytest
+
+from tuner.core.compared import Compared, Known, compared, slower
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.ranking import rank
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.reports.comparison import comparison_notes, comparison_sentences, render_comparison, slower_told
+from tuner.reports.formats import table_formats
+from tuner.reports.page.comparison import render_comparison_page
+
+BEFORE = {"4x6": 2600.0, "6x4": 2500.0, "24x1": 2000.0, "1x24": 900.0}
+NASTY = "<script>|\x1b[31m*x*"
+
+
+def known(
+    truth: dict[str, float],
+    *,
+    name: str = "before.tuner.db",
+    seed: int = 1,
+    n_blocks: int = 5,
+    **fields: object,
+) -> Known:
+    layouts = tuple(map(parse_layout, truth))
+    study = StudyRecord(
+        service="crash-processor",
+        strategy="all",
+        layouts=layouts,
+        cores=24,
+        box_cores=24.0,
+        window_s=600.0,
+        warmup_s=None,
+        n_blocks=n_blocks,
+        windows_per_launch=1,
+        seed=1,
+        budget_s=None,
+        created_wall_s=1_790_000_000.0 + 1e6 * seed,
+        config='{"service": {"kind": "crash-processor"}, "study": {"seed": 1}}',
+        provenance={"host": "stage-1", "python": "CPython 3.11.7", "cpu_frequency": f"{2600 + seed} MHz"},
+    )
+    study = replace(study, **fields)  # type: ignore[arg-type]
+    random = Random(seed)
+    windows = []
+    for block in range(n_blocks):
+        level = random.gauss(0, 0.03)
+        for layout, items in zip(layouts, truth.values(), strict=True):
+            gave = items * exp(level + random.gauss(0, 0.01))
+            windows.append(window(layout, block, len(windows), round(gave)))
+    return Known(name, study, rank(study, windows, confidence=0.95), windows)
+
+
+def window(layout: Layout, block: int, launch_id: int, items: int) -> WindowRecord:
+    return WindowRecord(
+        launch_id=launch_id, block=block, layout=layout, box="stage-1", index=0, attempt=1,
+        started_wall_s=1_790_000_000.0 + 700 * launch_id, length_s=600.0, n_done=items, n_failed=0,
+        load1_mean=layout.processes * 0.9, load1_max=layout.processes * 1.1,
+        n_active_mean=float(layout.processes), service_cpu_s=600.0 * layout.processes / 2, tuner_cpu_s=1.0,
+        backend_cpu_s=0.0, foreign_cpu_s=1.0, steal_s=0.0, pss_bytes=1e8 * layout.processes, void=(),
+    )  # fmt: skip
+
+
+def changed(by: dict[str, float], **fields: object) -> Compared:
+    after = {layout: items * by.get(layout, 1.0) for layout, items in BEFORE.items()}
+    return compared(known(BEFORE), known(after, name="after.tuner.db", seed=2, **fields), 0.95)
+
+
+def test_the_answer_that_moved_is_told_with_what_the_new_one_gives_more() -> None:
+    found = changed({"4x6": 0.9})
+    told = " ".join(comparison_sentences(found))
+
+    assert found.best.moved
+    assert "The answer moved from 4x6 to 6x4, which now gives " in told
+    assert "4x6 beside the others: " in told
+    assert "less" in told
+
+
+def test_what_cannot_be_told_apart_is_told_with_what_would_show() -> None:
+    found = changed({"4x6": 0.957})
+    if found.best.after == Layout(4, 6):
+        pytest.fail("the draws were to have 6x4 first")
+
+    assert "nothing tells the two apart" in comparison_sentences(found)[0]
+    assert "does not show" in comparison_sentences(found)[0]
+
+
+def test_nothing_that_changed_is_told_with_the_change_that_would_show() -> None:
+    found = changed({})
+
+    assert not any(one.has_changed or one.stands_out for one in found.throughput.layouts)
+    assert "4x6 is best in both" in comparison_sentences(found)[0]
+    assert "No change is seen; one of a single layout shows from about " in comparison_sentences(found)[-1]
+
+
+def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> None:
+    found = changed(
+        {},
+        cores=12,
+        config='{"service": {"kind": "crash-processor", "options": {"a": [1]}}, "study": {"seed": 7}}',
+        provenance={"host": "stage-2", "python": "CPython 3.11.7", "cpu_frequency": "2650 MHz", "os": "x"},
+    )
+
+    assert [(one.name, one.before, one.after) for one in found.differences] == [
+        ("cores", "24", "12"),
+        ("host", "stage-1", "stage-2"),
+        ("os", None, "x"),
+        ("config: service.options.a", None, "[1]"),
+    ]
+
+
+def test_all_figures_that_both_know_are_compared() -> None:
+    found = changed({"4x6": 0.5})
+    cpu = found.figures["cpu_s_per_item"].of(Layout(4, 6))
+
+    assert set(found.figures) == {"throughput", "load", "memory_bytes", "cpu_s_per_item"}
+    assert cpu is not None
+    assert cpu.ratio.mean == pytest.approx(2, rel=0.1)
+    assert found.figures["memory_bytes"].shared is not None
+    assert found.figures["memory_bytes"].shared.mean == pytest.approx(1)
+
+
+def test_studies_without_a_common_layout_are_told() -> None:
+    with pytest.raises(ConfigError, match="no layout that both measured: 4x6, 6x4, 24x1, 1x24; 2x2"):
+        compared(known(BEFORE), known({"2x2": 100.0}, name="after.tuner.db"), 0.95)
+
+
+def test_a_layout_of_which_a_launch_finished_nothing_is_left_out_and_named() -> None:
+    after = known(BEFORE, name="after.tuner.db", seed=2)
+    windows = [replace(after.windows[0], n_done=0), *after.windows[1:]]
+    found = compared(known(BEFORE), replace(after, windows=windows), 0.95)
+
+    assert found.left_out == (Layout(4, 6),)
+    assert "Left out, since a launch finished no item: 4x6." in comparison_notes(found)
+
+
+def test_what_makes_two_studies_hard_to_compare_is_noted() -> None:
+    found = changed({}, service="other", n_blocks=1, created_wall_s=1.0, provenance={"simulated": "socorro"})
+    told = " ".join(comparison_notes(found))
+
+    assert "after.tuner.db has one block" in told
+    assert "different services" in told
+    assert "compares a model with the service" in told
+    assert "before.tuner.db is the younger one" in told
+    assert "Too little was measured" in " ".join(comparison_sentences(found))
+
+
+@pytest.mark.parametrize(
+    ("factor", "surely", "told"),
+    [
+        (1.0, 0, "Not slower by more than 15 %."),
+        (0.92, 0, "Not shown to be slower by more than 15 %; it may be slower by up to "),
+        (0.7, 2, "All 4 layouts together and 4x6, best in before.tuner.db: slower by more than 15 %"),
+    ],
+)
+def test_a_release_is_slower_only_when_it_surely_is(factor: float, surely: int, told: str) -> None:
+    found = changed(dict.fromkeys(BEFORE, factor))
+    judged = slower(found, 0.15)
+
+    assert len(judged.surely) == surely
+    assert slower_told(found, judged).startswith(told)
+
+
+@pytest.mark.parametrize("fmt", [*table_formats(), "json"])
+def test_no_format_lets_text_of_a_study_be_more_than_text(fmt: str) -> None:
+    found = changed({"4x6": 0.8}, service=NASTY, provenance={"host": NASTY, "python": NASTY})
+    text = render_comparison(found, fmt)
+
+    assert "\x1b" not in text
+    assert "4x6" in text
+    if fmt in ("html", "unsafehtml"):
+        assert "<script>" not in text
+
+
+def test_json_and_csv_say_the_same() -> None:
+    found = changed({"4x6": 0.8})
+    facts = json.loads(render_comparison(found, "json"))
+    rows = list(csv.DictReader(io.StringIO(render_comparison(found, "csv"))))
+
+    assert [row["layout"] for row in rows] == [row["layout"] for row in facts["layouts"]]
+    for row, other in zip(facts["layouts"], rows, strict=True):
+        assert float(other["throughput_ratio_low"]) == pytest.approx(row["ratios"]["throughput"]["low"])
+        assert float(other["beside_ratio"]) == pytest.approx(row["beside"]["mean"])
+        assert other["has_changed"] == str(row["has_changed"]).lower()
+    assert rows[0]["p95_s_ratio"] == ""
+
+
+def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> None:
+    found = changed({"4x6": 0.8}, service=NASTY, provenance={"host": NASTY, "python": NASTY})
+    page = render_comparison_page(found)
+
+    assert page == render_comparison_page(found)
+    assert "<script>|" not in page
+    assert "\x1b" not in page
+    for name in ("answer", "made", "layouts", "others", "notes"):
+        assert f'<section id="{name}"' in page
+        assert f'href="#{name}"' in page
+    assert re.search("<td[^>]*>4x6</td>", page)

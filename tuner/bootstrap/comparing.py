@@ -1,0 +1,37 @@
+"""Two study files, read and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.answers import ranked
+from tuner.bootstrap.stores import open_store
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.core.compared import Compared, Known
+
+
+def compared(before: Path, after: Path, confidence: float | None = None) -> Compared:
+    """The studies in two files compared at *confidence*; None: the lower of what both were asked for.
+
+    Raises:
+        ConfigError: they are one file, or no layout was measured in both.
+    """
+    from tuner.core.compared import compared as compare
+
+    if before.exists() and after.exists() and before.samefile(after):
+        raise ConfigError(f"{after} is the same study twice", hint="Name two: tuner compare BEFORE AFTER")
+    first, second = _known(before), _known(after)
+    level = confidence or min(first.study.confidence, second.study.confidence)
+    return compare(first, second, level)
+
+
+def _known(file: Path) -> Known:
+    from tuner.core.compared import Known
+
+    record, ranking = ranked(file)
+    with open_store(file, read_only=True) as store:
+        windows = store.windows()
+    return Known(file.name, record, ranking, windows)

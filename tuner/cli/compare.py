@@ -1,0 +1,91 @@
+"""tuner compare: what changed from one study to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.export import Format, checked_format
+from tuner.cli.report import check_ours
+from tuner.core.errors import ConfigError, StaleReport
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The file of the first study.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The file of the second study.")],
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            min=0.5,
+            max=0.999,
+            help="Of each column's intervals together; default: the lower of both studies'.",
+        ),
+    ] = None,
+    format_: Format = None,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="4 when all together, or BEFORE's best, are surely slower by more: 5%.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write one HTML page that needs nothing else."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace FILE even if tuner did not write it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+) -> int:
+    """Compare two studies: before and after a release, two boxes, two settings.
+
+    First what differs in how they were made; then what became of the best layout, what changed for all
+    layouts alike, and for each beside the others, with intervals that hold for all layouts at once. 2 when no
+    layout was measured in both.
+
+    Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
+    """
+    from tuner import bootstrap
+    from tuner.core.compared import slower
+    from tuner.reports.comparison import render_comparison, slower_told
+
+    named = checked_format(format_, as_json=as_json)
+    by = None if fail_if_slower is None else _share(fail_if_slower)
+    if output is not None and named is not None:
+        raise ConfigError(f"-o {output} is an HTML page: --format and --json print", hint="Keep one of them.")
+    if output is not None and not force:
+        check_ours(output)
+    found = bootstrap.compared(before, after, confidence)
+    if output is None:
+        typer.echo(render_comparison(found, named or "simple"), nl=False)
+    else:
+        from tuner.adapters.text_file import replace_text
+        from tuner.reports.page.comparison import render_comparison_page
+
+        replace_text(output, render_comparison_page(found))
+        typer.echo(f"{output} is written.", err=True)
+    if by is None:
+        return 0
+    judged = slower(found, by)
+    typer.echo(slower_told(found, judged), err=True)
+    return StaleReport.exit_code if judged.surely else 0
+
+
+def _share(text: str) -> float:
+    """Read ``5%`` or ``0.05``.
+
+    Raises:
+        ConfigError: it is no share from 0 to 1.
+    """
+    from tuner.core.question import parse_share
+
+    share = parse_share(text)
+    if share is None or not 0 <= share < 1:
+        raise ConfigError(
+            f"--fail-if-slower: {text!r} is not a share below 100 %", hint="Write a share, as 5% or 0.05."
+        )
+    return share

@@ -1,0 +1,252 @@
+"""Two studies side by side: what differs in how they were made, and what changed from one to the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, Literal
+
+from tuner.core.errors import ConfigError
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.ranking import Ranking
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.requests import LONGEST_S
+from tuner.core.simulated import is_simulated
+from tuner.core.staleness import Launched
+from tuner.core.standings import blocks_of
+from tuner.core.tally import LaunchTally, tally
+from tuner.core.two_studies import Changes, Side, changes, ratio_within
+
+Figure = Literal["throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s"]
+FIGURES: tuple[Figure, ...] = ("throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s")
+
+#: Strategies that decide by nothing they measured what they launch next.
+_FIXED = ("all", "aa", "in-order")
+_LEAST_LOAD = 0.01
+#: What is another in every study, or tells nothing of what was measured.
+_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of")
+_FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
+_MOST_SHOWN = 120  #: characters of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One of the two studies."""
+
+    name: str  #: of its file
+    study: StudyRecord
+    ranking: Ranking
+    windows: Sequence[WindowRecord]
+
+    @property
+    def best(self) -> Layout | None:
+        """The layout that it names first; None: it ranks none."""
+        return next((row.layout for row in self.ranking.rows if row.rank is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not the same in how two studies were made."""
+
+    name: str  #: as `python`, or the place in the config, as `config: study.window`
+    before: str | None  #: None: not there
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What became of the best layout."""
+
+    before: Layout | None
+    after: Layout | None
+    #: throughput of the second study's best to the first's, within the first study and within the second
+    ratio_before: Estimate | None = None
+    ratio_after: Estimate | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether another layout is named."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All that is said of two studies."""
+
+    before: Known
+    after: Known
+    confidence: float
+    differences: tuple[Difference, ...]
+    figures: Mapping[Figure, Changes]  #: those that both studies know of a layout that both measured
+    best: Best
+    left_out: tuple[Layout, ...]  #: measured in both, but not fit to be compared: a launch finished no item
+
+    @property
+    def throughput(self) -> Changes:
+        """Of items per second."""
+        return self.figures["throughput"]
+
+
+def compared(before: Known, after: Known, confidence: float) -> Compared:
+    """Compare two studies.
+
+    Raises:
+        ConfigError: no layout was measured in both.
+    """
+    tallies = [_tallies(one) for one in (before, after)]
+    idle = {launch.layout for own in tallies for launch in own if not launch.n_done}
+    figures: dict[Figure, Changes] = {}
+    best = Best(before.best, after.best)
+    for figure in FIGURES:
+        sides = [_side(known, own, figure, idle) for known, own in zip((before, after), tallies, strict=True)]
+        found = changes(sides[0], sides[1], confidence)
+        if found.layouts:
+            figures[figure] = found
+            if figure == "throughput":
+                best = _best(before.best, after.best, sides, confidence)
+    if "throughput" not in figures:
+        raise ConfigError(
+            f"{before.name} and {after.name} have no layout that both measured: {_layouts(before)};"
+            f" {_layouts(after)}",
+            hint="Measure a layout of one in the other: tuner grid ... --layouts PxT,PxT",
+        )
+    in_both = {one.layout for one in tallies[0]} & {one.layout for one in tallies[1]}
+    return Compared(
+        before,
+        after,
+        confidence,
+        tuple(_differences(before.study, after.study)),
+        figures,
+        best,
+        tuple(sorted(idle & in_both)),
+    )
+
+
+def _best(was: Layout | None, becomes: Layout | None, sides: Sequence[Side], confidence: float) -> Best:
+    if was is None or becomes is None or was == becomes:
+        return Best(was, becomes)
+    return Best(was, becomes, *(ratio_within(side, becomes, was, confidence) for side in sides))
+
+
+def _layouts(known: Known) -> str:
+    found = [str(row.layout) for row in known.ranking.rows if row.n_windows]
+    return f"{', '.join(found[:8])}{' ...' if len(found) > 8 else ''}" if found else "nothing was measured"
+
+
+def _tallies(known: Known) -> list[LaunchTally]:
+    return tally(known.windows)[0]
+
+
+def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: set[Layout]) -> Side:
+    block_of = blocks_of(tallies, joins_single=known.study.strategy not in _FIXED)
+    values = {one.launch: _value(one, figure) for one in tallies if one.layout not in idle}
+    # A layout that one launch says nothing of is left out: what is left would be those that did well.
+    unknown = {one.layout for one in tallies if values.get(one.launch) is None}
+    launches = [
+        Launched(block_of[one.launch], one.layout, log(value))
+        for one in tallies
+        if one.layout not in unknown and (value := values[one.launch]) is not None
+    ]
+    return Side(launches, is_adaptive=known.study.strategy not in _FIXED)
+
+
+def _value(launch: LaunchTally, figure: Figure) -> float | None:
+    """What a launch gave, above 0; None: not known."""
+    value: float | None
+    if figure == "throughput":
+        value = launch.n_done / launch.length_s
+    elif figure == "load":
+        value = max(_LEAST_LOAD, launch.usage["load"])
+    elif figure == "memory_bytes":
+        value = launch.pss_bytes / launch.n_pss if launch.n_pss else None
+    elif figure == "cpu_s_per_item":
+        value = (launch.cpu_s + launch.backend_cpu_s) / launch.n_done
+    else:
+        value = launch.usage.get("p95_s")
+        if value is not None and value >= LONGEST_S:
+            return None
+    return value or None
+
+
+def _differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
+    pairs = [_asked(before), _asked(after)]
+    for name in pairs[0]:
+        if pairs[0][name] != pairs[1][name]:
+            yield Difference(name, pairs[0][name], pairs[1][name])
+    made = (before.provenance, after.provenance)
+    alike = is_simulated(before) == is_simulated(after)
+    names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
+    for name in sorted(names - set(_NOT_TOLD)):
+        one, other = made[0].get(name), made[1].get(name)
+        if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
+            yield Difference(name, _short(one), _short(other))
+    configs = [dict(_flat(json.loads(study.config or "null"))) for study in (before, after)]
+    for name in sorted({*configs[0], *configs[1]} - {"study.seed"}):
+        one, other = configs[0].get(name), configs[1].get(name)
+        # What two services are configured by differs in everything, which says nothing more.
+        if one != other and (before.service == after.service or name.startswith("study.")):
+            yield Difference(f"config: {name}", _short(one), _short(other))
+
+
+def _asked(study: StudyRecord) -> dict[str, str]:
+    return {
+        "service": study.service,
+        "measured": "simulated" if is_simulated(study) else "for real",
+        "cores": f"{study.cores}",
+        "cores of the box": f"{study.box_cores:g}",
+        "strategy": study.strategy,
+        "window": f"{study.window_s:g} s",
+        "warm-up": "found" if study.warmup_s is None else f"{study.warmup_s:g} s",
+        "objective": study.objective,
+        "limits": ", ".join(f"{name} {most:g}" for name, most in sorted(study.limits.items())) or "none",
+    }
+
+
+def _is_as_fast(one: str | None, other: str | None) -> bool:
+    try:
+        clocks = [float((text or "").split()[0]) for text in (one, other)]
+    except (ValueError, IndexError):
+        return False
+    return abs(clocks[0] - clocks[1]) <= _FREQUENCY_NOISE * max(clocks)
+
+
+def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every leaf of a config with its place in it, as ``study.window``; what is null is not there."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{place}.{name}" if place else str(name))
+    elif value not in (None, []):
+        yield place, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """What a release is judged by: the layouts as a whole, and the one that was best."""
+
+    by: float  #: the share that it may be slower by
+    surely: tuple[Layout | None, ...]  #: slower by more, with the confidence; None stands for all together
+    at_worst: float | None  #: otherwise: the share that one of these may still be slower by; None: unknown
+
+
+def slower(found: Compared, by: float) -> Slower:
+    """Whether the second study is slower by more than *by*: all layouts together, or the first one's best.
+
+    Each is found slower by luck alone in half of ``1 - confidence`` at most, so both together in all of it.
+    """
+    ratios: dict[Layout | None, Estimate] = {}
+    if found.throughput.shared is not None:
+        ratios[None] = found.throughput.shared
+    best = None if found.best.before is None else found.throughput.of(found.best.before)
+    if best is not None:
+        ratios[best.layout] = best.ratio
+    surely = tuple(name for name, ratio in ratios.items() if ratio.high is not None and ratio.high < 1 - by)
+    lows = [ratio.low for ratio in ratios.values()]
+    known = [low for low in lows if low is not None]
+    return Slower(by, surely, max(0.0, 1 - min(known)) if known and len(known) == len(lows) else None)
