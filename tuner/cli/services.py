@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.candidates import words_of_services
 from tuner.cli.options import AsJson
 from tuner.core.errors import ConfigError
 
@@ -14,7 +15,11 @@ from tuner.core.errors import ConfigError
 def services(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[show NAME]", help="One service, with all that is known of it."),
+        typer.Argument(
+            metavar="[show NAME]",
+            autocompletion=words_of_services,
+            help="One service, with all that is known of it.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
