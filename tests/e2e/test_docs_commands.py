@@ -88,18 +88,19 @@ def typed(page: str, folder: Path, *, simulated: bool) -> dict[str, str]:
 def test_the_tutorial_leads_from_a_worker_to_a_runbook(tmp_path: Path) -> None:
     shown = typed("tutorial.md", tmp_path, simulated=False)
 
-    assert len(shown) == 10
+    assert len(shown) == 11
     assert "tuner:ranking:" in shown["cat RUNBOOK.md"]
     assert (tmp_path / "worker.yaml").is_file()
 
 
 @pytest.mark.integration
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_night_on_the_staging_box_goes_as_its_page_says(tmp_path: Path) -> None:
     shown = typed("staging-night.md", tmp_path, simulated=True)
 
     assert sum(map(bool, shown.values())) >= 13
-    assert "cannot be told from" in shown["tuner rank night.tuner.db"]
+    assert "No answer yet" in shown["tuner rank night.tuner.db"]  # nine hours do not do on that box
     assert (tmp_path / "shop.yaml").is_file()
     assert (tmp_path / "night.csv").read_text().count("\n") > 20
 
