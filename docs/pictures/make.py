@@ -45,7 +45,7 @@ def _picture(folder: Path, theme: str) -> None:
     if chromium is None:
         raise SystemExit("Chromium is not on the PATH: apt-get install chromium")
     options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={folder / 'browser'}"]
-    options += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if theme == "dark" else []
+    options.append(f"--blink-settings=preferredColorScheme={1 if theme == 'light' else 0}")
     picture = HERE / f"report-{theme}.png"
     _run(
         chromium,
