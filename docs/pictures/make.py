@@ -20,7 +20,7 @@ PROFILE = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
 #: a race that its budget ends: some layouts are out, some may still be best
 SIMULATED = ["--cores", "24", "--budget", "6h", "--simulate", str(PROFILE)]
 _WEAKER = 5  #: the budget ended first, as it was to
-_WIDTH, _HEIGHT = 1200, 1500  #: of the pictures of the report
+_WIDTH, _HEIGHT = 1200, 1345  #: of the pictures of the report
 
 
 def main() -> None:
@@ -28,8 +28,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         study = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else _simulated(folder)
-        _run("tuner", "watch", study, "--once", "--svg", HERE / "live.svg")
-        _run("tuner", "report", study, "-o", folder / "report.html")
+        # its name alone, in its folder: the view says how to go on, and no reader's folders are ours
+        _run("tuner", "watch", study.name, "--once", "--svg", HERE / "live.svg", folder=study.parent)
+        _run("tuner", "report", study.name, "-o", folder / "report.html", folder=study.parent)
         for theme in ("light", "dark"):
             _picture(folder, theme)
 
@@ -56,8 +57,9 @@ def _picture(folder: Path, theme: str) -> None:
     )
 
 
-def _run(*words: str | Path, codes: tuple[int, ...] = (0,)) -> None:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+def _run(*words: str | Path, codes: tuple[int, ...] = (0,), folder: Path | None = None) -> None:
+    command = [str(word) for word in words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode not in codes:
         raise SystemExit(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stderr}")
 
