@@ -3,7 +3,7 @@
     python docs/pictures/make.py             # of a simulated study, the same every time
     python docs/pictures/make.py STUDY       # of any study's file
 
-live.svg is what `tuner watch` saves; report-light.png and report-dark.png are `tuner report` in Chromium.
+live.svg is what `tuner watch` saves, report.png is `tuner report` in Chromium.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ def main() -> None:
         # its name alone, in its folder: the view says how to go on, and no reader's folders are ours
         _run("tuner", "watch", study.name, "--once", "--svg", HERE / "live.svg", folder=study.parent)
         _run("tuner", "report", study.name, "-o", folder / "report.html", folder=study.parent)
-        for theme in ("light", "dark"):
-            _picture(folder, theme)
+        _picture(folder)
 
 
 def _simulated(folder: Path) -> Path:
@@ -41,18 +40,17 @@ def _simulated(folder: Path) -> Path:
     return file
 
 
-def _picture(folder: Path, theme: str) -> None:
+def _picture(folder: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("Chromium is not on the PATH: apt-get install chromium")
     options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={folder / 'browser'}"]
-    options.append(f"--blink-settings=preferredColorScheme={1 if theme == 'light' else 0}")
-    picture = HERE / f"report-{theme}.png"
+    options.append("--blink-settings=preferredColorScheme=1")  # light
     _run(
         chromium,
         *options,
         f"--window-size={_WIDTH},{_HEIGHT}",
-        f"--screenshot={picture}",
+        f"--screenshot={HERE / 'report.png'}",
         f"file://{folder / 'report.html'}",
     )
 
