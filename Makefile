@@ -8,7 +8,7 @@ SOURCES := pyproject.toml meson.build $(shell find tuner workers -type f ! -name
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help grid test test-all services check format preflight wheel clean
+.PHONY: help grid test test-all services check format wheel docs reference pictures preflight clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,15 @@ format: $(VENV)/.dev  ## let the formatter do it
 wheel: $(VENV)/.dev  ## sdist and wheel into dist/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check
 
+docs: reference  ## the pages as a site in site/, which needs nothing from anywhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+reference: $(VENV)/.installed-dev  ## docs/reference/ again, from the code
+	PYTHONPATH="$(CURDIR)" $(BIN)/python docs/reference/make.py
+
+pictures: $(VENV)/.installed-dev  ## the README's pictures again, of a simulated study; needs Chromium
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/pictures/make.py
+
 preflight:
 	@deploy/preflight.sh >/dev/null
 
@@ -77,4 +86,4 @@ $(SERVICES)/.installed: requirements/services.txt deploy/preflight.sh
 	touch $@
 
 clean:  ## take away what was built here
-	rm -rf $(VENV) $(SERVICES) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	rm -rf $(VENV) $(SERVICES) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache

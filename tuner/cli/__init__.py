@@ -15,17 +15,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tuner import __version__
+from tuner.cli.exit_codes import (
+    CUT_OFF,
+    EXIT_BRAKED,
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING,
+    EXIT_WEAKER,
+)
 from tuner.core.errors import TunerError
 
 if TYPE_CHECKING:
     import typer
 
-EXIT_INPUT = 2  #: input or environment
-EXIT_NOTHING = 3  #: nothing could be measured
-EXIT_WEAKER = 5  #: an answer weaker than asked
-EXIT_BRAKED = 6  #: the user's brake stopped the study
-EXIT_INTERRUPTED = 130
-CUT_OFF = (EXIT_BRAKED, EXIT_INTERRUPTED)  #: before it was done; it can be resumed
+__all__ = [
+    "ALONE",
+    "COMMANDS",
+    "CUT_OFF",
+    "EXIT_BRAKED",
+    "EXIT_INPUT",
+    "EXIT_INTERRUPTED",
+    "EXIT_NOTHING",
+    "EXIT_WEAKER",
+    "Command",
+    "main",
+    "render_help",
+    "run",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +121,11 @@ _OUTRO = """\
 Options:
   --version  The version, and nothing else.
   --help     This page; tuner COMMAND --help for a command's own.
+  --install-completion [SHELL]  TAB completes commands, options and layouts, in bash, zsh and fish;
+                                --show-completion [SHELL] prints the script instead.
 """
+#: what may stand in place of a command
+ALONE = ("--help", "--version", "--install-completion", "--show-completion")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -157,6 +177,10 @@ def _run(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         sys.stdout.write(f"tuner {__version__}\n")
         return 0
+    if arguments[0] in ("--install-completion", "--show-completion", "--complete"):
+        from tuner.cli.completion import completion
+
+        return completion(arguments[0], arguments[1:])
     return _run_command(_command(arguments[0]), arguments[1:])
 
 
@@ -165,7 +189,7 @@ def _command(name: str) -> Command:
     if name in known:
         return known[name]
     kind = "option" if name.startswith("-") else "command"
-    near = get_close_matches(name, ["--help", "--version"] if kind == "option" else known, n=1)
+    near = get_close_matches(name, ALONE if kind == "option" else known, n=1)
     hint = f"Did you mean {near[0]}?" if near else "tuner --help lists the commands."
     raise TunerError(f"no such {kind}: {name}", hint=hint)
 

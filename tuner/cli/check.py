@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.candidates import layouts_of_study, one_of
 from tuner.cli.options import FILE, TIME, AsJson, Resume, Simulate
 from tuner.core.errors import ConfigError, StaleReport
 
@@ -35,13 +36,17 @@ def check(
     current: Annotated[
         str | None,
         typer.Option(
-            metavar="PxT", rich_help_panel=_WHAT, help="The layout in use, compared beside the runner-up."
+            metavar="PxT",
+            autocompletion=layouts_of_study,
+            rich_help_panel=_WHAT,
+            help="The layout in use, compared beside the runner-up.",
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
+            autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help="calibrated (default): with what the study knew; strict: only what is measured now.",
         ),

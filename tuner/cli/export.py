@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.candidates import formats
 from tuner.cli.rank import (
     DEFAULT_COSTS,
     Confidence,
@@ -50,6 +51,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
+        autocompletion=formats,
         is_eager=True,
         callback=_names_formats,
         help="markdown, csv, json, html, rst, jira ...; `--format list` names all.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
+from tuner.cli.candidates import one_of
 from tuner.cli.options import (
     FILE,
     ORDER,
@@ -58,6 +59,7 @@ def grid(
         typer.Option(
             "--grid",
             metavar="NAME",
+            autocompletion=one_of("small", "divisors", "full"),
             rich_help_panel=_LAYOUTS,
             help="small: totals of N threads; divisors (default): N/2, N, 2N; full: all to 2N, P to N.",
         ),
@@ -113,6 +115,7 @@ def grid(
         str | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=one_of("race", "all"),
             rich_help_panel=ORDER,
             help="race (default): until the best is known; all: each layout once per block.",
         ),
@@ -131,6 +134,7 @@ def grid(
         str | None,
         typer.Option(
             metavar="KIND",
+            autocompletion=one_of("strict", "calibrated"),
             rich_help_panel=ORDER,
             help="strict (default): holds for every service; calibrated: on average, and sooner.",
         ),
@@ -138,7 +142,10 @@ def grid(
     objective: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", rich_help_panel=ORDER, help="throughput (default), or throughput-per-cpu."
+            metavar="NAME",
+            autocompletion=one_of("throughput", "throughput-per-cpu"),
+            rich_help_panel=ORDER,
+            help="throughput (default), or throughput-per-cpu.",
         ),
     ] = None,
     max_load: Annotated[

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.candidates import services
+
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
 SERVICE = "A command instead of a config"
@@ -48,6 +50,7 @@ Service = Annotated[
     typer.Option(
         "--service",
         metavar="NAME",
+        autocompletion=services,
         rich_help_panel=SERVICE,
         help="What the command after -- is: see tuner services. Default: as it is known by its name.",
     ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_WEAKER
+from tuner.cli.candidates import one_of
 from tuner.cli.options import (
     FILE,
     ORDER,
@@ -58,7 +59,13 @@ def plan(
     ] = None,
     grid_name: Annotated[
         str | None,
-        typer.Option("--grid", metavar="NAME", rich_help_panel=_LAYOUTS, help="small, divisors or full."),
+        typer.Option(
+            "--grid",
+            metavar="NAME",
+            autocompletion=one_of("small", "divisors", "full"),
+            rich_help_panel=_LAYOUTS,
+            help="small, divisors or full.",
+        ),
     ] = None,
     pilot: Annotated[
         str | None,
@@ -80,7 +87,12 @@ def plan(
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(metavar="KIND", rich_help_panel=ORDER, help="What is limited: strict or calibrated."),
+        typer.Option(
+            metavar="KIND",
+            autocompletion=one_of("strict", "calibrated"),
+            rich_help_panel=ORDER,
+            help="What is limited: strict or calibrated.",
+        ),
     ] = None,
     seed: Annotated[
         str | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.candidates import one_of
 from tuner.cli.options import MOST_CORES, variant_option
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
@@ -61,6 +62,7 @@ def predict(
         typer.Option(
             "--grid",
             metavar="NAME",
+            autocompletion=one_of("small", "divisors", "full"),
             rich_help_panel=_WHAT,
             help="small, divisors or full; default: the study's layouts, divisors for other cores.",
         ),
@@ -69,7 +71,10 @@ def predict(
     by: Annotated[
         str,
         typer.Option(
-            metavar="WAY", rich_help_panel=_WHAT, help="network (default), or simulation: sharper, with p95."
+            metavar="WAY",
+            autocompletion=one_of("network", "simulation"),
+            rich_help_panel=_WHAT,
+            help="network (default), or simulation: sharper, with p95.",
         ),
     ] = "network",
     gil: Annotated[list[str] | None, _change("Python with the GIL: x0.8, +20ms, -5ms.")] = None,

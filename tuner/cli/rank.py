@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.candidates import layouts_of_study, one_of
 
 if TYPE_CHECKING:
     from tuner.core.records import StudyRecord
@@ -18,7 +19,11 @@ DEFAULT_COSTS = "load,memory"  #: of --pareto
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")]
 Current = Annotated[
     str | None,
-    typer.Option(metavar="LAYOUT", help="The layout in use: each row shows its ratio to it."),
+    typer.Option(
+        metavar="LAYOUT",
+        autocompletion=layouts_of_study,
+        help="The layout in use: each row shows its ratio to it.",
+    ),
 ]
 Confidence = Annotated[
     float | None,
@@ -35,7 +40,10 @@ _WHAT, _TRADE = "What may win", "Trade-offs"
 Objective = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", rich_help_panel=_WHAT, help="What is to be large: throughput, throughput-per-cpu."
+        metavar="NAME",
+        autocompletion=one_of("throughput", "throughput-per-cpu"),
+        rich_help_panel=_WHAT,
+        help="What is to be large: throughput, throughput-per-cpu.",
     ),
 ]
 MaxLoad = Annotated[

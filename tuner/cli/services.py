@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tuner.cli.candidates import words_of_services
 from tuner.cli.options import AsJson
 from tuner.core.errors import ConfigError
 
@@ -17,7 +18,11 @@ SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or g
 def services(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[show NAME]", help="One service, with all that is known of it."),
+        typer.Argument(
+            metavar="[show NAME]",
+            autocompletion=words_of_services,
+            help="One service, with all that is known of it.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:

@@ -53,10 +53,10 @@ class BrakeSettings(Section):
     load: MaxLoad | None = None  #: load average of one minute
     memory: Annotated[str, AfterValidator(_memory)] | None = None  #: in use on the box: a share, or bytes
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None  #: failed items of all, within half a minute
-    command: Command | None = None  #: exits with 0 to go on
+    command: Command | None = None  #: run again and again; exits with 0 to go on
     every: LongerThanZero | None = None  #: from one run of it to the next; None: 10 s
     timeout: LongerThanZero | None = None  #: of each run; then it is killed, and has said no; None: 10 s
-    holds: Duration = 10.0
+    holds: Duration = 10.0  #: for so long something has to be over its limit; memory: at once
     then: Literal["stop", "leave-out"] = "stop"  #: the study ends; or goes on without that layout
 
     @field_validator("then", mode="before")

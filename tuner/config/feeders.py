@@ -37,14 +37,14 @@ ARRIVALS = ("poisson", "even")
 class CommandFeederSettings(Section):
     """A command that supplies items as long as a launch runs."""
 
-    kind: Literal["command"]
-    command: Command
+    kind: Literal["command"]  #: which feeder
+    command: Command  #: started with each launch, stopped with it
 
 
 class NoFeederSettings(Section):
     """The service finds its items by itself."""
 
-    kind: Literal["none"] = "none"
+    kind: Literal["none"] = "none"  #: which feeder
 
 
 def _url(text: str) -> str:
@@ -74,6 +74,7 @@ def _rate(value: Any) -> float | Pace:
     raise ValueError("should be a rate, as 200, 70% or p95=200ms")
 
 
+#: rate: `200` a second, `70%` of what each layout can do, or `p95=200ms`: the most that keeps it
 Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
 
 
@@ -89,16 +90,17 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 class HttpFeederSettings(Section):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
-    kind: Literal["http"]
-    url: Annotated[str, AfterValidator(_url)]
-    method: Annotated[str, AfterValidator(_method)] = "GET"
+    kind: Literal["http"]  #: which feeder
+    url: Annotated[str, AfterValidator(_url)]  #: where the requests go
+    method: Annotated[str, AfterValidator(_method)] = "GET"  #: of each request
+    #: of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
-    body: str | None = None
-    body_file: ConfigPath | None = None
+    body: str | None = None  #: of each request
+    body_file: ConfigPath | None = None  #: the same, from a file
     requests: ConfigPath | None = None  #: JSON lines, sent in turn; their URLs may be paths
     connections: Count | None = None  #: closed loop; None: twice the layout's threads
     rate: Rate | None = None  #: requests/s that become due, or what they follow from; None: closed loop
-    arrivals: Literal["poisson", "even"] | None = None  #: None: poisson
+    arrivals: Literal["poisson", "even"] | None = None  #: of a rate; None: poisson
     max_outstanding: Count | None = None  #: of a rate; None: 1000
     timeout: LongerThanZero = 30.0  #: of one answer
     wait: LongerThanZero = 60.0  #: for the first answer
@@ -178,10 +180,10 @@ def check_form_at(name: str, url: str) -> None:
 class QueueFeederSettings(Section):
     """Clones of recorded messages, so many that a queue never runs dry."""
 
-    kind: Literal["queue"]
+    kind: Literal["queue"]  #: which feeder
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq"]  #: whose messages
-    url: BrokerUrl
-    queue: Annotated[str, Field(min_length=1)]
+    url: BrokerUrl  #: of the broker
+    queue: Annotated[str, Field(min_length=1)]  #: its name there
     sample: ConfigPath  #: what `tuner sample` wrote
     depth: Count | Literal["auto"] = "auto"  #: messages that wait; auto: for 20 s, at the best rate seen
     timeout: LongerThanZero = 5.0  #: of one answer of the broker

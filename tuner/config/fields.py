@@ -88,10 +88,11 @@ def _positive(seconds: float) -> float:
     return seconds
 
 
+#: duration: a number with its unit, several in a row: `500ms`, `30s`, `10m`, `1h30m`
 Duration = Annotated[
     float, BeforeValidator(_duration), PlainSerializer(render_duration, return_type=str, when_used="always")
 ]
-LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
+LongerThanZero = Annotated[Duration, AfterValidator(_positive)]  #: duration above 0s
 
 
 _PERCENT = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)\s*(?P<percent>%?)")
@@ -112,7 +113,7 @@ def _ratio(value: Any) -> Any:
     return number
 
 
-Ratio = Annotated[float, BeforeValidator(_ratio)]
+Ratio = Annotated[float, BeforeValidator(_ratio)]  #: share: `2%`, or `0.02`
 
 
 def _limit_of(name: Quantity) -> BeforeValidator:
@@ -129,9 +130,10 @@ def _limit_of(name: Quantity) -> BeforeValidator:
     return BeforeValidator(limit)
 
 
-MaxLoad = Annotated[float, Field(gt=0), _limit_of("load")]
+MaxLoad = Annotated[float, Field(gt=0), _limit_of("load")]  #: load average: tasks, a number above 0
+#: size: bytes with a unit, decimal or binary: `512M`, `8G`, `1.5GiB`
 MaxMemory = Annotated[float, Field(gt=0), _limit_of("memory_bytes")]
-MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]
+MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]  #: duration above 0s
 
 
 def _objective(value: Any) -> Any:
@@ -141,7 +143,7 @@ def _objective(value: Any) -> Any:
         raise said(error) from error
 
 
-ObjectiveName = Annotated[Objective, BeforeValidator(_objective)]
+ObjectiveName = Annotated[Objective, BeforeValidator(_objective)]  #: `throughput` or `throughput-per-cpu`
 
 
 def _number(value: Any) -> Any:
@@ -150,8 +152,8 @@ def _number(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
-WholeNumber = Annotated[int, Field(ge=0), BeforeValidator(_number)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]  #: count: a whole number from 1 on
+WholeNumber = Annotated[int, Field(ge=0), BeforeValidator(_number)]  #: whole number: from 0 on
 
 
 def _layout(value: Any) -> Layout:
@@ -185,6 +187,8 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
     return layouts
 
 
+#: layouts: a list, or one text: `4x6` is 4 processes of 6 threads each, `8x-` 8 that have none to choose,
+#: `4x6@NAME` one of a variant
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
 ]
@@ -196,7 +200,7 @@ def _variant(name: str) -> str:
     return name
 
 
-VariantName = Annotated[str, AfterValidator(_variant)]
+VariantName = Annotated[str, AfterValidator(_variant)]  #: name: letters, digits and `. _ + -`
 
 
 def _split_names(value: Any) -> Any:
@@ -211,6 +215,7 @@ def _no_variant_twice(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+#: names: a list, or one text: `prefork,threads`
 Variants = Annotated[
     tuple[VariantName, ...],
     Field(min_length=1),
@@ -225,7 +230,7 @@ def from_config_folder(path: Path, info: ValidationInfo) -> Path:
     return base / path.expanduser()
 
 
-ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]
+ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]  #: path: from the folder of the config on
 
 
 def check_fields(text: str) -> str:
@@ -275,9 +280,12 @@ def _has_a_first_word(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
-Word = Annotated[str, BeforeValidator(_text)]
+Word = Annotated[str, BeforeValidator(_text)]  #: text
+#: text with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}` are filled in
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
+#: command: a list of words, or one text that is split as a shell would; no shell runs it
 Command = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(_has_a_first_word)]
+#: command with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}` are filled in
 LayoutCommand = Annotated[tuple[FieldWord, ...], BeforeValidator(_words), AfterValidator(_has_a_first_word)]
 
 
@@ -285,6 +293,7 @@ def _one_command_as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+#: commands: one command as a text, or a list of commands
 Commands = Annotated[tuple[Command, ...], BeforeValidator(_one_command_as_list)]
 
 
@@ -294,7 +303,7 @@ def _name(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, AfterValidator(_name)]  #: name: letters, digits and `. _ -`, 64 at most
 
 
 def check_variable(name: str) -> str:
@@ -314,8 +323,9 @@ def _pattern(text: str) -> str:
     return text
 
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
+Pattern = Annotated[str, AfterValidator(_pattern)]  #: regular expression: of Python, found anywhere in a line
 Variable = Annotated[str, AfterValidator(check_variable)]
+#: variables: a mapping of names to texts, in which `{processes}`, `{threads}` and the like are filled in
 Environment = Mapping[Variable, FieldWord]
 
 
@@ -326,7 +336,7 @@ def _signal(value: Any) -> Any:
     return name
 
 
-SignalName = Annotated[str, BeforeValidator(_signal)]
+SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: its name, as `TERM`
 
 
 def _limit(name: str) -> str:
@@ -336,7 +346,7 @@ def _limit(name: str) -> str:
     return name
 
 
-LimitName = Annotated[str, AfterValidator(_limit)]
+LimitName = Annotated[str, AfterValidator(_limit)]  #: resource: as `ulimit` has it: `nofile`, `nproc`, `as`
 
 
 def check_redis_url(url: str) -> str:
@@ -358,6 +368,7 @@ def _redis_url(url: str) -> str:
         raise said(error) from error
 
 
+#: url of Redis: `redis://HOST:PORT/DB`, `rediss://HOST:PORT/DB` or `unix:///PATH?db=DB`
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 
 
@@ -385,4 +396,5 @@ def _broker_url(url: str) -> str:
         raise said(error) from error
 
 
-BrokerUrl = Annotated[str, AfterValidator(_broker_url)]  #: of Redis or RabbitMQ
+#: url of a broker: one of Redis, or `amqp://USER:PASSWORD@HOST:PORT/VHOST`
+BrokerUrl = Annotated[str, AfterValidator(_broker_url)]

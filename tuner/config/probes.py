@@ -29,14 +29,14 @@ COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell faile
 class MmapCounterSettings(Section):
     """Workers count themselves, through tuner.probe."""
 
-    kind: Literal["mmap-counter"] = "mmap-counter"
+    kind: Literal["mmap-counter"] = "mmap-counter"  #: which probe
 
 
 class CommandProbeSettings(Section):
     """A command prints how many items were finished up to now."""
 
-    kind: Literal["command"]
-    command: Command
+    kind: Literal["command"]  #: which probe
+    command: Command  #: prints one whole number
     timeout: LongerThanZero = 2.0  #: of each run; then it is killed, and the look is a gap
 
 
@@ -59,7 +59,7 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 class StatsdProbeSettings(Section):
     """The service tells statsd what it does, and tuner is the statsd: at ``{TUNER_STATSD}``."""
 
-    kind: Literal["statsd"]
+    kind: Literal["statsd"]  #: which probe
     name: MetricName  #: of the counter of items done
     failed: MetricName | None = None  #: of the counter of items that failed
     failed_included: FailedIncluded = False  #: the first one counts those too
@@ -98,9 +98,10 @@ class MetricSettings(Section):
 class PrometheusProbeSettings(MetricSettings):
     """The service shows Prometheus a page."""
 
-    kind: Literal["prometheus"]
+    kind: Literal["prometheus"]  #: which probe
+    #: of the page; with `{TUNER_PROBE_PORT}` at a port of each launch's own
     url: Annotated[str, AfterValidator(_http)]
-    failed: MetricSettings | None = None
+    failed: MetricSettings | None = None  #: samples of items that failed
     failed_included: FailedIncluded = False  #: the metric counts those too
     timeout: LongerThanZero = 2.0  #: for the whole page
 
@@ -119,12 +120,12 @@ def _stats_address(address: str) -> str:
 class UwsgiProbeSettings(Section):
     """uWSGI tells at its stats socket."""
 
-    kind: Literal["uwsgi"]
+    kind: Literal["uwsgi"]  #: which probe
     stats: Annotated[str, AfterValidator(_stats_address)]  #: HOST:PORT, or a path: as its --stats
     timeout: LongerThanZero = 2.0  #: for the whole answer
 
 
-RedisKey = Annotated[str, Field(min_length=1)]
+RedisKey = Annotated[str, Field(min_length=1)]  #: text
 _SQLITE = "sqlite:///"
 _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 
@@ -132,15 +133,15 @@ _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 class TermSettings(Section):
     """One number in Redis: what a command says of a key, or of a field in it."""
 
-    llen: RedisKey | None = None
-    hlen: RedisKey | None = None
-    zcard: RedisKey | None = None
-    scard: RedisKey | None = None
-    get: RedisKey | None = None
-    hget: tuple[RedisKey, RedisKey] | None = None  #: key and field
+    llen: RedisKey | None = None  #: length of a list
+    hlen: RedisKey | None = None  #: fields of a hash
+    zcard: RedisKey | None = None  #: members of a sorted set
+    scard: RedisKey | None = None  #: members of a set
+    get: RedisKey | None = None  #: a number
+    hget: tuple[RedisKey, RedisKey] | None = None  #: a number in a hash: key and field
     #: a set of keys of hashes, and a field of these
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
-    sign: Literal["plus", "minus"] = "plus"
+    sign: Literal["plus", "minus"] = "plus"  #: whether it is added or taken off
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
@@ -165,13 +166,13 @@ def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
 class RedisProbeSettings(Section):
     """Numbers in Redis, added up."""
 
-    kind: Literal["redis"]
-    url: RedisUrl
+    kind: Literal["redis"]  #: which probe
+    url: RedisUrl  #: of the server
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]  #: of items done
     failed: tuple[TermSettings, ...] = ()  #: of items that failed
     falls: bool = False  #: count is what is left, and falls as items are finished
     fed: TermSettings | None = None  #: what was fed up to now; None: nothing is while a layout runs
-    timeout: LongerThanZero = 2.0
+    timeout: LongerThanZero = 2.0  #: of one answer
 
     @field_validator("fed")
     @classmethod
@@ -200,7 +201,8 @@ def _sql_url(url: str) -> str:
 class SqlProbeSettings(Section):
     """A database knows how many items are done."""
 
-    kind: Literal["sql"]
+    kind: Literal["sql"]  #: which probe
+    #: `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
     url: Annotated[str, AfterValidator(_sql_url)]
     query: Annotated[str, Field(min_length=1)]  #: gives one number, which only grows
     failed: Annotated[str, Field(min_length=1)] | None = None  #: likewise, of items that failed
@@ -230,10 +232,10 @@ def _one_file_as_list(value: Any) -> Any:
 class LogProbeSettings(Section):
     """A line is logged for each item."""
 
-    kind: Literal["log"]
-    pattern: Pattern
+    kind: Literal["log"]  #: which probe
+    pattern: Pattern  #: of a line that tells of a finished item
     failed: Pattern | None = None  #: a line that matches it counts as failed only
-    #: None: what the programs write to stdout and stderr
+    #: where the lines are; None: what the programs write to stdout and stderr
     files: (
         Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
     ) = None
@@ -266,24 +268,26 @@ def _is_there(python: Path) -> Path:
 class CeleryProbeSettings(Section):
     """Celery's nodes are asked, or heard, by a helper in the service's own Python."""
 
-    kind: Literal["celery"]
-    via: Literal["inspect", "events"] = "inspect"
-    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: None: as the command's app has it
-    python: Annotated[ConfigPath, AfterValidator(_is_there)] | None = None  #: None: the command's
-    nodes: Count | None = None  #: None: as many as there are programs
+    kind: Literal["celery"]  #: which probe
+    via: Literal["inspect", "events"] = "inspect"  #: tasks begun, asked for; or those that ended, at a cost
+    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: its url; None: the app's
+    python: Annotated[ConfigPath, AfterValidator(_is_there)] | None = (
+        None  #: that has Celery; None: the command's
+    )
+    nodes: Count | None = None  #: that should answer; None: as many as there are programs
     timeout: LongerThanZero = 2.0  #: for the nodes' answers
 
 
 class GeneratorProbeSettings(Section):
     """The answers that the feeder's load generator gets are counted."""
 
-    kind: Literal["generator"]
+    kind: Literal["generator"]  #: which probe
 
 
 class QueueProbeSettings(Section):
     """What goes through the queue that the feeder keeps full is counted."""
 
-    kind: Literal["queue"]
+    kind: Literal["queue"]  #: which probe
     timeout: LongerThanZero = 2.0  #: of one answer of the broker
 
 

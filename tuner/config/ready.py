@@ -43,30 +43,30 @@ class _Ready(Section):
 class LogReady(_Ready):
     """So many lines of the programs' logs hold a pattern."""
 
-    kind: Literal["log"]
-    pattern: Pattern
-    count: Count | Literal["processes"] = "processes"
+    kind: Literal["log"]  #: which check
+    pattern: Pattern  #: of a line
+    count: Count | Literal["processes"] = "processes"  #: lines that match; processes: one for each process
 
 
 class HttpReady(_Ready):
     """A url answers."""
 
-    kind: Literal["http"]
-    url: Url
+    kind: Literal["http"]  #: which check
+    url: Url  #: that answers, whatever its status is below 500
 
 
 class TcpReady(_Ready):
     """Somebody listens."""
 
-    kind: Literal["tcp"]
-    address: Address
+    kind: Literal["tcp"]  #: which check
+    address: Address  #: HOST:PORT at which somebody listens
 
 
 class CommandReady(_Ready):
     """A command ends with exit code 0."""
 
-    kind: Literal["command"]
-    command: Command
+    kind: Literal["command"]  #: which check
+    command: Command  #: tried until it ends with exit code 0
 
 
 ReadySettings = Annotated[LogReady | HttpReady | TcpReady | CommandReady, Field(discriminator="kind")]

@@ -60,39 +60,41 @@ MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
 class StudySettings(Section):
-    """What is measured, how long and how often.
+    """What is measured, how long and how often; a key of another strategy is refused.
 
-    None is "as usual" for the strategy: a key that belongs to another strategy is refused when it is given.
+    None is "as usual" for the strategy.
     """
 
-    strategy: Literal["race", "all"] = "race"
+    strategy: Literal["race", "all"] = "race"  #: race: until the best is known; all: each as often as told
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = (
         None  #: the cores the layouts are for; None: what the process may use
     )
-    grid: GridName | None = None  #: None: the layouts named, else divisors
-    layouts: Layouts | None = None
+    #: small: N threads in all; divisors: N/2, N, 2N; full: every PxT up to 2N, for N cores; None: divisors
+    grid: GridName | None = None
+    layouts: Layouts | None = None  #: just these, instead of a grid
     variants: Variants | None = None  #: of those that the service has; None: all of them
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: the answer's margin; None: 2 %
-    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
+    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95  #: of the answer and of every interval
     kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
     objective: ObjectiveName = "throughput"  #: what is to be large
     max_connections: Count | None = None  #: a layout that opens more is not measured; see the service's
     max_load: MaxLoad | None = None  #: a layout with a larger load average cannot win
-    max_memory: MaxMemory | None = None  #: bytes (PSS) of workers and their children
-    max_p95: MaxP95 | None = None  #: seconds; for services that report latency
-    window: LongerThanZero = 600.0  #: race: the longest
+    max_memory: MaxMemory | None = None  #: one whose workers and their children use more (PSS) cannot win
+    max_p95: MaxP95 | None = None  #: one whose p95 is longer cannot win; for services that report latency
+    window: LongerThanZero = 600.0  #: how long a window is; race: the longest
     min_window: LongerThanZero | None = None  #: race: the shortest; None: 1 m, or the longest if that is less
     repeats: Count | None = None  #: all: launches of each layout; None: 3
-    windows_per_launch: Count | None = None  #: all; None: 1
-    warmup: Literal["auto"] | Duration = "auto"
-    warmup_cap: LongerThanZero = 300.0
+    windows_per_launch: Count | None = None  #: all: windows of each launch; None: 1
+    warmup: Literal["auto"] | Duration = "auto"  #: auto: until items and active tasks have settled
+    warmup_cap: LongerThanZero = 300.0  #: the longest of auto; what has not settled is measured and marked
     warm_cache: bool = True  #: begin with one launch that is discarded
-    seed: WholeNumber = 1
-    budget: LongerThanZero | None = None
-    max_attempts: Count = 3
-    #: cores; None: max(0.15, 1 % of the cores)
+    seed: WholeNumber = 1  #: of the order of launches
+    budget: LongerThanZero | None = None  #: stop within it, with what is known by then; None: no end
+    max_attempts: Count = 3  #: tries of a window that was void
+    #: cores that strangers may use; None: 0.15, or 1 % of the cores where that is more
     foreign_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05  #: share of a window
+    #: share of a window in which some task may wait for memory
+    memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")
     @classmethod
@@ -182,9 +184,9 @@ def _duration_only(value: Any) -> float:
 class StopSettings(Section):
     """How a worker process is told to end."""
 
-    signal: SignalName = "TERM"
-    wait: LongerThanZero = 60.0  #: then KILL
-    as_group: bool = False
+    signal: SignalName = "TERM"  #: that asks it to end
+    wait: LongerThanZero = 60.0  #: for its end; then KILL
+    as_group: bool = False  #: signal the whole process group; for shell wrappers only
 
 
 def _user(name: str) -> str:
@@ -202,12 +204,13 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    user: Annotated[str, AfterValidator(_user)] | None = None
-    directory: ConfigPath | None = None
-    environment: Environment = Field(default_factory=dict)
-    environment_file: ConfigPath | None = None
-    stop: StopSettings = StopSettings()
-    limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
+    user: Annotated[str, AfterValidator(_user)] | None = None  #: runs it; tuner is root then; None: tuner's
+    directory: ConfigPath | None = None  #: it runs there; None: the current folder
+    environment: Environment = Field(default_factory=dict)  #: beside tuner's own environment
+    environment_file: ConfigPath | None = None  #: lines of NAME=VALUE; nothing is filled in
+    stop: StopSettings = StopSettings()  #: how a worker is told to end
+    limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)  #: of resources, in units of `ulimit`
+    #: OS threads that a process may have beyond its layout's; None: the service's own, or any number
     max_extra_threads: WholeNumber | None = None
     #: that a process opens (to its database): as many as it has threads, or its pool's size
     connections: Count | Literal["threads"] = "threads"
@@ -238,16 +241,16 @@ class RunSettings(Section):
 
 
 class VariantSettings(Section):
-    """What is different in one variant of a service; None, or left out of the environment: as it is."""
+    """What is different in one variant of a service; what is left out is as in the service."""
 
-    command: LayoutCommand | None = None
-    environment: Environment = Field(default_factory=dict)
-    threads: bool | None = None
-    programs: Programs | None = None
-    workers: Workers | None = None
-    ready: ReadySettings | None = None
-    stop: StopSettings | None = None
-    max_extra_threads: WholeNumber | None = None
+    command: LayoutCommand | None = None  #: None: the service's
+    environment: Environment = Field(default_factory=dict)  #: beside the service's
+    threads: bool | None = None  #: None: the service's
+    programs: Programs | None = None  #: None: the service's
+    workers: Workers | None = None  #: None: the service's
+    ready: ReadySettings | None = None  #: None: the service's
+    stop: StopSettings | None = None  #: None: the service's
+    max_extra_threads: WholeNumber | None = None  #: None: the service's
 
 
 class CrashProcessorSettings(RunSettings):
@@ -264,8 +267,8 @@ class CrashProcessorSettings(RunSettings):
     probe: ClassVar[MmapCounterSettings] = MmapCounterSettings()
     cross_check: ClassVar[None] = None
     cross_check_within: ClassVar[None] = None
-    kind: Literal["crash-processor"] = "crash-processor"
-    name: Name = "crash-processor"
+    kind: Literal["crash-processor"] = "crash-processor"  #: which service
+    name: Name = "crash-processor"  #: names the study's file, and its section in a runbook
     spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
     items: Count | None = None  #: in the spool; None: four times what the largest layout holds at once
     seed: WholeNumber = 1  #: of the synthetic dumps
@@ -285,17 +288,19 @@ class CrashProcessorSettings(RunSettings):
 class ScriptSettings(RunSettings):
     """A worker of the user's own: its command, once per process or once in all."""
 
-    kind: Literal["script"]
-    name: Name
-    command: LayoutCommand
-    threads: bool = True  #: False: it has none to choose, only processes
+    kind: Literal["script"]  #: which service
+    name: Name  #: names the study's file, and its section in a runbook
+    command: LayoutCommand  #: starts it
+    threads: bool = True  #: no: it has none to choose, only processes
     programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
-    workers: Workers | None = None  #: None: the children of the one program, else the programs
+    #: who works on items: the programs, or what they start; None: children of the one program, else programs
+    workers: Workers | None = None
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
-    probe: ProbeSettings = MmapCounterSettings()
+    probe: ProbeSettings = MmapCounterSettings()  #: who counts its items
     cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one
-    cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None  #: None: 2 %
-    feeder: FeederSettings = NoFeederSettings()
+    #: how far the two may differ; None: 2 %
+    cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
+    feeder: FeederSettings = NoFeederSettings()  #: where its items come from
     #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
     record: Name | None = None  #: the known service that this is one of
@@ -395,25 +400,28 @@ ServiceSettings = Annotated[CrashProcessorSettings | ScriptSettings, Field(discr
 
 
 class HookSettings(Section):
-    """Commands at certain moments; see the port ``Hooks``."""
+    """Commands at certain moments; they find what it is about in TUNER_LAYOUT, TUNER_BLOCK and the like.
+
+    See the port ``Hooks``.
+    """
 
     timeout: LongerThanZero = 60.0  #: of each command; then it is killed and counts as failed
-    before_study: Commands = ()
-    after_study: Commands = ()
-    before_launch: Commands = ()
-    after_launch: Commands = ()
-    before_window: Commands = ()
-    after_window: Commands = ()
-    finished: Commands = ()
+    before_study: Commands = ()  #: once; one that fails stops the study
+    after_study: Commands = ()  #: once, before the result is told
+    before_launch: Commands = ()  #: one that fails spoils the launch
+    after_launch: Commands = ()  #: whatever became of it
+    before_window: Commands = ()  #: one that fails spoils the window
+    after_window: Commands = ()  #: whatever became of it
+    finished: Commands = ()  #: at the very end, whatever happened: `TUNER_EXIT_CODE` says it
 
 
 class Settings(Section):
     """Everything a study is told."""
 
-    service: ServiceSettings = CrashProcessorSettings()
-    study: StudySettings = StudySettings()
+    service: ServiceSettings = CrashProcessorSettings()  #: what is measured
+    study: StudySettings = StudySettings()  #: in which layouts, how long, until when
     brake: BrakeSettings | None = None  #: at what a launch is stopped; None: at nothing
-    hooks: HookSettings = HookSettings()
+    hooks: HookSettings = HookSettings()  #: commands at certain moments
     #: names of programs whose CPU is the service's own backends': redis-server
     backends: tuple[Name, ...] = ()
 

@@ -1,0 +1,248 @@
+"""The page of every key of a config: from the settings' classes, and from the `#:` beside each field."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, NamedTuple, get_args
+
+from pydantic_core import PydanticUndefined
+
+from tuner.config import brake, feeders, fields, probes, ready, settings
+from tuner.config.fields import Section
+from tuner.core import service
+from tuner.core.durations import render_duration
+
+MODULES = (fields, ready, probes, feeders, brake, service, settings)
+_BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
+_PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}
+
+_INTRO = """\
+# Every key of a config
+
+A config is YAML with five sections, each of which may be left out. `configs/crash_processor.yaml` and
+`configs/script.yaml` have the keys in place, with an example each; [your service](../your-service.md) tells
+how to go about it. A service that tuner knows (`kind: gunicorn`, `celery` ...) takes its command, its own
+settings (`tuner services show NAME`) and every key of `kind: script`.
+
+*Default* is what holds when the key is left out; **needed**: it cannot be. `race:` and `all:` are of that
+strategy alone. Options of the command line go before the config.
+"""
+
+
+class Kind(NamedTuple):
+    """What a value may be."""
+
+    words: str  #: as a table says it
+    told: str = ""  #: more, for the list of kinds
+
+
+class Source(NamedTuple):
+    """A module's text, by line and by what it defines."""
+
+    module: ModuleType
+    tree: ast.Module
+    comments: dict[int, str]  #: line -> what stands behind `#:` there
+    alone: frozenset[int]  #: lines that are a comment and nothing else
+
+    def beside(self, node: ast.stmt) -> str:
+        """What is said of *node*: on its lines, or right above it."""
+        lines = [n for n in range(node.lineno, (node.end_lineno or node.lineno) + 1) if n in self.comments]
+        above = node.lineno - 1
+        while above in self.comments and above in self.alone:
+            lines.insert(0, above)
+            above -= 1
+        return " ".join(self.comments[n] for n in lines)
+
+
+def _source(module: ModuleType) -> Source:
+    text = inspect.getsource(module)
+    comments, alone = {}, set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and token.string.startswith("#:"):
+            comments[token.start[0]] = token.string[2:].strip()
+            if not token.line[: token.start[1]].strip():
+                alone.add(token.start[0])
+    return Source(module, ast.parse(text), comments, frozenset(alone))
+
+
+SOURCES = {module.__name__: _source(module) for module in MODULES}
+
+
+def _aliases() -> Iterator[tuple[str, tuple[Source, ast.expr, str]]]:
+    for source in SOURCES.values():
+        for node in source.tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                yield node.targets[0].id, (source, node.value, source.beside(node))
+
+
+ALIASES = dict(_aliases())
+_KIND = re.compile(r"([^:`]+): (.*)")
+
+
+def render_config() -> str:
+    """Every section with its keys, then the kinds of value."""
+    used: dict[str, str] = {}
+    parts = [_INTRO]
+    for model, heading in HEADINGS.items():
+        told = (inspect.getdoc(model) or "").partition("\n\n")[0].replace("``", "`")
+        rows = [_row(heading, model, name, used) for name in _keys(model)]
+        table = "| key | what it is | value | default |\n|---|---|---|---|\n" + "".join(rows)
+        parts.append(f"## {heading}\n\n{told}\n\n{table}")
+    kinds = "".join(f"| {words} | {told} |\n" for words, told in sorted(used.items()))
+    parts.append(f"## Kinds of value\n\n| value | |\n|---|---|\n{kinds}")
+    return "\n".join(parts)
+
+
+def _keys(model: type[Section]) -> list[str]:
+    """A section's own keys first, then those it shares with others."""
+    own = [name for name in model.model_fields if name in model.__annotations__]
+    return own + [name for name in model.model_fields if name not in own]
+
+
+def _sections() -> Iterator[tuple[str, type[Section]]]:
+    """Every section once, with the key it stands below, in the order of the keys."""
+    seen: set[type[Section]] = set()
+
+    def below(path: str, models: list[type[Section]]) -> Iterator[tuple[str, type[Section]]]:
+        for model in models:
+            if model in seen:
+                continue
+            seen.add(model)
+            kind = model.model_fields.get("kind")
+            which = f", kind: {get_args(kind.annotation)[0]}" if kind is not None and len(models) > 1 else ""
+            yield f"{path or 'The whole'}{which}", model
+        for model in models:
+            for name in _keys(model):
+                held = list(_models_in(model.model_fields[name].annotation))
+                item = f"{name}.NAME" if name == "variants" else name
+                if held and not all(one in seen for one in held):
+                    yield from below(f"{path}.{item}" if path else item, held)
+
+    yield from below("", [settings.Settings])
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+
+
+def _models_in(annotation: Any) -> Iterator[type[Section]]:
+    if inspect.isclass(annotation) and issubclass(annotation, Section):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
+
+HEADINGS = {model: heading for heading, model in _sections()}
+
+
+def _row(heading: str, model: type[Section], name: str, used: dict[str, str]) -> str:
+    source, node = _definition(model, name)
+    told = source.beside(node)
+    if not told:
+        raise SystemExit(f"nothing is said of {model.__name__}.{name}: write it behind #: beside the field")
+    match = re.fullmatch(r"(?:(.*?)(?:; |^))?None: (.+)", told)
+    meaning, unset = (match[1] or "", match[2]) if match else (told, "")
+    kind = _kind(source, node.annotation, used)
+    default = unset or _default(model, name, kind)
+    cells = (f"`{name}`", meaning or _same(heading), kind, default)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _same(heading: str) -> str:
+    return "what is different in this variant" if "variants" in heading else ""
+
+
+def _definition(model: type[Section], name: str) -> tuple[Source, ast.AnnAssign]:
+    for owner in model.__mro__:
+        source = SOURCES.get(owner.__module__)
+        if source is None:
+            continue
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and node.name == owner.__name__:
+                for field in node.body:
+                    if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == name:
+                        return source, field
+    raise LookupError(f"{model.__name__}.{name}")
+
+
+def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
+    """The words for an annotation; *used* collects the kinds that the page explains."""
+    match node:
+        case ast.Constant(value=None):
+            return ""
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            words = [_kind(source, part, used) for part in (left, right)]
+            if all(word.startswith("[section]") for word in words):
+                return words[0]  # of several kinds: the first of them
+            return " or ".join(dict.fromkeys(word for word in words if word))
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *more])):
+            bounds = ", ".join(filter(None, (_bounds(source, one) for one in more)))
+            return " ".join(filter(None, [_kind(source, kind, used), bounds]))
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=words):
+            texts = words.elts if isinstance(words, ast.Tuple) else [words]
+            return " or ".join(f"`{ast.literal_eval(text)}`" for text in texts)
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[kind, ast.Constant()])):
+            return f"list of {_kind(source, kind, used)}"
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[*kinds])):
+            return f"list of {len(kinds)}: {_kind(source, kinds[0], used)}"
+        case ast.Subscript(value=ast.Name(id="dict" | "Mapping"), slice=ast.Tuple(elts=[key, value])):
+            return f"mapping of {_kind(source, key, used)} to {_kind(source, value, used)}"
+        case ast.Name(id=name) if name in _PLAIN:
+            return _PLAIN[name]
+        case ast.Name(id=name) if name in ALIASES:
+            return _alias(name, used)
+        case ast.Name(id=name) if isinstance(model := getattr(source.module, name, None), type):
+            return f"[section](#{_anchor(HEADINGS[model])})"
+    raise SystemExit(f"no words for {ast.unparse(node)}: write them behind #: beside its definition")
+
+
+def _alias(name: str, used: dict[str, str]) -> str:
+    where, value, told = ALIASES[name]
+    if not told:
+        return _kind(where, value, used)
+    match = _KIND.fullmatch(told)
+    if match is None:
+        return told
+    used[match[1]] = match[2]
+    return match[1]
+
+
+def _bounds(source: Source, node: ast.expr) -> str:
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "Field"):
+        return ""
+    found = []
+    for keyword in node.keywords:
+        if keyword.arg in _BOUNDS:
+            value = keyword.value
+            named = isinstance(value, ast.Name)
+            number = getattr(source.module, value.id) if named else ast.literal_eval(value)
+            found.append(f"{_BOUNDS[keyword.arg]} {number}")
+    return ", ".join(found)
+
+
+def _default(model: type[Section], name: str, kind: str) -> str:
+    field = model.model_fields[name]
+    if field.is_required():
+        return "**needed**"
+    value = field.get_default(call_default_factory=True)
+    if value is None or value is PydanticUndefined:
+        return "none"
+    if isinstance(value, Section):
+        which = getattr(value, "kind", None)
+        return f"`{{kind: {which}}}`" if which else "its defaults"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict | tuple):
+        items = [f"{key}: {one}" for key, one in value.items()] if isinstance(value, dict) else list(value)
+        return f"`{{{', '.join(map(str, items))}}}`" if items else "none"
+    if "duration" in kind and not isinstance(value, str):
+        return f"`{render_duration(value)}`"
+    if kind.startswith("share") and not isinstance(value, str):
+        return f"`{value * 100:g}%`"
+    return f"`{value}`"

@@ -1,0 +1,64 @@
+"""Writes the pages of this folder from the code: commands.md, config.md, exit-codes.md.
+
+python docs/reference/make.py           # write them
+python docs/reference/make.py --check   # write nothing; exit code 1 when one is not what the code says
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from commands import render_commands
+from config_keys import render_config
+
+from tuner.cli.exit_codes import EXIT_CODES
+
+HERE = Path(__file__).resolve().parent
+AGAIN = "<!-- Made from the code by docs/reference/make.py (make reference): change it there. -->\n\n"
+
+
+def render_exit_codes() -> str:
+    """One table of what `tuner` ends with."""
+    rows = [f"| {one.code} | {one.meaning} | {_linked(one.then)} |\n" for one in EXIT_CODES]
+    return (
+        "# Exit codes\n\n"
+        "Every command ends with one of these. Scripts may rely on them: a code keeps its meaning.\n\n"
+        "| code | meaning | what to do |\n|---|---|---|\n" + "".join(rows) + "\n"
+        "Errors (2, and 3 where nothing was ever started) are two lines on stderr: what is wrong and where,"
+        " then what to do.\nResults go to stdout, progress and warnings to stderr; each warning carries a"
+        " slug that [messages](../messages.md) explains.\n"
+    )
+
+
+def _linked(text: str) -> str:
+    for page in ("messages.md", "first-study.md", "brake.md"):
+        text = text.replace(page, f"[{page}](../{page})")
+    return text
+
+
+PAGES = {
+    "commands.md": render_commands,
+    "config.md": render_config,
+    "exit-codes.md": render_exit_codes,
+}
+
+
+def main() -> int:
+    """Write the pages, or look whether they are as they should be."""
+    stale = []
+    for name, render in PAGES.items():
+        page, file = AGAIN + render(), HERE / name
+        if file.exists() and file.read_text(encoding="utf-8") == page:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv[1:]:
+            file.write_text(page, encoding="utf-8")
+    if stale and "--check" in sys.argv[1:]:
+        sys.stdout.write(f"Not what the code says: {', '.join(stale)}. make reference writes them.\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

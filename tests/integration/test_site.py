@@ -1,0 +1,87 @@
+"""docs/ as a site: built strictly, and complete in itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+ROOT = Path(__file__).resolve().parents[2]
+#: what makes a browser fetch something, and the attribute that names it
+_FETCHING = {
+    "script": "src",
+    "link": "href",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "object": "data",
+}
+
+
+class _Fetched(HTMLParser):
+    """Collects the addresses that a page makes a browser fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if tag == "link" and told.get("rel") in ("canonical", "next", "prev"):
+            return  # names a page, fetches nothing
+        if address := told.get(_FETCHING.get(tag, "")):
+            self.found.append(address)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr
+    return folder
+
+
+def test_every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    sources = list((ROOT / "docs").rglob("*.md"))
+
+    assert len(pages) >= len(sources)
+    for page in pages:
+        fetched = _Fetched()
+        fetched.feed(page.read_text(encoding="utf-8"))
+        assert [address for address in fetched.found if re.match(r"(\w+:)?//", address)] == []
+
+
+def test_what_a_page_fetches_and_links_to_is_in_the_site(site: Path) -> None:
+    missing = []
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":
+            continue  # is served from anywhere: its addresses begin at the root
+        fetched = _Fetched()
+        text = page.read_text(encoding="utf-8")
+        fetched.feed(text)
+        linked = re.findall(r'<a [^>]*href="([^"#]+)', text)
+        inside = {address for address in (*fetched.found, *linked) if not re.match(r"\w+:", address)}
+        gone = (address for address in inside if not (page.parent / address.partition("?")[0]).exists())
+        missing += [(page.name, address) for address in gone]
+
+    assert missing == []
+
+
+def test_styles_fetch_nothing_from_elsewhere(site: Path) -> None:
+    for style in site.rglob("*.css"):
+        assert re.findall(r"url\(\s*[\"']?(?:\w+:)?//|@import", style.read_text(encoding="utf-8")) == []

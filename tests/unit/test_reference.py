@@ -1,0 +1,50 @@
+"""The pages that are made from the code are what the code says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tuner.cli import COMMANDS
+from tuner.cli.exit_codes import EXIT_CODES
+from tuner.core.errors import ConfigError, MeasurementError, StaleReport, TunerError
+from tuner.study import outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_pages_of_the_reference_are_what_the_code_says() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "reference" / "make.py", "--check"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_command_has_a_section_with_its_example() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+
+    assert re.findall(r"^## tuner (\S+)$", page, re.MULTILINE) == [command.name for command in COMMANDS]
+    assert page.count("\ntuner ") >= 2 * len(COMMANDS)  # how it is typed, and an example
+
+
+def test_every_exit_code_that_is_used_is_in_the_table() -> None:
+    told = {one.code for one in EXIT_CODES}
+    used = {error.exit_code for error in (TunerError, ConfigError, MeasurementError, StaleReport)}
+    of_studies = {
+        outcome.DONE,
+        outcome.NOTHING_MEASURED,
+        outcome.WEAKER_THAN_ASKED,
+        outcome.BRAKED,
+        outcome.INTERRUPTED,
+    }
+
+    assert used | of_studies | {1} == told
+    assert [one.code for one in EXIT_CODES] == sorted(told)
