@@ -15,6 +15,7 @@ from tuner.bootstrap.asked import (
 )
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
+from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
@@ -22,6 +23,8 @@ from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
     "WITHIN",
+    "Metrics",
+    "MetricsAsked",
     "another_stream",
     "begun",
     "calibrated",
@@ -33,6 +36,8 @@ __all__ = [
     "explained",
     "live_file",
     "live_now",
+    "metrics_asked",
+    "metrics_shown",
     "new_store",
     "open_store",
     "overview",
