@@ -95,7 +95,7 @@ def test_a_request_without_a_host_is_not_answered(address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"GET http://127.0.0.1/x HTTP/1.1", b"GET x HTTP/1.1", b"GET /%ff HTTP/1.1",
+    "line", [b"GET http://127.0.0.1/x HTTP/1.1", b"GET x HTTP/1.1",
              b"GET /\x00 HTTP/1.1", b"\xff\xff\xff", b"GET / HTTP/9.9.9",
              b"GET /" + b"a" * 5000 + b" HTTP/1.1", b"GET /" + b"a" * 80_000 + b" HTTP/1.1"],
 )  # fmt: skip

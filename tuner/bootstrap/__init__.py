@@ -19,12 +19,14 @@ from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metric
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
+from tuner.bootstrap.serving import Served, studies_served
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
     "WITHIN",
     "Metrics",
     "MetricsAsked",
+    "Served",
     "another_stream",
     "begun",
     "calibrated",
@@ -53,6 +55,7 @@ __all__ = [
     "simulated_layouts",
     "study_stamp",
     "takes_unicode",
+    "studies_served",
     "this_box",
     "write_profile",
     "written_config",

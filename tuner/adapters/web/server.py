@@ -260,7 +260,7 @@ def _parsed(path: str, headers: Mapping[str, str]) -> Request:
     if not path.startswith("/") or split.netloc:
         raise ValueError(path)
     query = dict(parse_qsl(split.query, max_num_fields=16))
-    return Request(unquote(split.path, errors="strict"), query, headers)
+    return Request(unquote(split.path, errors="surrogateescape"), query, headers)
 
 
 def _host_name(host: str) -> str:
