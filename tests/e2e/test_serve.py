@@ -156,9 +156,10 @@ def test_what_cannot_be_served_is_told_in_a_line(tuner, study: Path) -> None:
 
 
 def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_place(tuner) -> None:
-    (tuner.folder / "worker.py").write_text(sleeping_worker("0.01"))
+    worker = tuner.folder / "worker.py"
+    worker.write_text(sleeping_worker("0.01"))
     (tuner.folder / "s.yaml").write_text(
-        f"service: {{kind: script, name: sleeper, command: [{sys.executable}, {tuner.folder / 'worker.py'}]}}\n"
+        f"service: {{kind: script, name: sleeper, command: [{sys.executable}, {worker}]}}\n"
         "study: {strategy: all, layouts: [1x1, 2x2], window: 2s, warmup: 1s, repeats: 500, warm_cache: no,"
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )
@@ -171,7 +172,7 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
             browser.window(900)
             browser.open(url)
             browser.run("document.querySelector('main table[id] th button').click(), 0")
-            order = "document.querySelector('main table[id] th[aria-sort]:not([aria-sort=none])')"
+            order = "document.querySelector('table[id] th[aria-sort]:not([aria-sort=none])')"
             how = f"{order}.closest('table').id + {order}.cellIndex + {order}.ariaSort"
             wanted = browser.run(how)
             browser.run("document.activeElement.blur(), scrollTo(0, 300), 0")

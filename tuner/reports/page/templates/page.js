@@ -120,7 +120,7 @@
   // Served while a study runs: what runs is asked for every few seconds, the rest once it has changed, for as
   // long as somebody answers. Whoever reads keeps the place, the order of tables and what is unfolded.
   const every = Number(document.body.dataset.live || 0);
-  let shown = "";
+  let shown = "", tag = "";
   function now(facts) {
     const section = document.getElementById("now");
     const values = section ? section.querySelectorAll("dd") : [], told = section ? section.querySelectorAll("p") : [];
@@ -155,11 +155,12 @@
       const busy = main.contains(document.activeElement) || String(getSelection());
       if ((!same || facts.version !== shown) && !busy) {
         const answer = await fetch(location.pathname, { cache: "no-cache" }); // 304 where it is known
-        if (answer.ok) {
+        if (answer.ok && tag !== answer.headers.get("ETag")) {
+          tag = answer.headers.get("ETag");
           replace(main, new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
           now(facts);
-          if (answer.headers.get("ETag") === `"${facts.version}"`) shown = facts.version;
         }
+        if (tag === `"${facts.version}"`) shown = facts.version; // else it is being made anew
       }
     } catch { /* nobody answers: what is shown stays */ }
     setTimeout(renew, 1000 * every);
