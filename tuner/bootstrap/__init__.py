@@ -18,8 +18,8 @@ from tuner.bootstrap.configs import described_service, described_services, setti
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.samples import sampled
-from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
 from tuner.bootstrap.serving import Served, studies_served
+from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
@@ -53,9 +53,9 @@ __all__ = [
     "showing",
     "simulated_box",
     "simulated_layouts",
+    "studies_served",
     "study_stamp",
     "takes_unicode",
-    "studies_served",
     "this_box",
     "write_profile",
     "written_config",

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.bootstrap.answers import overview
+from tuner.bootstrap.answers import live_now, overview, study_stamp
 from tuner.bootstrap.stores import open_store
 from tuner.core.address import Address
 from tuner.core.errors import ConfigError
@@ -83,7 +83,7 @@ def _shown(file: Path) -> Shown:
     from tuner.adapters.web.site import Shown
 
     def stamp() -> object:
-        return [_written(one) for one in (file, file.with_name(f"{file.name}-wal"))], _live_now(file)[1]
+        return study_stamp(file), live_now(file)[1]
 
     return Shown(
         page=Fresh(lambda: _page(file), stamp),
@@ -98,7 +98,7 @@ def _page(file: Path) -> bytes:
     from tuner.reports.page import render_page
 
     seen = overview(file, question=parse_question(costs="load,memory"))
-    prediction = _WHILE_IT_RUNS if _live_now(file)[1] else _prediction(file, seen)
+    prediction = _WHILE_IT_RUNS if live_now(file)[1] else _prediction(file, seen)
     return render_page(seen, prediction, live=True).encode()
 
 
@@ -129,7 +129,7 @@ def _now(file: Path) -> dict[str, Any]:
     from tuner.reports.page.now import now_section
     from tuner.reports.visible import visible
 
-    live, is_held = _live_now(file)
+    live, is_held = live_now(file)
     blocks = now_section(live).blocks
     rows = [row for block in blocks if isinstance(block, Facts) for row in block.rows]
     told = [sentence for block in blocks if isinstance(block, Text) for sentence in block.sentences]
@@ -159,24 +159,5 @@ def _summary(file: Path) -> dict[str, Any]:
         "n_layouts": len(study.layouts),
         "n_windows": sum(not window.void for window in windows),
         "n_void": sum(bool(window.void) for window in windows),
-        "is_measured": _live_now(file)[1],
+        "is_measured": live_now(file)[1],
     }
-
-
-def _written(path: Path) -> tuple[int, int] | None:
-    """Changes when *path* is written to."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
-def _live_now(file: Path) -> tuple[Live | None, bool]:
-    """What runs of the study in *file* (None: nobody says what), and whether a tuner writes it."""
-    from tuner.adapters.study_file import is_held
-
-    try:
-        return None, is_held(file)
-    except OSError:
-        return None, False  # told where the file is opened

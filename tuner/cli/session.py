@@ -334,16 +334,16 @@ def _running(
         shown = None
         if metrics is not None:  # a port that is taken is told before anything starts
             shown = stack.enter_context(
-                bootstrap.metrics_shown(metrics, record, file, strategy, lambda *told: progress.warning(*told))
+                bootstrap.metrics_shown(
+                    metrics, record, file, strategy, lambda *told: progress.warning(*told)
+                )
             )
             if shown.url is not None:
                 say(f"Metrics at {shown.url}")
         view = stack.enter_context(bootstrap.showing(record, strategy, stop.requested))
         live = bootstrap.live_file(file, view)
         progress = ProgressTee([view, live, *(() if shown is None else shown.told)])
-        box = stack.enter_context(
-            bootstrap.this_box(session.settings, record, str(file), progress.warning)
-        )
+        box = stack.enter_context(bootstrap.this_box(session.settings, record, str(file), progress.warning))
         store = stack.enter_context(opened())
         stack.enter_context(bootstrap.begun(store, view, live))
         if shown is not None:
