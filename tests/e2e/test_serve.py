@@ -181,6 +181,8 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
                 assert time.monotonic() < deadline_s + PATIENCE_S
                 time.sleep(0.2)
             assert browser.run("scrollY") == 300
+            assert browser.run("document.querySelector('#now dd').textContent") in ("1x1", "2x2")
+            assert json.loads(get(url, f"/study/{file.name}/now").text)["live"]["layout"] in ("1x1", "2x2")
             assert browser.run(how) == wanted
             assert browser.complaints == []
             hosts = {request.split("/")[2] for request in browser.requests if "://" in request}

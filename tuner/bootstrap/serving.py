@@ -83,7 +83,8 @@ def _shown(file: Path) -> Shown:
     from tuner.adapters.web.site import Shown
 
     def stamp() -> object:
-        return study_stamp(file), live_now(file)[1]
+        live, is_held = live_now(file)
+        return study_stamp(file), is_held, None if live is None else live.warnings
 
     return Shown(
         page=Fresh(lambda: _page(file), stamp),

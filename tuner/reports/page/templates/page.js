@@ -124,10 +124,9 @@
   function now(facts) {
     const section = document.getElementById("now");
     const values = section ? section.querySelectorAll("dd") : [], told = section ? section.querySelectorAll("p") : [];
-    if (values.length !== facts.rows.length || told.length !== facts.told.length) return false;
+    if (values.length !== facts.rows.length) return;
     facts.rows.forEach(([, value], index) => { values[index].textContent = value; });
-    facts.told.forEach((sentence, index) => { told[index].textContent = sentence; });
-    return true;
+    facts.told.forEach((sentence, index) => { if (told[index]) told[index].textContent = sentence; });
   }
   function replace(main, fresh) {
     const opened = new Set(Array.from(main.querySelectorAll("details[open] > summary"), (one) => one.textContent));
@@ -151,9 +150,10 @@
   async function renew() {
     try {
       const facts = await (await fetch(location.pathname + "/now", { cache: "no-store" })).json();
-      const same = now(facts), main = document.querySelector("main");
+      now(facts);
+      const main = document.querySelector("main");
       const busy = main.contains(document.activeElement) || String(getSelection());
-      if ((!same || facts.version !== shown) && !busy) {
+      if (facts.version !== shown && !busy) {
         const answer = await fetch(location.pathname, { cache: "no-cache" }); // 304 where it is known
         if (answer.ok && tag !== answer.headers.get("ETag")) {
           tag = answer.headers.get("ETag");
