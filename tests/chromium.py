@@ -155,7 +155,7 @@ def running_chromium() -> Iterator[Chromium]:
             preexec_fn=as_3_and_4,
             pass_fds=(3, 4),
             start_new_session=True,
-            env={**os.environ, "HOME": folder, "TMPDIR": folder},
+            env={**os.environ, "HOME": folder, "TMPDIR": folder},  # a socket of its own lies there
         )
         os.close(theirs_in)
         os.close(theirs_out)

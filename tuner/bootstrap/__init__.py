@@ -16,15 +16,20 @@ from tuner.bootstrap.asked import (
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
+from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
+from tuner.bootstrap.serving import Served, studies_served
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
     "WITHIN",
+    "Metrics",
+    "MetricsAsked",
+    "Served",
     "another_stream",
     "begun",
     "calibrated",
@@ -38,6 +43,8 @@ __all__ = [
     "in_production",
     "live_file",
     "live_now",
+    "metrics_asked",
+    "metrics_shown",
     "new_store",
     "open_store",
     "overview",
@@ -52,6 +59,7 @@ __all__ = [
     "showing",
     "simulated_box",
     "simulated_layouts",
+    "studies_served",
     "study_stamp",
     "takes_unicode",
     "this_box",

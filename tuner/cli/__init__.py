@@ -89,6 +89,7 @@ COMMANDS = (
     Command(
         "Answer", "report", "Write a study as one HTML page, to keep, mail and print.", f"{_HERE}.report"
     ),
+    Command("Answer", "serve", "Studies as web pages that follow them while they run.", f"{_HERE}.serve"),
     Command("Answer", "explain", "What binds each layout: GIL, cores, waiting, backend.", f"{_HERE}.explain"),
     Command(
         "Answer", "predict", "Layouts and cores that were not measured, and what-ifs.", f"{_HERE}.predict"

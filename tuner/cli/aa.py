@@ -15,6 +15,9 @@ from tuner.cli.options import (
     TIME,
     AsJson,
     ForeignLimit,
+    MetricsAddress,
+    MetricsFile,
+    MetricsOpen,
     Resume,
     Service,
     ServiceCommand,
@@ -80,6 +83,9 @@ def aa(
         typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.aa.tuner.db."),
     ] = None,
     resume: Resume = None,
+    metrics: MetricsAddress = None,
+    metrics_file: MetricsFile = None,
+    metrics_open: MetricsOpen = False,
     spool: Spool = None,
     service: Service = None,
     settings: ServiceSettings = None,
@@ -93,6 +99,7 @@ def aa(
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
+    from tuner.bootstrap import metrics_asked
     from tuner.cli.session import (
         check_as_it_is,
         check_nothing_asked,
@@ -119,14 +126,21 @@ def aa(
     ) | service_options(service, settings, command)
     of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
     if config is not None and is_study(config):
-        check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
+        others = {
+            "resume": resume,
+            "simulate": simulate,
+            "metrics": metrics,
+            "metrics-file": metrics_file,
+        }
+        check_nothing_asked(config, options, {**of_new, **others})
         return _shown(config, as_json=as_json)
+    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         check_as_it_is(resume, of_new)
         session = resumed_session(resume, config, options, made_by="tuner aa", simulate=simulate)
     else:
         session = _new(config, options, layout, repeats, windows or _WINDOWS, study, simulate)
-    code, _ = outcome = measured(session, pairs_strategy(session.record))
+    code, _ = outcome = measured(session, pairs_strategy(session.record), told)
     if not kept(session, outcome, "tuner aa", simulate):
         return code
     shown = _shown(session.file, as_json=as_json)

@@ -9,7 +9,16 @@ import typer
 
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.candidates import layouts_of_study, one_of
-from tuner.cli.options import FILE, TIME, AsJson, Resume, Simulate
+from tuner.cli.options import (
+    FILE,
+    TIME,
+    AsJson,
+    MetricsAddress,
+    MetricsFile,
+    MetricsOpen,
+    Resume,
+    Simulate,
+)
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
@@ -70,6 +79,9 @@ def check(
         ),
     ] = None,
     resume: Resume = None,
+    metrics: MetricsAddress = None,
+    metrics_file: MetricsFile = None,
+    metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
     """Measure a study's winner again, beside its runner-up and the layout in use: is it still right?
@@ -87,6 +99,7 @@ def check(
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
     if foreign_limit is not None and not 0 < foreign_limit < float("inf"):
         raise ConfigError(f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0")
+    told = bootstrap.metrics_asked(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         of_new = {
             "current": current,
@@ -112,7 +125,7 @@ def check(
         )
     with bootstrap.open_store(study, read_only=True) as parent:
         past = read_past(parent, asked_of(session.record))
-    code, _ = measured(session, recheck_of(session.record, past))
+    code, _ = measured(session, recheck_of(session.record, past), told)
     if not session.file.exists() or code == EXIT_NOTHING:
         return code
     checked = _shown(study, session.file, as_json=as_json)

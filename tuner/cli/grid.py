@@ -15,6 +15,9 @@ from tuner.cli.options import (
     TIME,
     AsJson,
     ForeignLimit,
+    MetricsAddress,
+    MetricsFile,
+    MetricsOpen,
     Resume,
     Service,
     ServiceCommand,
@@ -23,6 +26,7 @@ from tuner.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from tuner.bootstrap import MetricsAsked
     from tuner.cli.session import Options, Session
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
@@ -187,6 +191,9 @@ def grid(
         ),
     ] = None,
     resume: Resume = None,
+    metrics: MetricsAddress = None,
+    metrics_file: MetricsFile = None,
+    metrics_open: MetricsOpen = False,
     spool: Annotated[
         str | None,
         typer.Option(
@@ -209,8 +216,10 @@ def grid(
 
     Example: tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000
     """
+    from tuner.bootstrap import metrics_asked
     from tuner.cli.session import check_as_it_is, given, resumed_session, service_options
 
+    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     options = given(
         {
             ("study", "cores"): cores,
@@ -243,7 +252,7 @@ def grid(
         session = resumed_session(resume, config, options, made_by="tuner grid", simulate=simulate)
     else:
         session = _begun(config, options, study, simulate, quick=quick)
-    return _measured(session, simulate, as_json=as_json)
+    return _measured(session, simulate, told, as_json=as_json)
 
 
 def _begun(
@@ -270,13 +279,13 @@ def _begun(
     return session
 
 
-def _measured(session: Session, simulate: Path | None, *, as_json: bool) -> int:
+def _measured(session: Session, simulate: Path | None, metrics: MetricsAsked | None, *, as_json: bool) -> int:
     """Measure, then print what is known by then; the exit code says how good it is."""
     from tuner.cli.session import go_on, measured, say
     from tuner.core.strategies.of_study import strategy_of
 
     file = session.file
-    code, is_over = measured(session, strategy_of(session.record))
+    code, is_over = measured(session, strategy_of(session.record), metrics)
     if code == EXIT_NOTHING:
         say(f"Nothing could be measured; why is told above, and kept in {file}.")
     if file.exists() and (code != EXIT_NOTHING or as_json):

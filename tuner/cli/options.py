@@ -13,6 +13,7 @@ MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes 
 
 SERVICE = "A command instead of a config"
 TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
+TOLD = "Who is told"
 
 Warmup = Annotated[
     str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="auto (default), or 30s.")
@@ -80,6 +81,30 @@ Resume = Annotated[
 Spool = Annotated[
     str | None,
     typer.Option(metavar="DIR", rich_help_panel=FILE, help="Spool of the built-in service."),
+]
+MetricsAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="ADDRESS:PORT",
+        rich_help_panel=TOLD,
+        help="Metrics for Prometheus while it runs: 127.0.0.1:9188.",
+    ),
+]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics-file",
+        metavar="FILE.prom",
+        rich_help_panel=TOLD,
+        help="The same, for node_exporter to read.",
+    ),
+]
+MetricsOpen = Annotated[
+    bool,
+    typer.Option(
+        "--metrics-open", metavar="", rich_help_panel=TOLD, help="Others than this box may see --metrics."
+    ),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", metavar="", rich_help_panel=FILE, help="Print JSON for programs.")

@@ -17,6 +17,9 @@ from tuner.cli.options import (
     TIME,
     AsJson,
     ForeignLimit,
+    MetricsAddress,
+    MetricsFile,
+    MetricsOpen,
     Resume,
     Service,
     ServiceCommand,
@@ -105,6 +108,9 @@ def plan(
         typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.pilot.tuner.db."),
     ] = None,
     resume: Resume = None,
+    metrics: MetricsAddress = None,
+    metrics_file: MetricsFile = None,
+    metrics_open: MetricsOpen = False,
     spool: Spool = None,
     service: Service = None,
     settings: ServiceSettings = None,
@@ -118,6 +124,7 @@ def plan(
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
+    from tuner.bootstrap import metrics_asked
     from tuner.cli.session import (
         check_as_it_is,
         check_nothing_asked,
@@ -148,14 +155,21 @@ def plan(
     ) | service_options(service, settings, command)
     of_new = {"pilot": pilot, "study": study}
     if config is not None and is_study(config):
-        check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
+        others = {
+            "resume": resume,
+            "simulate": simulate,
+            "metrics": metrics,
+            "metrics-file": metrics_file,
+        }
+        check_nothing_asked(config, options, {**of_new, **others})
         return _forecast(config, as_json=as_json)
+    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         check_as_it_is(resume, of_new)
         session = resumed_session(resume, config, options, made_by="tuner plan", simulate=simulate)
     else:
         session = _new(config, options, pilot, study, simulate)
-    code, _ = outcome = measured(session, strategy_of(session.record))
+    code, _ = outcome = measured(session, strategy_of(session.record), told)
     if not kept(session, outcome, "tuner plan", simulate) or code in CUT_OFF:
         return code
     return _forecast(session.file, as_json=as_json)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
+    from tuner.bootstrap import MetricsAsked
     from tuner.config.load import Given
     from tuner.config.settings import Settings
     from tuner.core.model.profile import Profile
@@ -271,8 +272,12 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, comm
         )
 
 
-def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
-    """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do."""
+def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None = None) -> tuple[int, bool]:
+    """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do.
+
+    Raises:
+        ConfigError: nothing can be measured, or *metrics* are asked for and cannot be had.
+    """
     from tuner.adapters.signals import stopping_by_signal
     from tuner.core.strategies.followed import Followed
     from tuner.core.strategies.unforeseen import Unforeseen
@@ -280,6 +285,11 @@ def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
 
     record = session.record
     if is_simulated(record):
+        if metrics is not None:
+            raise ConfigError(
+                "metrics are of what runs, and a simulated study is over in no time",
+                hint="Leave --metrics and --metrics-file out.",
+            )
         name, cores = record.provenance[SIMULATED], record.box_cores
         on = counted(cores, "core")
         say(f"Simulated: no service is started, a model of {name} on {on} gives every figure.")
@@ -289,7 +299,7 @@ def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
     followed = Followed(strategy)
     with stopping_by_signal() as stop:
         try:
-            with _running(session, followed, stop) as (box, store, progress):
+            with _running(session, followed, stop, metrics) as (box, store, progress):
                 outcome = run_study(box, store, progress, stop, followed)
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
@@ -297,7 +307,9 @@ def measured(session: Session, strategy: Strategy) -> tuple[int, bool]:
 
 
 @contextmanager
-def _running(session: Session, strategy: Followed, stop: Stop) -> Iterator[tuple[Box, Store, Progress]]:
+def _running(
+    session: Session, strategy: Followed, stop: Stop, metrics: MetricsAsked | None
+) -> Iterator[tuple[Box, Store, Progress]]:
     """The box, real or simulated, the file, and what tells how it goes."""
     from tuner import bootstrap
     from tuner.adapters.progress_tee import ProgressTee
@@ -318,15 +330,25 @@ def _running(session: Session, strategy: Followed, stop: Stop) -> Iterator[tuple
             box, elapsed_s = bootstrap.simulated_box(record, store, file)
             yield box, store, SimulatedProgress(sys.stderr, elapsed_s)
         return
-    with bootstrap.showing(record, strategy, stop.requested) as view:
+    with ExitStack() as stack:
+        shown = None
+        if metrics is not None:  # a port that is taken is told before anything starts
+            shown = stack.enter_context(
+                bootstrap.metrics_shown(
+                    metrics, record, file, strategy, lambda *told: progress.warning(*told)
+                )
+            )
+            if shown.url is not None:
+                say(f"Metrics at {shown.url}")
+        view = stack.enter_context(bootstrap.showing(record, strategy, stop.requested))
         live = bootstrap.live_file(file, view)
-        progress = ProgressTee([view, live])
-        with (
-            bootstrap.this_box(session.settings, record, str(file), progress.warning) as box,
-            opened() as store,
-            bootstrap.begun(store, view, live),
-        ):
-            yield box, store, progress
+        progress = ProgressTee([view, live, *(() if shown is None else shown.told)])
+        box = stack.enter_context(bootstrap.this_box(session.settings, record, str(file), progress.warning))
+        store = stack.enter_context(opened())
+        stack.enter_context(bootstrap.begun(store, view, live))
+        if shown is not None:
+            shown.recall(store.windows())
+        yield box, store, progress
 
 
 def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:

@@ -117,22 +117,50 @@
   set(theme);
   document.querySelector("header").append(button);
 
-  // Served while a study runs: what is shown is replaced by what is known now, as long as somebody answers.
+  // Served while a study runs: what runs is asked for every few seconds, the rest once it has changed, for as
+  // long as somebody answers. Whoever reads keeps the place, the order of tables and what is unfolded.
   const every = Number(document.body.dataset.live || 0);
+  let shown = "", tag = "";
+  function now(facts) {
+    const section = document.getElementById("now");
+    const values = section ? section.querySelectorAll("dd") : [], told = section ? section.querySelectorAll("p") : [];
+    if (values.length !== facts.rows.length) return;
+    facts.rows.forEach(([, value], index) => { values[index].textContent = value; });
+    facts.told.forEach((sentence, index) => { if (told[index]) told[index].textContent = sentence; });
+  }
+  function replace(main, fresh) {
+    const opened = new Set(Array.from(main.querySelectorAll("details[open] > summary"), (one) => one.textContent));
+    for (const one of fresh.querySelectorAll("details > summary")) one.parentNode.open = opened.has(one.textContent);
+    const headers = "table[id] th[aria-sort]:not([aria-sort=none])";
+    const sorted = Array.from(main.querySelectorAll(headers), (one) => [one.closest("table").id, one]);
+    const left = Array.from(main.querySelectorAll(".scroll"), (one) => [one.scrollLeft, one.scrollTop]);
+    const place = scrollY;
+    tip.hidden = true;
+    main.replaceWith(fresh);
+    enhance(fresh);
+    for (const [id, one] of sorted) {
+      const table = document.getElementById(id), header = table && table.tHead.rows[0].cells[one.cellIndex];
+      for (let n = 0; header && n < 2 && header.getAttribute("aria-sort") !== one.getAttribute("aria-sort"); n++) sort(header);
+    }
+    fresh.querySelectorAll(".scroll").forEach((one, index) => {
+      if (left[index]) [one.scrollLeft, one.scrollTop] = left[index];
+    });
+    scrollTo({ top: place, behavior: "instant" });
+  }
   async function renew() {
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
-      if (answer.ok) {
-        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-        const main = document.querySelector("main");
-        const open = new Set(Array.from(main.querySelectorAll("details[open] > summary"), (one) => one.textContent));
-        for (const one of fresh.querySelectorAll("details > summary")) one.parentNode.open = open.has(one.textContent);
-        const busy = main.contains(document.activeElement) || String(getSelection());
-        if (!busy) {
-          tip.hidden = true;
-          main.replaceWith(fresh);
-          enhance(fresh);
+      const facts = await (await fetch(location.pathname + "/now", { cache: "no-store" })).json();
+      now(facts);
+      const main = document.querySelector("main");
+      const busy = main.contains(document.activeElement) || String(getSelection());
+      if (facts.version !== shown && !busy) {
+        const answer = await fetch(location.pathname, { cache: "no-cache" }); // 304 where it is known
+        if (answer.ok && tag !== answer.headers.get("ETag")) {
+          tag = answer.headers.get("ETag");
+          replace(main, new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main"));
+          now(facts);
         }
+        if (tag === `"${facts.version}"`) shown = facts.version; // else it is being made anew
       }
     } catch { /* nobody answers: what is shown stays */ }
     setTimeout(renew, 1000 * every);

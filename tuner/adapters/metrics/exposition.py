@@ -1,0 +1,148 @@
+"""Metrics for whoever asks by HTTP, and in a file for node_exporter's textfile collector."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import choose_encoder
+
+from tuner.adapters.metrics.families import StudyCollector
+from tuner.adapters.metrics.figures import StudyFigures
+from tuner.adapters.web.server import Request, Respond, Response, plain
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.window import Sample, Window
+
+EVERY_S = 10.0  #: the file, while a launch goes on; node_exporter is asked every 15 s or so
+_OURS = b"# HELP tuner_"  #: how a file of ours begins
+
+
+def registry_of(figures: StudyFigures) -> CollectorRegistry:
+    """A registry of its own, with *figures* and nothing else."""
+    registry = CollectorRegistry()
+    registry.register(StudyCollector(figures))
+    return registry
+
+
+def answering(figures: StudyFigures) -> Respond:
+    """What answers at /metrics, in OpenMetrics or Prometheus' text format, as is asked for."""
+    registry = registry_of(figures)
+
+    def respond(request: Request) -> Response:
+        if request.path == "/":
+            return plain(HTTPStatus.OK, "tuner: metrics of the study that runs are at /metrics")
+        if request.path != "/metrics":
+            return plain(HTTPStatus.NOT_FOUND, "metrics are at /metrics")
+        encoder, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encoder(registry), content_type=content_type)
+
+    return respond
+
+
+class MetricsFile:
+    """A Progress that keeps *path* up to date; told after *figures* is, it writes what that knows.
+
+    The file is replaced as a whole, under a name that node_exporter does not read until it is complete. It is
+    not forced to the disk: it is of no use after a power cut.
+
+    Raises:
+        ConfigError: it is not called ``*.prom``, is somebody else's, or cannot be written.
+    """
+
+    def __init__(self, figures: StudyFigures, path: Path, warn: Callable[[str, str], None]) -> None:
+        if path.suffix != ".prom":
+            raise ConfigError(
+                f"--metrics-file {path} is no *.prom file, and node_exporter reads no others",
+                hint=f"As {path.name}.prom, in the folder of its --collector.textfile.directory.",
+            )
+        _check_ours(path)
+        self._registry, self._path, self._warn = registry_of(figures), path, warn
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        self._written_s = float("-inf")
+        self._is_told = False  # that it cannot be written
+        try:
+            self._replace()
+        except OSError as error:
+            raise ConfigError(
+                f"--metrics-file {path}: cannot be written: {error.strerror}",
+                hint="Its folder must be there, and ours to write to.",
+            ) from error
+
+    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+        self,
+        layout: Layout,  # noqa: ARG002
+        block: int,  # noqa: ARG002
+        position: int,  # noqa: ARG002
+        remaining_s: float | None,  # noqa: ARG002
+    ) -> None:
+        self.write()
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
+        self._write_now_and_then()
+
+    def sampled(  # noqa: D102
+        self,
+        layout: Layout,  # noqa: ARG002
+        elapsed_s: float,  # noqa: ARG002
+        window_s: float,  # noqa: ARG002
+        sample: Sample,  # noqa: ARG002
+        items_per_s: float,  # noqa: ARG002
+    ) -> None:
+        self._write_now_and_then()
+
+    def window_taken(  # noqa: D102
+        self,
+        window: Window,  # noqa: ARG002
+        n_taken: int,  # noqa: ARG002
+        n_planned: int | None,  # noqa: ARG002
+        remaining_s: float | None,  # noqa: ARG002
+    ) -> None:
+        self.write()
+
+    def warning(self, slug: str, text: str) -> None:
+        """Counted with the next figures."""
+
+    def write(self) -> None:
+        """Write it now; that it cannot be written is told once, and tried again the next time."""
+        try:
+            self._replace()
+        except OSError as error:
+            if not self._is_told:
+                self._is_told = True
+                text = f"{self._path} cannot be written: {error.strerror}; the study goes on without it"
+                self._warn("metrics-file", text)
+
+    def _write_now_and_then(self) -> None:
+        if time.monotonic() - self._written_s >= EVERY_S:
+            self.write()
+
+    def _replace(self) -> None:
+        self._written_s = time.monotonic()
+        try:
+            self._temporary.write_bytes(generate_latest(self._registry))
+            os.replace(self._temporary, self._path)
+        except OSError:
+            with suppress(OSError):
+                self._temporary.unlink(missing_ok=True)
+            raise
+
+
+def _check_ours(path: Path) -> None:
+    """ConfigError when there is something that tuner did not write."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_OURS))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"--metrics-file {path}: cannot be read: {error.strerror}") from error
+    if begins and begins != _OURS:
+        raise ConfigError(
+            f"--metrics-file {path} is there, and not tuner's", hint="Take another name, or remove it."
+        )

@@ -1,0 +1,271 @@
+"""The figures of a study as families of metrics; docs/metrics.md has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from tuner import __version__
+from tuner.adapters.metrics.figures import PHASES, StudyFigures
+
+_LONGEST = 200  #: characters of a label's value
+_UNITS = ("seconds", "bytes")  #: a name that ends so says it
+
+Labelled = tuple[Mapping[str, str], float | None]  #: labels, and the value; None: not known
+
+
+class StudyCollector:
+    """What a registry of prometheus_client asks at each scrape."""
+
+    def __init__(self, figures: StudyFigures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterable[Metric]:
+        """Every family that has a value, of one moment."""
+        with self._figures.still() as seen:
+            return [family for family in _Families(seen).all() if family.samples]
+
+
+class _Families:
+    def __init__(self, seen: StudyFigures) -> None:
+        self._seen = seen
+        self._common = {
+            "service": _clean(seen.study.service), "box": _clean(seen.box), "study": _clean(seen.name)
+        }  # fmt: skip
+
+    def all(self) -> Iterator[Metric]:
+        yield from self._of_study()
+        yield from self._of_now()
+        yield from self._totals()
+        yield from self._of_last_windows()
+        yield from self._of_answer()
+
+    def _of_study(self) -> Iterator[Metric]:
+        study, seen = self._seen.study, self._seen
+        yield self._info("tuner_build", "The tuner that measures.", {"version": __version__})
+        yield self._info(
+            "tuner_study",
+            "What was asked for.",
+            {
+                "strategy": study.strategy,
+                "objective": study.objective,
+                "kind": study.kind,
+                "cores": str(study.cores),
+                "confidence": f"{study.confidence:g}",
+                "within": f"{study.within_ratio:g}",
+            },
+        )
+        yield self._one("tuner_study_layouts", "Layouts that the study is about.", len(study.layouts))
+        yield self._one(
+            "tuner_study_created_timestamp_seconds",
+            "When the study was begun, since 1970.",
+            study.created_wall_s,
+        )
+        yield self._one(
+            "tuner_told_timestamp_seconds", "When these figures last changed, since 1970.", seen.told_wall_s
+        )
+        yield self._one(
+            "tuner_remaining_seconds", "Expected rest of the study, while that is known.", seen.remaining_s
+        )
+        yield self._one(
+            "tuner_planned_windows",
+            "Windows that count, taken and still expected, while that is known.",
+            seen.n_planned,
+        )
+        yield self._counter(
+            "tuner_warnings", "Warnings of this session, by slug.",
+            [({"slug": slug}, n) for slug, n in sorted(seen.warnings.items())],
+        )  # fmt: skip
+
+    def _of_now(self) -> Iterator[Metric]:
+        now = self._seen.now
+        yield self._gauge(
+            "tuner_phase",
+            "1 for what is done at the moment.",
+            [({"phase": phase}, float(phase == now.phase)) for phase in PHASES],
+        )
+        yield self._one(
+            "tuner_block", "The block that is measured, from 1 on; 0 warms the page cache.", now.block + 1
+        )
+        yield self._one("tuner_phase_elapsed_seconds", "How long the phase lasts by now.", now.elapsed_s)
+        if now.layout is None:
+            return
+        of = {"layout": str(now.layout)}
+        yield self._gauge("tuner_running", "1 for the layout that runs.", [(of, 1.0)])
+        yield self._gauge(
+            "tuner_window_length_seconds", "Length of the window under way.", [(of, now.window_s)]
+        )
+        yield self._gauge(
+            "tuner_items_per_second",
+            "Throughput of what runs: over the window so far, in warm-up over the last second.",
+            [(of, now.items_per_s)],
+        )
+        yield self._gauge("tuner_load1", "The box's load1 in the window under way.", [(of, now.load1)])
+        yield self._gauge(
+            "tuner_active_tasks",
+            "Tasks of the box running or uninterruptible in the window under way, without tuner's.",
+            [(of, now.n_active)],
+        )
+
+    def _totals(self) -> Iterator[Metric]:
+        each = [({"layout": str(layout)}, of) for layout, of in sorted(self._seen.layouts.items())]
+        yield self._counter(
+            "tuner_launches", "Launches of this session.", [(labels, of.n_launches) for labels, of in each]
+        )
+        yield self._counter(
+            "tuner_windows",
+            "Windows taken, by whether they count.",
+            [
+                ({**labels, "result": result}, n)
+                for labels, of in each
+                for result, n in (("valid", of.n_valid), ("void", of.n_void))
+            ],
+        )
+        yield self._counter(
+            "tuner_void_windows",
+            "Windows that do not count, by reason; one may have several.",
+            [
+                ({**labels, "reason": slug}, n)
+                for labels, of in each
+                for slug, n in sorted(of.void_reasons.items())
+            ],
+        )
+        yield self._counter(
+            "tuner_items",
+            "Items finished well while windows were watched, void ones and the one under way included.",
+            [(labels, of.n_items) for labels, of in each],
+        )
+        yield self._counter(
+            "tuner_failed_items",
+            "Items finished badly in windows, void ones included.",
+            [(labels, of.n_failed) for labels, of in each],
+        )
+        yield self._counter(
+            "tuner_window_seconds",
+            "Length of the windows that count.",
+            [(labels, of.window_s) for labels, of in each],
+        )
+        yield self._counter(
+            "tuner_cpu_seconds",
+            "CPU used in windows that count, by whose it is.",
+            [({**labels, "whose": whose}, cpu_s) for labels, of in each for whose, cpu_s in of.cpu_s.items()],
+        )
+        yield self._counter(
+            "tuner_requests",
+            "Requests of the load generator that ended in windows, void ones included.",
+            [
+                ({**labels, "result": result}, n)
+                for labels, of in each
+                if of.n_answered or of.n_requests_failed
+                for result, n in (("answered", of.n_answered), ("failed", of.n_requests_failed))
+            ],
+        )
+
+    def _of_last_windows(self) -> Iterator[Metric]:
+        def of_each(name: str) -> list[Labelled]:
+            return [
+                ({"layout": str(layout)}, getattr(of, name))
+                for layout, of in sorted(self._seen.layouts.items())
+            ]
+
+        last = "of the layout's last window that counts"
+        yield self._gauge("tuner_window_items_per_second", f"Throughput {last}.", of_each("throughput_per_s"))
+        yield self._gauge("tuner_window_load1", f"Mean load1 {last}.", of_each("load1"))
+        yield self._gauge(
+            "tuner_window_memory_bytes",
+            f"PSS of the service {last}, children included.",
+            of_each("memory_bytes"),
+        )
+        yield self._gauge(
+            "tuner_window_latency_seconds",
+            f"Within so long that share of the requests was answered well, {last}.",
+            [
+                ({"layout": str(layout), "percentile": str(percentile)}, latency_s)
+                for layout, of in sorted(self._seen.layouts.items())
+                for percentile, latency_s in of.latency_s.items()
+            ],
+        )
+
+    def _of_answer(self) -> Iterator[Metric]:
+        known = self._seen.known
+        if known is None:
+            return
+        unit = "items_per_second" if self._seen.study.objective == "throughput" else "items_per_cpu_second"
+        found = sorted(known.estimates.items())
+        told = {
+            "mean": "Estimate of the layout, drift between blocks taken out.",
+            "low": "Lower end of the estimate's interval, at the study's confidence.",
+            "high": "Upper end of the estimate's interval, at the study's confidence.",
+        }
+        for end, text in told.items():
+            name = "tuner_estimate" if end == "mean" else f"tuner_estimate_{end}"
+            yield self._gauge(
+                f"{name}_{unit}",
+                text,
+                [({"layout": str(layout)}, getattr(estimate, end)) for layout, estimate in found],
+            )
+        answer = known.answer
+        if answer.layout is None:
+            return
+        yield self._gauge(
+            "tuner_leader",
+            "1 for the best layout, as far as is known.",
+            [({"layout": str(answer.layout)}, 1.0)],
+        )
+        if answer.kind == "none":  # nothing is claimed of it
+            return
+        yield self._gauge(
+            "tuner_tied",
+            "1 for layouts that cannot be told from the best.",
+            [({"layout": str(layout)}, 1.0) for layout in answer.ties],
+        )
+        yield self._one(
+            "tuner_answer_reached",
+            "1 when the best is known to be within the margin that was asked for.",
+            float(answer.reached),
+        )
+
+    def _one(self, name: str, text: str, value: float | None) -> GaugeMetricFamily:
+        return self._gauge(name, text, [({}, value)])
+
+    def _gauge(self, name: str, text: str, samples: Iterable[Labelled]) -> GaugeMetricFamily:
+        labels, values = self._known(samples)
+        family = GaugeMetricFamily(name, text, labels=labels, unit=_unit(name))
+        for of, value in values:
+            family.add_metric(of, value)
+        return family
+
+    def _counter(self, name: str, text: str, samples: Iterable[Labelled]) -> CounterMetricFamily:
+        labels, values = self._known(samples)
+        family = CounterMetricFamily(name, text, labels=labels, unit=_unit(name))
+        for of, value in values:
+            family.add_metric(of, value)
+        return family
+
+    def _info(self, name: str, text: str, facts: Mapping[str, str]) -> InfoMetricFamily:
+        family = InfoMetricFamily(name, text, labels=list(self._common))
+        family.add_metric(list(self._common.values()), {key: _clean(value) for key, value in facts.items()})
+        return family
+
+    def _known(self, samples: Iterable[Labelled]) -> tuple[list[str], list[tuple[list[str], float]]]:
+        """Names of labels; of each sample with a value the values of these, and it."""
+        seen = [(labels, value) for labels, value in samples if value is not None and isfinite(value)]
+        own = list(seen[0][0]) if seen else []
+        common = list(self._common.values())
+        return [*self._common, *own], [
+            ([*common, *(_clean(labels[name]) for name in own)], value) for labels, value in seen
+        ]
+
+
+def _unit(name: str) -> str:
+    ends = name.rpartition("_")[2]
+    return ends if ends in _UNITS else ""
+
+
+def _clean(text: str) -> str:
+    """*text* as a label: what has no picture, and half characters of strange file names, become one sign."""
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

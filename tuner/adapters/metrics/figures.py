@@ -1,0 +1,226 @@
+"""What metrics show of a study: plain figures, told by the study as it goes, read by whoever scrapes.
+
+Telling is a few assignments a second. What a scrape costs is paid when one comes, in the scraper's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.strategy import Answer
+from tuner.core.summary import record_of
+from tuner.core.window import Sample, Window
+
+Phase = Literal["starting", "warming-up", "window", "between", "ended"]
+PHASES: tuple[Phase, ...] = ("starting", "warming-up", "window", "between", "ended")
+PERCENTILES = (50, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the study knows of its layouts by now."""
+
+    estimates: Mapping[Layout, Estimate]  #: items/s, or items per CPU second, by the study's objective
+    answer: Answer
+
+
+@dataclass(slots=True)
+class LayoutFigures:
+    """Of one layout, over all sessions of the study; totals only grow."""
+
+    n_launches: int = 0  #: of this session
+    n_valid: int = 0  #: windows that count
+    n_void: int = 0
+    void_reasons: Counter[str] = field(default_factory=Counter)  #: a window may have several
+    n_items: int = 0  #: finished well while a window was watched, void ones and the one under way included
+    n_failed: int = 0
+    window_s: float = 0.0  #: length of the windows that count
+    cpu_s: dict[str, float] = field(default_factory=dict)  #: in these, by whose it is
+    n_answered: int = 0  #: requests that the feeder sent
+    n_requests_failed: int = 0
+    # Of the last window that counts; None: there is none, or it does not tell.
+    throughput_per_s: float | None = None
+    load1: float | None = None
+    memory_bytes: float | None = None
+    latency_s: dict[int, float] = field(default_factory=dict)  #: by percentile
+
+
+@dataclass(slots=True)
+class Now:
+    """What runs at the moment; None: it is not known, or nothing does."""
+
+    phase: Phase = "between"
+    layout: Layout | None = None
+    block: int = 0
+    elapsed_s: float = 0.0  #: of the phase
+    window_s: float | None = None
+    items_per_s: float | None = None
+    load1: float | None = None
+    n_active: int | None = None
+
+
+class StudyFigures:
+    """A Progress that takes notes.
+
+    Args:
+        study: as it was asked for.
+        name: of the study's file.
+        box: the host it runs on.
+        known: gives what the strategy makes of them; asked once per block, in the study's own thread.
+        wall_s: the time.
+    """
+
+    def __init__(
+        self,
+        study: StudyRecord,
+        name: str,
+        box: str,
+        known: Callable[[], Known],
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.study, self.name, self.box = study, name, box
+        self.layouts: dict[Layout, LayoutFigures] = {}
+        self.now = Now()
+        self.known: Known | None = None
+        self.n_taken = 0
+        self.n_planned: int | None = None
+        self.remaining_s: float | None = None
+        self.warnings: Counter[str] = Counter()
+        self.told_wall_s = wall_s()
+        self._ask, self._wall_s = known, wall_s
+        self._seen_total: int | None = None  #: of the launch that runs, at the last sample
+        self._asked_in_block: int | None = None
+        self._lock = threading.Lock()
+
+    def recall(self, windows: Sequence[WindowRecord]) -> None:
+        """Take note of the windows that the study's file holds already."""
+        with self._lock:
+            for window in windows:
+                self._add(window)
+                self._of(window.layout).n_items += window.n_done
+
+    @contextmanager
+    def still(self) -> Iterator[StudyFigures]:
+        """Nothing changes inside the ``with`` block: to read several figures of one moment."""
+        with self._lock:
+            yield self
+
+    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+        self,
+        layout: Layout,
+        block: int,
+        position: int,  # noqa: ARG002
+        remaining_s: float | None,
+    ) -> None:
+        if block != self._asked_in_block:  # what is known changes when a block has ended
+            self._asked_in_block = block
+            self._ask_what_is_known()
+        with self._telling():
+            self.now = Now("starting", layout, block)
+            self.remaining_s = remaining_s
+            self._seen_total = None
+            self._of(layout).n_launches += 1
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
+        with self._telling():
+            self._go_on("warming-up", layout, elapsed_s, None, items_per_s)
+
+    def sampled(  # noqa: D102
+        self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
+    ) -> None:
+        with self._telling():
+            self._go_on("window", layout, elapsed_s, window_s, items_per_s)
+            self.now.load1, self.now.n_active = sample.load1, sample.n_active
+            before = self._seen_total
+            new = items_per_s * elapsed_s if before is None else sample.n_done_total - before
+            self._seen_total = sample.n_done_total
+            self._of(layout).n_items += max(0, round(new))
+
+    def window_taken(  # noqa: D102
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        record = record_of(window, launch_id=0, block=self.now.block, box=self.box)
+        with self._telling():
+            self._add(record)
+            self.now = Now("between", window.layout, self.now.block)
+            self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
+
+    def warning(self, slug: str, text: str) -> None:  # noqa: ARG002, D102
+        with self._telling():
+            self.warnings[slug] += 1
+
+    def end(self, *, as_planned: bool) -> None:
+        """Nothing is measured any more; *as_planned*: the strategy may be asked a last time."""
+        if as_planned:
+            self._ask_what_is_known()
+        with self._telling():
+            self.now = Now("ended", None, self.now.block)
+            self.remaining_s = None
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        with self._lock:
+            self.told_wall_s = self._wall_s()
+            yield
+
+    def _ask_what_is_known(self) -> None:
+        known = self._ask()
+        with self._lock:
+            self.known = known
+
+    def _go_on(
+        self,
+        phase: Phase,
+        layout: Layout,
+        elapsed_s: float,
+        window_s: float | None,
+        items_per_s: float | None,
+    ) -> None:
+        now = self.now
+        now.phase, now.layout, now.elapsed_s = phase, layout, elapsed_s
+        now.window_s, now.items_per_s = window_s, items_per_s
+
+    def _of(self, layout: Layout) -> LayoutFigures:
+        return self.layouts.setdefault(layout, LayoutFigures())
+
+    def _add(self, window: WindowRecord) -> None:
+        """A window that is over; its items are counted as they come."""
+        of = self._of(window.layout)
+        of.n_failed += window.n_failed
+        if requests := window.requests:
+            of.n_answered += requests.latencies.n_recorded
+            of.n_requests_failed += requests.n_failed
+        if window.void:
+            of.n_void += 1
+            of.void_reasons.update({reason.slug for reason in window.void})
+            return
+        of.n_valid += 1
+        of.window_s += window.length_s
+        for whose, cpu_s in _cpu_s(window).items():
+            of.cpu_s[whose] = of.cpu_s.get(whose, 0.0) + max(0.0, cpu_s)
+        of.throughput_per_s = window.n_done / window.length_s
+        of.load1, of.memory_bytes = window.load1_mean, window.pss_bytes
+        of.latency_s = {
+            percentile: latency_s
+            for percentile in PERCENTILES
+            if requests and (latency_s := requests.latency_s(percentile / 100)) is not None
+        }
+
+
+def _cpu_s(window: WindowRecord) -> dict[str, float]:
+    return {
+        "service": window.service_cpu_s,
+        "tuner": window.tuner_cpu_s,
+        "backends": window.backend_cpu_s,
+        "others": window.foreign_cpu_s,
+        "stolen": window.steal_s,
+    }

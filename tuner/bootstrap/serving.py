@@ -1,0 +1,164 @@
+"""Studies as pages: which adapters and reports a served study is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.bootstrap.answers import live_now, overview, study_stamp
+from tuner.bootstrap.stores import open_store
+from tuner.core.address import Address
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.adapters.web.site import Shown
+    from tuner.core.model.calibration.calibrated import Calibrated
+    from tuner.core.overview import Live, Overview
+
+_WHILE_IT_RUNS = "The model is not fitted while the study runs."
+_PATTERN = "*.tuner.db"  #: of a folder
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where studies are to be seen."""
+
+    address: Address
+    token: str | None  #: None: nobody needs one
+
+
+@contextmanager
+def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
+    """Show the studies *files* (a folder stands for those in it) at *address* inside the ``with`` block.
+
+    Raises:
+        ConfigError: one is no study, or nobody can listen there.
+    """
+    from tuner.adapters.web.gate import Gate
+    from tuner.adapters.web.server import serving
+    from tuner.adapters.web.site import Site
+    from tuner.reports.page.index import render_index
+
+    site = Site(_Shelf(files).studies, render_index)
+    gate = None if address.is_loopback else Gate(site, address.port)
+    with serving(address, gate or site, option="--port") as where:
+        yield Served(where, None if gate is None else gate.token)
+
+
+class _Shelf:
+    """The studies that were named, and those that are in the folders that were named, at this moment."""
+
+    def __init__(self, named: Sequence[Path]) -> None:
+        self._named = tuple(named)
+        self._shown: dict[Path, Shown] = {}
+        for file in self._files():
+            with open_store(file, read_only=True):  # says what is wrong with it
+                pass
+        if not self._files() and not any(file.is_dir() for file in named):
+            raise ConfigError("no study is named")
+
+    def studies(self) -> Mapping[str, Shown]:
+        """By name; a second one of a name has its folder before it."""
+        found: dict[str, Shown] = {}
+        for file in self._files():
+            if file not in self._shown:
+                self._shown[file] = _shown(file)
+            name = file.name if file.name not in found else f"{file.parent.name}/{file.name}"
+            found.setdefault(name, self._shown[file])
+        return found
+
+    def _files(self) -> list[Path]:
+        files: list[Path] = []
+        for one in self._named:
+            files += sorted(one.glob(_PATTERN)) if one.is_dir() else [one]
+        return list(dict.fromkeys(file.absolute() for file in files))
+
+
+def _shown(file: Path) -> Shown:
+    from tuner.adapters.web.fresh import Fresh
+    from tuner.adapters.web.site import Shown
+
+    def stamp() -> object:
+        live, is_held = live_now(file)
+        return study_stamp(file), is_held, None if live is None else live.warnings
+
+    return Shown(
+        page=Fresh(lambda: _page(file), stamp),
+        facts=Fresh(lambda: _facts(file), stamp),
+        now=lambda: _now(file),
+        summary=Fresh(lambda: _summary(file), stamp),
+    )
+
+
+def _page(file: Path) -> bytes:
+    from tuner.core.question import parse_question
+    from tuner.reports.page import render_page
+
+    seen = overview(file, question=parse_question(costs="load,memory"))
+    prediction = _WHILE_IT_RUNS if live_now(file)[1] else _prediction(file, seen)
+    return render_page(seen, prediction, live=True).encode()
+
+
+def _prediction(file: Path, seen: Overview) -> Calibrated | str:
+    """The model fitted to the study, of the variant of its best layout; or why it cannot be, a sentence."""
+    from tuner.bootstrap.model import calibrated
+
+    variants = {layout.variant for layout in seen.study.layouts}
+    variant = seen.ranking.rows[0].layout.variant if len(variants) > 1 else None
+    try:
+        return calibrated(file, variant=variant)
+    except ConfigError as error:
+        return f"{error.problem}."
+
+
+def _facts(file: Path) -> dict[str, Any]:
+    """Those of `tuner rank --json`."""
+    from tuner.bootstrap.answers import ranked
+    from tuner.reports.ranking_data import render_ranking_json
+
+    facts: dict[str, Any] = json.loads(render_ranking_json(*ranked(file)))
+    return facts
+
+
+def _now(file: Path) -> dict[str, Any]:
+    """What runs, as figures and in words."""
+    from tuner.reports.page.blocks import Facts, Text
+    from tuner.reports.page.now import now_section
+    from tuner.reports.visible import visible
+
+    live, is_held = live_now(file)
+    blocks = now_section(live).blocks
+    rows = [row for block in blocks if isinstance(block, Facts) for row in block.rows]
+    told = [sentence for block in blocks if isinstance(block, Text) for sentence in block.sentences]
+    return {
+        "is_measured": is_held,
+        "live": None if live is None else {**asdict(live), "layout": _named(live)},
+        "rows": [[name, visible(value)] for name, value in rows],
+        "told": [visible(sentence) for sentence in told],
+    }
+
+
+def _named(live: Live) -> str | None:
+    return None if live.layout is None else str(live.layout)
+
+
+def _summary(file: Path) -> dict[str, Any]:
+    """Of the list of studies."""
+    from tuner.core.simulated import is_simulated
+
+    with open_store(file, read_only=True) as store:
+        study, windows = store.study(), store.windows()
+    return {
+        "service": study.service,
+        "strategy": study.strategy,
+        "simulated": is_simulated(study),
+        "created_wall_s": study.created_wall_s,
+        "n_layouts": len(study.layouts),
+        "n_windows": sum(not window.void for window in windows),
+        "n_void": sum(bool(window.void) for window in windows),
+        "is_measured": live_now(file)[1],
+    }

@@ -1,0 +1,54 @@
+"""tuner serve: studies as live web pages."""
+
+from __future__ import annotations
+
+import platform
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.core.address import LOOPBACK
+
+PORT = 8765
+_EVERYBODY = ("0.0.0.0", "::")
+
+
+def serve(
+    studies: Annotated[
+        list[Path], typer.Argument(metavar="STUDY...", help="Study files; a folder stands for those in it.")
+    ],
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: any that is free.")] = PORT,
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Where others can reach it, too; then a token is needed."),
+    ] = LOOPBACK,
+) -> int:
+    """Show studies as web pages that follow them while they run.
+
+    The page is that of `tuner report`, with what runs now. It is for this box only unless --host says
+    otherwise; then the address that is printed has a token, which is asked for. Ctrl-C ends it.
+
+    Example: tuner serve crash-processor.tuner.db
+    """
+    from tuner import bootstrap
+    from tuner.cli.session import say
+    from tuner.core.address import Address, listening_at
+
+    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, ends
+    )  # of the server's threads, too; sigwait hears them
+    try:
+        with bootstrap.studies_served(studies, listening_at(host, port)) as served:
+            where = served.address
+            shown = Address(platform.node() or "localhost", where.port) if where.host in _EVERYBODY else where
+            beside = "" if served.token is None else f"?token={served.token}"
+            say(f"Serving at http://{shown}/{beside} (Ctrl-C ends it)")
+            if served.token is not None:
+                say("Whoever has this address sees the studies; it travels unencrypted.")
+            signal.sigwait(ends)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return 0

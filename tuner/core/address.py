@@ -1,0 +1,62 @@
+"""Where something listens: an address of this box and a port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from tuner.core.errors import ConfigError
+
+LOOPBACK = "127.0.0.1"
+_EXAMPLE = "As 127.0.0.1:9188, [::1]:9188, or 9188 alone for this box only."
+_MOST_HOST = 253  #: characters of a name
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port to listen at."""
+
+    host: str  #: an IP address without brackets, or a name
+    port: int  #: 0..65535; 0: any that is free
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"port {self.port} is none: ports go from 1 to 65535")
+        if not self.host or len(self.host) > _MOST_HOST or not self.host.isprintable() or " " in self.host:
+            raise ConfigError(f"{self.host[:80]!r} is no address to listen at", hint=_EXAMPLE)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this box can get there; not of a name, which may lead anywhere."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read ``127.0.0.1:9188``, ``[::1]:9188``, ``localhost:9188``, or a port alone: of this box only.
+
+    Raises:
+        ConfigError: *text* is none of these.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5):
+        raise ConfigError(f"{text[:80]!r} has no port", hint=_EXAMPLE)
+    if not colon:
+        return Address(LOOPBACK, int(port))
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif (
+        ":" in host or not host
+    ):  # an IPv6 address without brackets; or :9188, which others take for everybody
+        raise ConfigError(f"{text[:80]!r} names no address to listen at", hint=_EXAMPLE)
+    return listening_at(host, int(port))
+
+
+def listening_at(host: str, port: int) -> Address:
+    """*host* and *port* as an address; localhost is IPv4's, which every box has."""
+    return Address(LOOPBACK if host == "localhost" else host, port)

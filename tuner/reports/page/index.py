@@ -1,0 +1,50 @@
+"""A page that lists studies, each with its address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tuner import __version__
+
+_LONGEST = 120  #: characters of a name
+
+
+def render_index(studies: Sequence[Mapping[str, Any]]) -> str:
+    """The whole document; it has no script, and loads itself anew every ten seconds.
+
+    *studies* have ``name`` and ``page``, and either the facts of the study or a ``problem``.
+    """
+    import jinja2
+    from markupsafe import Markup
+
+    from tuner.reports.page import _policy, _style
+
+    style = _style()
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tuner.reports.page"), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    page: str = environment.get_template("index.html.jinja").render(
+        rows=[_row(study) for study in studies],
+        policy=_policy(style, "", live=False),
+        style=Markup(style),  # a file of this package
+        version=__version__,
+    )
+    return page
+
+
+def _row(study: Mapping[str, Any]) -> dict[str, Any]:
+    from tuner.reports.visible import visible
+
+    row = {"name": visible(study["name"], _LONGEST), "page": study["page"], "problem": ""}
+    if "problem" in study:
+        return {**row, "problem": visible(study["problem"], 4 * _LONGEST)}
+    state = "simulated" if study["simulated"] else "running" if study["is_measured"] else "at rest"
+    return {
+        **row,
+        "service": visible(study["service"], _LONGEST),
+        "state": state,
+        "begun": datetime.fromtimestamp(study["created_wall_s"], UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **{name: study[name] for name in ("n_layouts", "n_windows", "n_void")},
+    }
