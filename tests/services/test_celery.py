@@ -34,7 +34,7 @@ def command(server: RedisServer, *more: str) -> str:
 def test_counts_are_the_truth_in_every_pool(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
 ) -> None:
-    layouts = "1x-@prefork,4x-@prefork,2x3@nodes,1x4@threads,2x4@threads,1x8@gevent"
+    layouts = "1x-@prefork,4x-@prefork,1x4@threads,2x4@threads,1x8@gevent"
     said = queue.counts_are_the_truth(
         tmp_path,
         services_venv,
@@ -46,6 +46,14 @@ def test_counts_are_the_truth_in_every_pool(
     )
 
     assert "nothing-feeds" not in said
+
+
+def test_counts_of_nodes_with_pools_are_the_truth(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    asked = command(redis_server, "-l", "INFO", "-c9")
+    layouts = "1x3@nodes,2x3@nodes,3x2@nodes"
+    queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, asked, layouts)
 
 
 @pytest.mark.parametrize("probe", ["events", "log"])
