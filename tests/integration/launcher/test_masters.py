@@ -155,6 +155,32 @@ def test_a_shell_around_each_worker_is_no_worker(launcher_of: LaunchersOf) -> No
         assert launch.problems() == ()
 
 
+def test_the_workers_of_a_program_that_a_runner_starts_are_looked_for_below_it(
+    launcher_of: LaunchersOf, tmp_path: Path
+) -> None:
+    """As ``uv run`` does it: it stays, and passes the signal on."""
+    runner = tmp_path / "uv"
+    runner.write_text(
+        f"#!{sys.executable}\n"
+        "import signal, subprocess, sys\n"
+        "run = subprocess.Popen(sys.argv[2:])\n"
+        "signal.signal(signal.SIGTERM, lambda *_: run.terminate())\n"
+        "sys.exit(run.wait())\n"
+    )
+    runner.chmod(0o755)
+    master = (str(runner), "run", *spec()["command"])  # type: ignore[misc]
+    with launcher_of(spec={**spec(), "command": master}).running(Layout(3, 1), {}) as launch:
+        await_workers(launch, 3)
+
+        assert (launch.problems(), launch.problems()) == ((), ())
+    alone = (str(runner), "run", sys.executable, "-c", "import signal; signal.pause()")
+    with launcher_of(spec={"command": alone}).running(Layout(2, 1), {}) as launch:
+        workers = await_workers(launch, 2)
+
+        assert not workers & set(launch.watch.alive().values())
+        assert (launch.problems(), launch.problems()) == ((), ())
+
+
 def test_a_master_that_ends_is_told_as_a_worker_that_died(launcher_of: LaunchersOf) -> None:
     with launcher_of(spec=spec()).running(Layout(2, 1), {}) as launch:
         await_workers(launch, 2)
