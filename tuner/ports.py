@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -173,8 +173,11 @@ class Brake(Protocol):
     def watching(self, facts: Mapping[str, str]) -> AbstractContextManager[BrakeWatch]:
         """Look at one launch, from before it starts; *facts* as hooks have them."""
 
-    def still_over(self, facts: Mapping[str, str]) -> str | None:
-        """Wait until nothing is over a limit while nothing runs; what still is after a minute, or None."""
+    def still_over(self, facts: Mapping[str, str], stopped: Callable[[], bool]) -> str | None:
+        """Wait until nothing is over a limit while nothing runs; what still is after a minute, or None.
+
+        A command that takes longer is waited for, to its end; nothing is once *stopped* says so.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,32 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -
     assert 'service.name: "sleeper" in the study, "other" given' in other.stderr
 
 
+def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(tuner) -> None:
+    (tuner.folder / "worker.py").write_text(sleeping_worker("0.002"))
+    command = ["--", "env", "DB_PASSWORD=hunter2", sys.executable, "worker.py"]
+    asked = ["--strategy", "all", "--layouts", "1x1", "--repeats", "1", "--foreign-limit", "1000"]
+    asked += ["--window", "2s", "--warmup", "1s"]
+    begun = tuner("grid", *asked, *command)
+    assert begun.returncode == 0, begun.stderr
+    resumed = ("grid", "--resume", "worker.tuner.db")
+
+    alone = tuner(*resumed)
+    same = tuner(*resumed, "--window", "2s", "--layouts", "1x1", *command)
+    longer = tuner(*resumed, "--window", "3s", *command)
+    another = tuner(*resumed, *command, "--more")
+
+    assert alone.returncode == 2
+    assert (
+        "command and its settings, as before: tuner grid --resume worker.tuner.db -- COMMAND" in alone.stderr
+    )
+    assert same.returncode == 0, same.stderr
+    assert "1x1" in same.stdout
+    assert (longer.returncode, another.returncode) == (2, 2)
+    assert '--window, --: not what worker.tuner.db was begun with: study.window: "2s" in' in longer.stderr
+    assert "service.command: " in another.stderr
+    assert "hunter2" not in another.stderr
+
+
 def test_sigterm_stops_at_once_with_everything_gone(tuner) -> None:
     process = begun(tuner, script(tuner.folder), "--window", "10m")
     wait_until_launched(tuner.folder / "sleeper.tuner.db")

@@ -10,7 +10,7 @@ from redis import Redis
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.redis import RedisProbe, Term
-from tuner.core.errors import MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting
@@ -187,3 +187,21 @@ def test_a_lost_connection_is_a_gap_and_in_the_end_an_error(redis_server) -> Non
     assert gap == before
     assert after.n_done_total == 4
     assert "5 times in a row: ConnectionError" in said
+
+
+def test_before_anything_starts_a_redis_that_is_not_there_is_told_in_one_line(
+    redis_server: RedisServer,
+) -> None:
+    def probe(url: str, *terms: Term) -> RedisProbe:
+        return RedisProbe(SystemClock(), url, terms, [], 30.0, lambda _slug, _text: None, falls=True)
+
+    probe(redis_server.url, Term("llen", "jobs")).check()
+    with Redis.from_url(redis_server.url) as client:
+        client.set("jobs", 1)
+    with pytest.raises(ConfigError, match=r"cannot count: ResponseError: .*WRONGTYPE"):
+        probe(redis_server.url, Term("llen", "jobs")).check()
+    with pytest.raises(ConfigError, match="cannot count: ConnectionError: ") as caught:
+        probe(
+            redis_server.url.replace("unix://", "unix://user:hunter2@") + "-none", Term("llen", "q")
+        ).check()
+    assert "hunter2" not in caught.value.problem

@@ -22,7 +22,7 @@ app.conf.task_ignore_result = True
 app.conf.worker_pool = "threads"  # where prefork is asked for it has to be prefork all the same
 send = app.task(name="item")(item).delay
 """
-FORMS = ["3x-@prefork", "2x2@threads", "1x4@gevent"]
+FORMS = ["3x-@prefork", "2x2@nodes", "2x2@threads", "1x4@gevent"]
 
 
 def command(server: RedisServer, *more: str) -> str:
@@ -48,6 +48,14 @@ def test_counts_are_the_truth_in_every_pool(
     assert "nothing-feeds" not in said
 
 
+def test_counts_of_nodes_with_pools_are_the_truth(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    asked = command(redis_server, "-l", "INFO", "-c9")
+    layouts = "1x3@nodes,2x3@nodes,3x2@nodes"
+    queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, asked, layouts)
+
+
 @pytest.mark.parametrize("probe", ["events", "log"])
 def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_is_told(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
@@ -58,7 +66,7 @@ def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_i
         redis_server,
         APP,
         command(redis_server),  # nobody says when nodes are ready
-        "2x-@prefork,1x4@threads",
+        "2x-@prefork,2x2@nodes,1x4@threads",
         f"probe={probe}",
     )
 
@@ -75,7 +83,7 @@ def test_a_stop_loses_nothing(
 
 
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
-@pytest.mark.parametrize("layout", ["2x-@prefork", "2x2@threads"])
+@pytest.mark.parametrize("layout", ["2x-@prefork", "2x2@nodes", "2x2@threads"])
 def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str, victim: str
 ) -> None:

@@ -18,6 +18,7 @@ from tuner.core.model.diagnosis.evidence import (
 )
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gil_is_known, machine_of
 from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
+from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import Seen
@@ -65,6 +66,21 @@ def test_windows_that_count_are_added_up_and_others_left_out() -> None:
     assert (one.own_cpu_s, one.child_cpu_s, one.others_cpu_s, one.backend_cpu_s) == (120.0, 80.0, 16.0, 4.0)
     assert (one.run_delay_s, one.blocked_s, one.memory) == (10.0, 12.0, None)
     assert (one.done_per_s, one.others_cores, one.items_cpu_s) == (0.9, 0.08, 204.0)
+
+
+def test_threads_that_are_processes_of_a_pool_have_a_gil_each() -> None:
+    """50 s of CPU in 100 s: of 8 GILs each is busy for a 16th of the time, of 2 for a quarter."""
+    config = '{"service": {"workers": null, "variants": {"nodes": {"workers": "pools"}, "threads": {}}}}'
+    layouts = [parse_layout(f"2x4@{name}") for name in ("nodes", "threads")]
+    study = replace(study_of(*layouts, cores=8, box_cores=8.0), config=config)
+    windows = [window(layout, child_cpu_s=0.0) for layout in layouts]
+
+    found = explain(evidence_of(study, windows, {}), machine_of(study))
+    gils = {one.layout: one.utilization["gil"].value for one in found.diagnoses}
+
+    assert gils == pytest.approx({layouts[0]: 50 / 800, layouts[1]: 50 / 200})
+    assert "twice the processes" in sentence(found.diagnoses[0])
+    assert found.known_of("nodes").layouts == (parse_layout("8x-@nodes"),)
 
 
 def test_a_clock_that_one_window_lacks_is_not_known() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap import settings_of
-from tuner.config.load import Given
+from tuner.config.load import Given, canonical_json
 from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError
+from tuner.core.pooled import pooled_variants
 
 NAMES = {"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}
 
@@ -61,6 +62,40 @@ def test_threads_and_greenlets_are_nodes_each_with_a_name_of_its_own() -> None:
     assert gevent.environment == NAMES
 
 
+def test_nodes_have_pools_of_as_many_processes_as_a_layout_has_threads() -> None:
+    options = {
+        ("service", "command"): Given("--", "celery -A proj worker -P threads -c 9 -l INFO"),
+        ("study", "layouts"): Given("--layouts", "2x4@nodes,8x-@prefork"),
+        ("study", "variants"): Given("--variants", "nodes,prefork"),
+    }
+    settings = settings_of(None, options)
+    nodes = settings.service_in("nodes")
+
+    assert nodes.command == ("celery", "-A", "proj", "worker", "-l", "INFO")
+    assert nodes.environment == {
+        "CELERY_WORKER_POOL": "processes",
+        "CELERY_WORKER_CONCURRENCY": "{threads}",
+        **NAMES,
+    }
+    assert (nodes.programs, nodes.workers, nodes.ready.count) == ("each", "pools", "processes")
+    assert pooled_variants(canonical_json(settings)) == {"nodes"}
+    assert [str(layout) for layout in settings.layouts_for(2)] == ["2x4@nodes", "8x-@prefork"]
+
+
+def test_each_process_of_a_pool_opens_connections() -> None:
+    options = {
+        ("service", "command"): Given("--", "celery -A proj worker"),
+        ("service", "connections"): Given("--set connections", "3"),
+        ("study", "variants"): Given("--variants", "nodes,threads"),
+        ("study", "max_connections"): Given("--max-connections", "6"),
+    }
+
+    layouts = settings_of(None, options).layouts_for(2)
+
+    assert " ".join(str(one) for one in layouts if one.variant == "nodes") == "1x1@nodes 1x2@nodes 2x1@nodes"
+    assert max(one.total_threads for one in layouts if one.variant == "threads") == 4
+
+
 @pytest.mark.parametrize("options", ["", "-l WARNING", "-l INFO -f worker.log"])
 def test_a_node_that_does_not_say_that_it_is_ready_is_not_waited_for(options: str) -> None:
     assert typed(f"celery -A proj worker {options}").service.ready is None
@@ -99,7 +134,7 @@ def test_a_queue_that_the_user_filled_is_counted_as_it_falls() -> None:
 @pytest.mark.parametrize(
     ("command", "more", "said"),
     [
-        ("celery -A proj worker -P solo", {}, "--: asks for solo; known are prefork, threads, gevent"),
+        ("celery -A proj worker -P solo", {}, "--: asks for solo; known are prefork, nodes, threads, gevent"),
         ("celery -A proj worker --autoscale=9,1", {}, "--: has --autoscale: the number of processes"),
         ("celery -A proj worker -D", {}, "--: has -D: a daemon is not stopped with its launch"),
         ("celery -A proj worker -B", {}, "--: has -B: each node would send all periodic tasks"),

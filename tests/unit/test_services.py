@@ -17,6 +17,7 @@ from tuner.bootstrap.services import service_of
 from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.changes import changed_settings
 from tuner.core.errors import ConfigError
 from tuner.core.layout import parse_layout
 from tuner.core.pace import Share
@@ -261,6 +262,8 @@ def test_init_writes_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatc
         ("/srv/venv/bin/gunicorn app:app", "gunicorn"),
         ("python3.12 -m gunicorn app:app", "gunicorn"),
         ("env A=1 python -X dev -m gunicorn.app.wsgiapp x", "gunicorn"),
+        ("uv run --with gevent gunicorn app:app", "gunicorn"),
+        ("poetry run python -m celery -A x worker", "celery"),
         ("python worker.py", None),
         ("", None),
     ],
@@ -269,6 +272,55 @@ def test_a_service_is_recognised_by_its_program_or_module(command: str, name: st
     found = recognised(tuple(command.split()))
 
     assert (found.name if found else None) == name
+
+
+def test_a_study_goes_on_with_its_command_and_what_else_was_typed_is_as_it_was() -> None:
+    command = {("service", "command"): Given("--", "gunicorn --bind 127.0.0.1:9 app:app")}
+    more = {
+        ("study", "variants"): Given("--variants", "gthread,sync"),
+        ("study", "window"): Given("--window", "1m"),
+        ("service", "feeder", "rate"): Given("--rate", "70%"),
+    }
+    begun = canonical_json(settings_of(None, {**command, **more}))
+    kept = json.loads(begun)
+
+    assert canonical_json(settings_of(None, command, kept=kept)) == begun
+    assert canonical_json(settings_of(None, {}, kept=kept)) == begun
+    assert canonical_json(settings_of(None, more, kept=kept)) == begun
+    longer = settings_of(None, {("study", "window"): Given("--window", "5m")}, kept=kept)
+    assert changed_settings(begun, canonical_json(longer)) == ['study.window: "1m" in the study, "5m" given']
+
+
+@pytest.mark.parametrize(
+    ("typed_words", "started"),
+    [
+        ("uv run -- gunicorn -w 3 app:app", "uv run -- gunicorn -w 3 app:app FLAGS"),
+        ("exec python -m gunicorn app:app --threads=2", "python -m gunicorn app:app --threads=2 FLAGS"),
+        ("nice -n 5 gunicorn app:app", "nice -n 5 gunicorn app:app"),
+        ("uv run --with gevent gunicorn app:app", None),
+    ],
+)
+def test_flags_go_to_the_service_and_not_to_what_runs_it(typed_words: str, started: str | None) -> None:
+    service = typed(typed_words).service
+
+    flags = "--workers={processes} --threads={threads} --worker-class=gthread --no-control-socket"
+    assert " ".join(service.command) == (started or typed_words).replace("FLAGS", flags)
+
+
+def test_options_of_what_runs_a_service_are_not_the_services() -> None:
+    nodes = typed("nice -n 5 celery -A proj worker -n mine@%h -c 3 -P threads").service
+    processes = typed("uv run -p 3.12 dramatiq app").service
+
+    assert " ".join(nodes.command) == "nice -n 5 celery -A proj worker"
+    assert " ".join(processes.command).startswith("uv run -p 3.12 dramatiq app --processes=")
+    assert typed("python -m dramatiq app").service.command[:4] == ("python", "-m", "dramatiq", "app")
+
+
+def test_what_a_record_puts_before_a_command_stands_before_all_of_it() -> None:
+    command = typed("uv run python -m arq app.WorkerSettings").service.command
+
+    assert command[0] == "env"
+    assert command[3:] == ("uv", "run", "python", "-m", "arq", "tuner_arq.WorkerSettings")
 
 
 @pytest.mark.parametrize(

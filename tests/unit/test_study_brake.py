@@ -11,6 +11,7 @@ import pytest
 
 from tuner.adapters.brake import LimitsBrake
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.repeated_command import RepeatedCommand
 from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual_launch import RunningLayout
 from tuner.core.brake import BoxNow, BrakeLimits
@@ -152,6 +153,21 @@ def test_it_looks_at_the_launch_that_warms_the_cache() -> None:
     assert ran.outcome.exit_code == 3
 
 
+def test_a_layout_that_passes_a_limit_while_it_warms_the_cache_is_not_started_again() -> None:
+    ran = Ran(
+        lambda box: 9.5 if (box.running_layout() or [C])[0] != C else 2.0, leaves_out=True, warms_cache=True
+    )
+
+    warmed = ran.store.launches()[0][1]
+    tried = [launch.layout for _, launch in ran.store.launches()]
+    assert warmed.block == WARMING_BLOCK
+    assert (tried.count(warmed.layout), set(tried)) == (1 if warmed.layout != C else 4, {A, B, C})
+    assert set(ran.outcome.left_out) == {A, B}
+    again = Ran(lambda _: 2.0, leaves_out=True, store=ran.store)
+    assert set(again.outcome.left_out) == {A, B}
+    assert len(again.store.launches()) == len(tried)
+
+
 def test_a_study_that_was_stopped_goes_on_and_nobody_is_blamed() -> None:
     stopped = Ran(eats(B, after_s=15.0, block=1))
     for _ in range(5):
@@ -276,6 +292,44 @@ def test_a_box_that_needs_a_while_to_recover_is_given_it() -> None:
 
     assert ran.outcome.left_out == (B,)
     assert ran.outcome.n_windows == 6
+
+
+def over_for_ever(clock: VirtualClock, command: RepeatedCommand | None = None) -> LimitsBrake:
+    used = 2 if command is not None else 10
+    return LimitsBrake(
+        clock,
+        BrakeLimits(memory_ratio=0.9),
+        leaves_out=False,
+        look=lambda: BoxNow(0.0, used * GIB, 10 * GIB),
+        warn=MemoryProgress().warning,
+        command=command,
+    )
+
+
+def test_nobody_waits_for_the_box_once_the_study_is_to_stop() -> None:
+    clock = VirtualClock()
+    began_s = clock.monotonic_s()
+
+    still = over_for_ever(clock).still_over({}, lambda: clock.monotonic_s() > began_s + 3)
+
+    assert still is not None
+    assert clock.monotonic_s() - began_s < 10
+    store, progress = MemoryStore(virtual_study(SERVICE, **SHORT)), MemoryProgress()
+    box = Eaten(SERVICE, seed=5, cores=4, clock=VirtualClock.resumed(store))
+    stop = PlannedStop(lambda: True)
+    outcome = run_study(
+        replace(box.box(), brake=over_for_ever(box.clock)), store, progress, stop, strategy_of(store.study())
+    )
+    assert (outcome.interrupted, outcome.braked, progress.warnings) == (True, None, [])
+
+
+def test_a_command_that_takes_longer_than_the_box_has_to_recover_is_waited_for() -> None:
+    """A minute of the clock passes in no time here, and the command takes its time."""
+    clock = VirtualClock()
+    slow = RepeatedCommand(clock, ["sh", "-c", "sleep 0.3"], 1e9, 1e9)
+
+    assert over_for_ever(clock, slow).still_over({}, lambda: False) is None
+    assert clock.monotonic_s() > 60
 
 
 def test_the_port_is_kept() -> None:

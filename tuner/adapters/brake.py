@@ -65,13 +65,13 @@ class LimitsBrake:
         if self._watched is not None:
             self._watched.check_while_starting()
 
-    def still_over(self, facts: Mapping[str, str]) -> str | None:
+    def still_over(self, facts: Mapping[str, str], stopped: Callable[[], bool]) -> str | None:
         """See whether the box recovers while nothing runs."""
         with self.watching(facts) as watched:
             began_s, told = self._clock.monotonic_s(), False
-            while over := watched.over():
+            while (over := watched.over()) and not stopped():
                 waited_s = self._clock.monotonic_s() - began_s
-                if waited_s >= RECOVERS_WITHIN_S:
+                if waited_s >= RECOVERS_WITHIN_S and watched.is_answered:
                     break
                 if waited_s >= WORTH_A_WORD_S and not told:
                     told = True
@@ -105,10 +105,15 @@ class LaunchBrake:
         if why := self.passed(None):
             raise Braked(f"while it started: {why}")
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the command has ended once, or there is none."""
+        return self._asked is None or self._asked.answer() is not None
+
     def over(self) -> str | None:
         """What is over a limit, however short; a command that has not answered yet counts as that."""
         self.passed(None)
-        if self._asked is not None and self._asked.answer() is None:
+        if not self.is_answered:
             return self._braking.over or "the brake's command has not answered"
         return self._braking.over
 

@@ -116,6 +116,11 @@ class ProcessTable:
             found.extend(map(int, line.split()))
         return found
 
+    def command_line(self, pid: int) -> list[str]:
+        """The words that a process was started with; none when it is gone."""
+        line = read_once(f"{self._proc}/{pid}/cmdline") or b""
+        return [os.fsdecode(word) for word in line.split(b"\0")[:-1]]
+
     def trees(self, roots: Iterable[int]) -> Tree:
         """*roots* and everything below them."""
         self._by_parent = None

@@ -17,6 +17,7 @@ from tuner.adapters.log_tail import last_lines
 from tuner.adapters.process_tree import ProcessTable
 from tuner.adapters.supervisord_rpc import SupervisordRpc
 from tuner.adapters.worker_watch import WorkerWatch, n_threads_of
+from tuner.core.command_words import is_runner
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -48,6 +49,7 @@ class SupervisedLaunch:
         self.watch = WorkerWatch()
         self.running_after_s = 0.0
         self._spec = spec
+        self._is_run = is_runner(spec.command)
         self._n_missing = 0  #: worker processes that the last look did not find
         self._folder = folder
         self._logs = logs
@@ -57,7 +59,7 @@ class SupervisedLaunch:
         self._problems: dict[object, VoidReason] = {}
 
     def worker_pids(self) -> frozenset[int]:
-        """The living worker processes: the programs, or all that these started themselves."""
+        """The living worker processes: the programs, what these run, or all that these started themselves."""
         self._note_deaths()
         return frozenset(self._workers())
 
@@ -72,10 +74,11 @@ class SupervisedLaunch:
             who = "supervisord" if not self.supervised() else "the guardian process"
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
         self._note_deaths()
-        if threads and self._spec.are_workers_children(self.layout):
+        if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
             self._note_missing()
         if threads and self._spec.max_extra_threads is not None:
-            self._note_threads(self.layout.threads, self.layout.threads + self._spec.max_extra_threads)
+            least = self._spec.shape(self.layout).threads
+            self._note_threads(least, least + self._spec.max_extra_threads)
         return tuple(self._problems.values())
 
     @property
@@ -145,17 +148,23 @@ class SupervisedLaunch:
     def _workers(self) -> dict[int, str]:
         """Pid and name of each."""
         programs = {pid: self._name(process) for process, pid in self.watch.alive().items()}
-        if not self._spec.are_workers_children(self.layout):
+        are_children = self._spec.are_workers_children(self.layout)
+        if not (self._is_run or are_children):
             return programs
         table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
+        if self._is_run:
+            programs = {own: name for pid, name in programs.items() for own in _run_by(table, pid)}
+        if not are_children:
+            return programs
         return {child: f"worker process {child}" for pid in programs for child in table.children(pid)}
 
     def _note_missing(self) -> None:
         """Fewer worker processes than the layout has; one that is being replaced is missed once."""
         before, n_found = self._n_missing, len(self._workers())
-        self._n_missing = max(0, self.layout.processes - n_found)
+        n_wanted = self._spec.shape(self.layout).processes
+        self._n_missing = max(0, n_wanted - n_found)
         if self._n_missing and before:
-            seen = f"{counted(n_found, 'worker process')} of {self.layout.processes} run"
+            seen = f"{counted(n_found, 'worker process')} of {n_wanted} run"
             self._note("workers", "wrong-layout", f"{seen} below {self._spec.name}")
 
     def _note_threads(self, least: int, most: int) -> None:
@@ -182,3 +191,10 @@ class SupervisedLaunch:
         with suppress(OSError), (self._folder / config.LOG).open("rb") as file:
             return file.read(_LOG_BYTES).decode("utf-8", "replace")
         return ""
+
+
+def _run_by(table: ProcessTable, pid: int) -> list[int]:
+    """What a runner (``uv run``) with that pid runs, once it does; *pid* itself where it is none any more."""
+    if not is_runner(table.command_line(pid)):
+        return [pid]
+    return [own for child in table.children(pid) for own in _run_by(table, child)]

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tuner.core.command_words import is_python, taken_apart
+
 _WAIT_S = 20.0
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _LONGEST_SHEBANG = 256  #: as the kernel has it
 _LONGEST_PATH = 5000
 #: pip's second line after #!/bin/sh, where the interpreter's path is too long for the kernel or has blanks
@@ -35,7 +35,8 @@ def interpreter_facts(
 
     Args:
         command: the worker's words: an interpreter, or a script whose first line names one; ``env`` may
-            stand before it. It is looked for in the PATH of *environment*, as the launch does.
+            stand before it, or what runs it in a project's environment (``uv run``): then that environment's
+            Python is asked. It is looked for in the PATH of *environment*, as the launch does.
         environment: what the worker finds beside tuner's own environment.
         directory: where it runs; None: tuner's current folder.
     """
@@ -65,21 +66,26 @@ def interpreter_facts(
 def interpreter_of(
     command: Sequence[str], path: str | None = None, directory: str | None = None
 ) -> tuple[list[str], dict[str, str]]:
-    """The interpreter that *command* runs, with its -X options, and what ``env`` before it puts into the
-    environment; no words when it names no Python.
+    """The interpreter that *command* runs, with its -X options (and ``uv run`` or the like before it), and
+    what ``env`` before it puts into the environment; no words when it names no Python.
 
     Args:
         path: the PATH that the command is looked for in; None: tuner's own.
         directory: as for ``interpreter_facts``.
     """
-    words = [*command]
-    assigned: dict[str, str] = {}
-    if words and Path(words[0]).name == "env":
-        words.pop(0)
-        while words and _ASSIGNMENT.match(words[0]):
-            name, _, value = words.pop(0).partition("=")
-            assigned[name] = value
-    return _interpreter(words, assigned.get("PATH", path), directory), assigned
+    taken = taken_apart(command)
+    assigned = dict(taken.assigned)
+    path = assigned.get("PATH", path)
+    if not taken.is_run:
+        named = (*taken.interpreter, *taken.words)
+        return _interpreter(named, path, directory), assigned
+    runner = _found(taken.before[0], path, directory)
+    if runner is None:
+        return [], assigned
+    before = [str(runner), *taken.before[1:]]
+    if taken.is_module and not taken.interpreter:
+        del before[-1]  # uv run -m
+    return [*before, *(taken.interpreter[:1] or ["python"]), *_x_options(taken.interpreter[1:])], assigned
 
 
 def _interpreter(words: Sequence[str], path: str | None, directory: str | None) -> list[str]:
@@ -88,7 +94,7 @@ def _interpreter(words: Sequence[str], path: str | None, directory: str | None) 
     program = _found(words[0], path, directory)
     if program is None:
         return []
-    if _PYTHON.match(program.name):
+    if is_python(program.name):
         return [str(program), *_x_options(words[1:])]
     return _shebang(program, path)
 
@@ -130,4 +136,4 @@ def _shebang(program: Path, path: str | None) -> list[str]:
     words = first[2:].decode("utf-8", "replace").split()
     if words and Path(words[0]).name == "env":
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
-    return _interpreter(words, path, None) if words and _PYTHON.match(Path(words[0]).name) else []
+    return _interpreter(words, path, None) if words and is_python(Path(words[0]).name) else []

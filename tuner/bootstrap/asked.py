@@ -28,6 +28,7 @@ QUICK_LAYOUTS = 5
 WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 SIMULATED_HOST = "a simulated box"
+TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
 STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
 #: of a layout that the model is asked for: 1x10000 takes it half a second, 1x100000 six
 MOST_MODELLED_THREADS = 10_000
@@ -158,7 +159,12 @@ def settings_kept(record: StudyRecord, file: Path, command: str) -> Settings:
     try:
         return settings_of_study(json.dumps(kept), str(file))
     except ConfigError as error:
-        raise ConfigError(error.problem, hint=f"Name the config: {command}") from error
+        raise ConfigError(error.problem, hint=f"Name {_source(record)}: {command}") from error
+
+
+def _source(record: StudyRecord) -> str:
+    """What a study's settings came from."""
+    return "the config" if record.provenance.get(TYPED) is None else "the command and its settings, as before"
 
 
 def profile_kept(record: StudyRecord, file: Path) -> Profile:

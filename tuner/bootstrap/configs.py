@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from tuner.core.command_words import taken_apart
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,11 +22,16 @@ _OWN_KINDS = ("crash-processor", "script")
 
 
 def settings_of(
-    config: Path | None, options: Mapping[Place, Given], *, without: Collection[str] = ()
+    config: Path | None,
+    options: Mapping[Place, Given],
+    *,
+    without: Collection[str] = (),
+    kept: Mapping[str, Any] | None = None,
 ) -> Settings:
     """The settings of a config and of options, a known service expanded by its record.
 
-    A command among the options is that of the service it is known as, or of a script.
+    A command among the options is that of the service it is known as, or of a script. *kept* is what a study
+    that goes on was begun with; see `load_settings`.
 
     Raises:
         ConfigError: with every error, each with its place.
@@ -39,7 +45,7 @@ def settings_of(
             asked = _from_the_command_line(asked)
         return _expanded(asked, variants, folder)
 
-    return load_settings(config, options, without=without, service=section)
+    return load_settings(config, options, without=without, service=section, kept=kept)
 
 
 def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,10 +65,10 @@ def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _name_of(words: Sequence[str]) -> str:
-    """A script's name by its program: the last word of its path that is no interpreter's."""
-    programs = [PurePath(word) for word in words if not word.startswith("-") and "=" not in word]
-    own = [program for program in programs if re.match(r"(env|python|pypy)[0-9.]*$", program.name) is None]
-    name = re.sub(r"[^A-Za-z0-9._-]", "", (own or programs or [PurePath("script")])[0].stem)
+    """A script's name by its program, of Python its script or module."""
+    taken = taken_apart(words)
+    named = [word for word in (taken.program, *taken.words, *taken.interpreter) if word and word[0] != "-"]
+    name = re.sub(r"[^A-Za-z0-9._-]", "", PurePath(named[0]).stem) if named else ""
     return name.lstrip("._-")[:64] or "script"
 
 
@@ -141,5 +147,5 @@ def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, s
     if kind is not None:
         options["service", "kind"] = Given("--service", kind)
     settings_of(None, options)  # what is wrong with it is told here
-    service = known_services().get(kind) if kind is not None else recognised(tuple(words))
+    service = known_services().get(kind) if kind is not None else recognised(words)
     return starter(service, tuple(words), given, os.environ, _name_of(words), redacted)

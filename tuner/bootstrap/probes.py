@@ -85,11 +85,11 @@ def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> 
 
             return UwsgiProbe(clock, asked.stats, asked.timeout, warn)
         case "redis":
-            return _redis(asked, clock, warn)
+            return _redis(asked, settings, clock, warn)
         case "log":
             return _log(asked, around)
         case "sql":
-            return _sql(asked, clock, warn)
+            return _sql(asked, settings, clock, warn)
         case "celery":
             return _celery(asked, around)
         case "generator":
@@ -145,13 +145,18 @@ def _queue(timeout_s: float, settings: Settings, around: Surroundings) -> Probe:
     return QueueProbe(around.clock, fed.url, fed.form, fed.queue, claim, timeout_s, around.warn)
 
 
-def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:
+def _is_there_already(settings: Settings) -> bool:
+    """Whether what a service needs runs before the study begins: no hook starts it."""
+    return not (settings.hooks.before_study or settings.hooks.before_launch)
+
+
+def _redis(asked: RedisProbeSettings, settings: Settings, clock: Clock, warn: Warn) -> Probe:
     from tuner.adapters.probes.redis import RedisProbe, Term
 
     def term(one: TermSettings) -> Term:
         return Term(*one.asked, sign=1 if one.sign == "plus" else -1)
 
-    return RedisProbe(
+    probe = RedisProbe(
         clock,
         asked.url,
         [term(one) for one in asked.count],
@@ -161,6 +166,9 @@ def _redis(asked: RedisProbeSettings, clock: Clock, warn: Warn) -> Probe:
         falls=asked.falls,
         fed=None if asked.fed is None else term(asked.fed),
     )
+    if _is_there_already(settings):
+        probe.check()
+    return probe
 
 
 def _log(asked: LogProbeSettings, around: Surroundings) -> Probe:
@@ -174,7 +182,7 @@ def _log(asked: LogProbeSettings, around: Surroundings) -> Probe:
     return LogProbe(around.clock, done, failed, lambda: logs_of_user(files), around.warn)
 
 
-def _sql(asked: SqlProbeSettings, clock: Clock, warn: Warn) -> Probe:
+def _sql(asked: SqlProbeSettings, settings: Settings, clock: Clock, warn: Warn) -> Probe:
     from tuner.adapters.probes.sql import SqlProbe
 
     url, file, timeout_s = asked.url, asked.file, asked.timeout
@@ -185,4 +193,7 @@ def _sql(asked: SqlProbeSettings, clock: Clock, warn: Warn) -> Probe:
     from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
 
     check_postgres_url(url)
-    return SqlProbe(clock, lambda: PostgresDatabase(url, timeout_s), asked.query, asked.failed, warn)
+    probe = SqlProbe(clock, lambda: PostgresDatabase(url, timeout_s), asked.query, asked.failed, warn)
+    if _is_there_already(settings):
+        probe.check()
+    return probe

@@ -175,7 +175,7 @@ def _new(
         },
         simulate,
     )
-    record = planned(settings, profile)
+    record = planned(settings, profile, options)
     window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
     n_pairs = repeats or _REPEATS
     budget_s = record.budget_s

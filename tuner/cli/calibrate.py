@@ -143,7 +143,7 @@ def _session(
         },
         simulate,
     )
-    usual = planned(settings, profile)
+    usual = planned(settings, profile, options)
     record = calibration_study(
         usual,
         n_launches=launches or N_LAUNCHES,

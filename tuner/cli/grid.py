@@ -269,7 +269,7 @@ def _begun(
             del given["study", "repeats"]  # as many as that strategy has
         options = {**given, **options}
     settings, profile = asked_for(config, options, simulate)
-    record = planned(settings, profile, quick=quick)
+    record = planned(settings, profile, options, quick=quick)
     session = new_session(
         settings, record, study if study is not None else Path(f"{record.service}.tuner.db")
     )

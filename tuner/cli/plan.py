@@ -187,7 +187,7 @@ def _new(
         lasts_s = _PILOT if pilot is None else parse_duration(pilot)
     options = {("study", "strategy"): Given("tuner plan", "race"), **options}
     settings, profile = asked_for(config, options, simulate)
-    record = pilot_study(planned(settings, profile), lasts_s)
+    record = pilot_study(planned(settings, profile, options), lasts_s)
     file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
     return new_session(settings, record, file)
 
@@ -244,6 +244,7 @@ def _asked(record: StudyRecord) -> StudySettings:
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     from tuner.config.settings import SHORTEST_WINDOW_S
     from tuner.core.forecast import Basis
+    from tuner.core.pooled import pooled_variants
     from tuner.core.surfaces import drawn_surfaces
 
     is_pilot = record.provenance.get("made_by") == "tuner plan"
@@ -251,7 +252,8 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     if is_pilot:
         connections = json.loads(record.config).get("service", {}).get("connections", "threads")
         threads_of = {one.variant: one.has_threads for one in layouts}
-        layouts = asked.layouts_for(record.cores, threads_of, connections)
+        pooled = pooled_variants(record.config)
+        layouts = asked.layouts_for(record.cores, threads_of, connections, pooled)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=layouts,

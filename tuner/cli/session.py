@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,9 +135,15 @@ def _typed(options: Mapping[str, object | None]) -> list[str]:
 
 
 def asked_for(
-    config: Path | None, options: Options, simulate: Path | None
+    config: Path | None,
+    options: Options,
+    simulate: Path | None,
+    *,
+    kept: Mapping[str, Any] | None = None,
 ) -> tuple[Settings, Profile | None]:
     """The settings, and the profile to simulate; then only the study section of *config* is used.
+
+    *kept* is what a study that goes on was begun with.
 
     Raises:
         ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
@@ -150,7 +156,7 @@ def asked_for(
             hint=f"tuner rank {config} shows it; --resume {config} goes on with it.",
         )
     if simulate is None:
-        return settings_of(config, options), None
+        return settings_of(config, options, kept=kept), None
     from tuner.config.profile import read_profile
 
     for place, option in options.items():
@@ -160,14 +166,22 @@ def asked_for(
                 hint="Leave one of them out.",
             )
     profile = read_profile(simulate)
-    return settings_of(config, options, without=("service", "hooks", "brake", "backends")), profile
+    left_out = ("service", "hooks", "brake", "backends")
+    return settings_of(config, options, without=left_out, kept=kept), profile
 
 
-def planned(settings: Settings, profile: Profile | None, *, quick: bool = False) -> StudyRecord:
-    """The study that *settings* ask for, on this box or a simulated one; see `bootstrap.planned`."""
+def planned(
+    settings: Settings, profile: Profile | None, options: Options | None = None, *, quick: bool = False
+) -> StudyRecord:
+    """The study that *settings* ask for, on this box or a simulated one; see `bootstrap.planned`.
+
+    *options* are those that the settings come from, beside a config.
+    """
     from tuner import bootstrap
 
     record = bootstrap.planned(settings, quick=quick, profile=profile)
+    if ("service", "command") in (options or {}):
+        record = replace(record, provenance={**record.provenance, bootstrap.TYPED: "yes"})
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
         told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
@@ -206,50 +220,70 @@ def resumed_session(
             else, or this is another box.
     """
     from tuner import bootstrap
-    from tuner.config.load import canonical_json
+    from tuner.config.load import canonical_json, names_service
     from tuner.core.changes import changed_settings
 
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
     if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
         raise ConfigError(f"{file} was begun by {began}", hint=f"Go on with: {going_on(record, file)}")
-    if options:
-        named = ", ".join(option.option for option in options.values())
+    check_same_kind(record, file, simulate, going_on(record, file))
+    is_alone = config is None and not any(names_service(place) for place in options)
+    settings = None
+    if simulate is not None or is_alone:
+        settings = bootstrap.settings_kept(record, file, going_on(record, file, again=True))
+    begun = json.loads(record.config if settings is None else canonical_json(settings))
+    asked, profile = asked_for(config, options, simulate, kept=begun)
+    changes = changed_settings(json.dumps(begun), canonical_json(asked))
+    if changes := [change for change in changes if _matters(change, options, simulated=profile is not None)]:
+        named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
         raise ConfigError(
-            f"--resume goes on with what {file} asks for; {named} cannot change that",
+            f"{named}: not what {file} was begun with: {'; '.join(changes)}",
             hint="Leave it out, or begin anew without --resume.",
         )
-    again = going_on(record, file, config="CONFIG")
-    check_same_kind(record, file, simulate, going_on(record, file))
-    settings, profile = asked_for(config, {}, simulate)
     if profile is not None:
         bootstrap.check_same_profile(record, file, profile)
-        return Session(bootstrap.settings_kept(record, file, again), record, file, is_new=False)
-    if config is None:
-        settings = bootstrap.settings_kept(record, file, again)
     else:
-        changes = changed_settings(record.config, canonical_json(settings))
-        # The file fixes the study section itself, options of the command line that began it included. A brake
-        # changes nothing of what is measured: the one given now holds.
-        if changes := [change for change in changes if not change.startswith(("study", "brake"))]:
-            raise ConfigError(
-                f"{config} is not what {file} was begun with: {'; '.join(changes)}",
-                hint="Leave it out, or begin anew without --resume.",
-            )
-    bootstrap.check_same_box(record, file, say)
-    return Session(settings, record, file, is_new=False)
+        bootstrap.check_same_box(record, file, say)
+    return Session(settings or asked, record, file, is_new=False)
 
 
-def going_on(record: StudyRecord, file: Path, *, config: str = "") -> str:
-    """What to type to go on with what *file* holds; with a *config*, or with a profile if it is simulated."""
+def _matters(change: str, options: Options, *, simulated: bool) -> bool:
+    """Whether a study could not go on after this *change* of its settings.
+
+    The file fixes the study section, options of the command line that began it included; what is typed again
+    has to be the same. A brake changes nothing of what is measured: the one given now holds. Cautions are
+    this tuner's words.
+    """
+    section, _, name = change.partition(":")[0].partition(".")
+    if section == "study":
+        return any(place[0] == "study" and place[1] == name.partition(".")[0] for place in options)
+    return not simulated and section != "brake" and not (section == "service" and name.startswith("cautions"))
+
+
+def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
+    """What to type to go on with what *file* holds, with a profile if it is simulated.
+
+    With the config or the command if *again*, or if they hold secrets, which the file does not.
+    """
+    before, after = _told_again(record, again=again)
     words = [record.provenance.get("made_by", "tuner grid")]
     if parent := record.provenance.get("check_of"):
         beside = file.with_name(parent)  # where a check is kept unless told otherwise
         words.append(str(beside) if beside.exists() else parent)
-    words += [config] * bool(config)
-    words += ["--resume", str(file)]
+    words += [*before, "--resume", str(file)]
     words += ["--simulate", "PROFILE"] * is_simulated(record)
-    return " ".join(words)
+    return " ".join([*words, *after])
+
+
+def _told_again(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
+    """What is put before, and after, the words that go on: the config or the command, if it is needed."""
+    from tuner.bootstrap import TYPED
+    from tuner.config.redaction import HIDDEN
+
+    if not (again or HIDDEN in record.config):
+        return [], []
+    return ([], ["--", "COMMAND"]) if TYPED in record.provenance else (["CONFIG"], [])
 
 
 def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, command: str) -> None:
@@ -367,8 +401,12 @@ def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Pa
 
 def go_on(session: Session, command: str, simulate: Path | None) -> None:
     """Say how to go on; *command* is what has begun it."""
-    beside = f" --simulate {simulate}" if simulate is not None else ""
-    say(f"Go on with: {command} --resume {session.file}{beside}")
+    before, after = _told_again(session.record)
+    beside = ["--simulate", str(simulate)] if simulate is not None else []
+    words = [command, *before, "--resume", str(session.file), *beside, *after]
+    say(f"Go on with: {' '.join(words)}")
+    if after:
+        say("The command and its settings (--set) have to be as before: their secrets are not kept.")
 
 
 def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from tuner.config.redaction import HIDDEN, redacted
 from tuner.config.settings import OF_STRATEGY, Settings
 from tuner.core.errors import ConfigError
 
-__all__ = ["Given", "canonical_json", "load_settings", "settings_of_study"]
+__all__ = ["Given", "canonical_json", "load_settings", "names_service", "settings_of_study"]
 
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
 _RATE = ("service", "feeder", "rate")  #: an option for it needs a feeder that has one
@@ -35,6 +35,7 @@ def load_settings(
     *,
     without: Collection[str] = (),
     service: ServiceReader | None = None,
+    kept: Mapping[str, Any] | None = None,
 ) -> Settings:
     """The settings of the config at *path* (None: the built-in service's) with *options* in their places.
 
@@ -43,12 +44,17 @@ def load_settings(
         options: from the command line, by their places.
         without: sections that are as if the config did not have them.
         service: reads its service section, where there is one; None: as it is.
+        kept: the settings that a study was begun with, which goes on: its study section holds for the
+            config's, its rate where no other is asked for, and all of it where nobody names a service.
 
     Raises:
         ConfigError: with every error, each as ``file:line:column: path: what (got ...)``.
     """
     document = read_document(path) if path is not None else Document("settings", {})
     values = {name: deepcopy(value) for name, value in document.values.items() if name not in without}
+    if kept is not None:
+        is_all = path is None and not any(names_service(place) for place in options)
+        values = {**values, **deepcopy({name: kept[name] for name in (kept if is_all else ("study",))})}
     for place, given in options.items():
         if place != _RATE:
             _put(values, place, given.text)
@@ -68,6 +74,8 @@ def load_settings(
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
+    if kept is not None and _RATE not in options:
+        _put_rate(values, kept)
     if _RATE in options:  # a known service may have got its feeder only now
         _check_that_requests_are_sent(values, options[_RATE])
         _put(values, _RATE, options[_RATE].text)
@@ -158,6 +166,21 @@ def _check_that_requests_are_sent(values: Mapping[str, Any], given: Given) -> No
             f"{given.option}: the service's feeder is not http, and no other one sends requests at a rate",
             hint="Give the service a feeder, as feeder: {kind: http, url: ...}",
         )
+
+
+def names_service(place: Place) -> bool:
+    """Whether an option for *place* says which service is measured: its rate does not."""
+    return place[0] == "service" and place != _RATE
+
+
+def _put_rate(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """The rate of a study that goes on, where the service's requests have none."""
+    was, now = (
+        section.get("feeder") if isinstance(section := all_of.get("service"), dict) else None
+        for all_of in (kept, values)
+    )
+    if isinstance(was, dict) and isinstance(now, dict) and was.get("rate") and now.get("kind") == "http":
+        now.setdefault("rate", was["rate"])
 
 
 def _put(values: dict[str, Any], place: Place, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -49,6 +49,7 @@ from tuner.config.ready import ReadySettings
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout, grid_of
+from tuner.core.pooled import shape_of
 from tuner.core.service import Programs, Workers, connections_of
 
 GridName = Literal["small", "divisors", "full"]
@@ -151,7 +152,11 @@ class StudySettings(Section):
         return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
 
     def layouts_for(
-        self, cores: int, threads_of: Mapping[str, bool], connections: int | Literal["threads"] = "threads"
+        self,
+        cores: int,
+        threads_of: Mapping[str, bool],
+        connections: int | Literal["threads"] = "threads",
+        pooled: Collection[str] = (),
     ) -> tuple[Layout, ...]:
         """The layouts to measure.
 
@@ -160,17 +165,23 @@ class StudySettings(Section):
             threads_of: of each variant of the service whether it has threads to choose; "" is the service as
                 it is.
             connections: that a process opens; a layout of the grid with too many is left out.
+            pooled: the variants whose threads are processes of a pool.
         """
         if self.layouts is not None:
             return tuple(
                 replace(layout, has_threads=threads_of.get(layout.variant, threads_of.get("", True)))
                 for layout in self.layouts
             )
-        return tuple(
+        every = (
             replace(layout, variant=variant)
             for variant, has_threads in threads_of.items()
             for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
-            if self.max_connections is None or connections_of(layout, connections) <= self.max_connections
+        )
+        most = self.max_connections
+        return tuple(
+            layout
+            for layout in every
+            if most is None or connections_of(shape_of(layout, pooled), connections) <= most
         )
 
 
@@ -388,6 +399,11 @@ def _check_told(service: ScriptSettings) -> None:
     for place, word in words:
         if not service.threads and "threads" in fields_in(word):
             raise Misplaced("asks for {threads}, and threads is no", place)
+    if service.workers == "pools" and (service.programs == "one" or not service.threads):
+        raise Misplaced(
+            "a layout's threads are the processes of each program's pool then: programs is each, threads yes",
+            ("workers",),
+        )
     if service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
         raise Misplaced(
             "the one program is not told how many processes to start: write {processes} in its command or"
@@ -448,7 +464,7 @@ class Settings(Section):
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
             if has_threads and not layout.has_threads:
                 raise Misplaced(f"{layout} leaves threads out, and this service has them", ("layouts", n))
-            opened = connections_of(layout, service.connections)
+            opened = connections_of(shape_of(layout, _pooled(service)), service.connections)
             if study.max_connections is not None and opened > study.max_connections:
                 raise Misplaced(
                     f"{layout} opens {opened} connections, and {study.max_connections} is the most",
@@ -494,7 +510,9 @@ class Settings(Section):
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
         """The layouts to measure on so many *cores*: those that do not open too many connections."""
-        return self.study.layouts_for(cores, _threads_of(self.service, self.study), self.service.connections)
+        service = self.service
+        threads_of = _threads_of(service, self.study)
+        return self.study.layouts_for(cores, threads_of, service.connections, _pooled(service))
 
     def left_out(self, cores: int) -> tuple[Layout, ...]:
         """The layouts that would open too many connections, and are not measured."""
@@ -502,6 +520,14 @@ class Settings(Section):
         kept = self.layouts_for(cores)
         of_all = every.layouts_for(cores, _threads_of(self.service, self.study))
         return tuple(layout for layout in of_all if layout not in kept)
+
+
+def _pooled(service: CrashProcessorSettings | ScriptSettings) -> frozenset[str]:
+    """The variants whose threads are processes of a pool; "" is the service as it is."""
+    if not isinstance(service, ScriptSettings):
+        return frozenset()
+    told = {"": service, **{name: service.of(name) for name in service.variants}}
+    return frozenset(name for name, one in told.items() if one.workers == "pools")
 
 
 def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:

@@ -16,7 +16,7 @@ from tuner.core.errors import MeasurementError
 from tuner.core.figures import percent
 from tuner.core.layout import Layout
 from tuner.core.load import DECAY, STEP_S
-from tuner.core.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.records import LaunchRecord
 from tuner.core.sizes import render_size
 
 BRAKED = "braked"  #: a launch whose error begins so was cut off by the brake: it says nothing of its layout
@@ -41,7 +41,7 @@ def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
     return {
         launch.layout: f"left out by the brake {passed}"
         for launch in launches
-        if launch.block != WARMING_BLOCK and (passed := braked_by(launch.error, OVER_LIMIT)) is not None
+        if (passed := braked_by(launch.error, OVER_LIMIT)) is not None
     }
 
 

@@ -33,6 +33,11 @@ class Layout:
         """Threads in all processes together."""
         return self.processes * self.threads
 
+    @property
+    def as_processes(self) -> Layout:
+        """As many processes of one thread each: what pools of so many processes are."""
+        return Layout(self.total_threads, 1, self.variant, has_threads=False)
+
     def __str__(self) -> str:
         plain = f"{self.processes}x{self.threads if self.has_threads else '-'}"
         return f"{plain}@{self.variant}" if self.variant else plain

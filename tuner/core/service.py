@@ -9,7 +9,7 @@ from typing import Literal, Self
 from tuner.core.layout import Layout
 
 Programs = Literal["each", "one"]
-Workers = Literal["programs", "children", "children-if-several"]
+Workers = Literal["programs", "children", "children-if-several", "pools"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class ServiceSpec:
     limits: Mapping[str, int] = field(default_factory=dict)
     programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
     #: who works on items, and has the layout's threads; "children-if-several": a master that does the work
-    #: itself when it is told to start one process only (uvicorn)
+    #: itself when it is told to start one process only (uvicorn); "pools": the children of each program, of
+    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool)
     workers: Workers = "programs"
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
     #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
@@ -61,7 +62,13 @@ class ServiceSpec:
 
     def are_workers_children(self, layout: Layout) -> bool:
         """Whether the programs' children do the work, not these themselves."""
-        return self.workers == "children" or (self.workers == "children-if-several" and layout.processes > 1)
+        if self.workers == "children-if-several":
+            return layout.processes > 1
+        return self.workers in ("children", "pools")
+
+    def shape(self, layout: Layout) -> Layout:
+        """How many worker processes *layout* has, and threads in each."""
+        return layout.as_processes if self.workers == "pools" else layout
 
     def command_line(
         self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import PurePath
 
+from tuner.core.command_words import taken_apart
 from tuner.core.errors import ConfigError
 from tuner.services.record import Service
 
@@ -27,8 +26,6 @@ OWN = (
     "uvicorn",
     "uwsgi",
 )
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 @cache
@@ -56,32 +53,10 @@ def known_services() -> Mapping[str, Service]:
     return services
 
 
-def recognised(words: tuple[str, ...]) -> Service | None:
+def recognised(words: Sequence[str]) -> Service | None:
     """The service that a command starts, by its program's name, or by its module (``python -m celery``)."""
-    rest = list(words)
-    if rest and PurePath(rest[0]).name == "env":
-        rest.pop(0)
-        while rest and _ASSIGNMENT.match(rest[0]):
-            rest.pop(0)
-    if not rest:
-        return None
-    program = PurePath(rest[0]).name
-    if _PYTHON.match(program):
-        program = _module_or_script(rest[1:])
+    program = taken_apart(words).program
     return next((one for one in known_services().values() if program in one.commands), None)
-
-
-def _module_or_script(words: list[str]) -> str:
-    """What Python is told to run: the name of a module's package, or of a script."""
-    rest = iter(words)
-    for word in rest:
-        if word == "-m":
-            return next(rest, "").partition(".")[0]
-        if word in ("-X", "-W"):
-            next(rest, None)
-        elif not word.startswith("-"):
-            return PurePath(word).name
-    return ""
 
 
 def _own(name: str) -> Service:

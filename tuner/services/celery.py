@@ -137,6 +137,17 @@ SERVICE = Service(
             stop=_STOP,
         ),
         Form(
+            name="nodes",
+            summary="nodes with a pool of processes each",
+            layout=Told({_POOL: "processes", _CONCURRENCY: "{threads}"}),
+            words=_words,
+            threads="pool processes",
+            programs="each",
+            workers="pools",
+            ready=_READY,
+            stop=_STOP,
+        ),
+        Form(
             name="threads",
             summary="nodes with a pool of threads each",
             layout=Told({_POOL: "threads", _CONCURRENCY: "{threads}"}),

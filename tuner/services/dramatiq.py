@@ -25,7 +25,10 @@ def _program(command: Command) -> int | None:
     words = command.words
     places = (n for n, word in enumerate(words) if PurePath(word).name in _PROGRAMS)
     place = next(places, None)
-    return None if place is None or words[place - 1 : place] == ("-m",) else place
+    is_module = place is not None and (
+        words[place - 1 : place] == ("-m",) or (command.is_module and not place)
+    )
+    return None if is_module else place
 
 
 def _form_of(command: Command) -> str | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import PurePath
 from typing import Any
 
+from tuner.core.command_words import taken_apart
 from tuner.core.errors import ConfigError
 from tuner.services.record import Command, Counted, Form, Service
 from tuner.services.running import escaped
@@ -81,7 +79,7 @@ def expanded(
     if variants is None:
         section |= {**kept, **told[forms[0].name]}
     else:
-        section |= {**kept, "command": list(user.command.words), "variants": told}
+        section |= {**kept, "command": [*user.before, *user.command.words], "variants": told}
     carried = {name for of_form in told.values() for name in of_form["environment"]}
     own = {name: value for name, value in user.environment.items() if name not in carried}
     section["environment"] = {**section.get("environment", {}), **own}
@@ -99,6 +97,7 @@ class _User:
     """What the user says."""
 
     command: Command
+    before: tuple[str, ...]  #: words that start it: ``uv run``, ``python -m``
     environment: Mapping[str, Any]  #: of the config, and of ``env`` before the command
     settings: frozenset[str]  #: keys that are the record's
 
@@ -112,26 +111,13 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     own = asked.get("environment")
     if own is not None and not isinstance(own, Mapping):
         raise Unclear("environment", "should be a mapping, as NAME: value")
-    assigned, words = _assigned(_words(asked.get("command")))
-    environment = {**assigned, **(own or {})}
+    taken = taken_apart(_words(asked.get("command")))
+    environment = {**taken.assigned, **(own or {})}
     names = frozenset(setting.name for setting in service.settings)
     given = {name: str(value) for name, value in asked.items() if name in names and value is not None}
-    return _User(Command(words, {**inherited, **_texts(environment)}, given), environment, names)
-
-
-def _assigned(words: tuple[str, ...]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The variables that ``env`` sets before a command, and the command itself."""
-    if PurePath(words[0]).name != "env":
-        return {}, words
-    assigned = dict(itertools.takewhile(lambda pair: pair[1] is not None, map(_assignment, words[1:])))
-    if len(assigned) + 1 >= len(words) or words[len(assigned) + 1].startswith("-"):
-        return {}, words  # options of env are its own business
-    return {name: value or "" for name, value in assigned.items()}, words[len(assigned) + 1 :]
-
-
-def _assignment(word: str) -> tuple[str, str | None]:
-    match = re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL)
-    return (match[1], match[2]) if match else (word, None)
+    everything = {**inherited, **_texts(environment)}
+    command = Command(taken.words, everything, given, is_module=taken.is_module)
+    return _User(command, (*taken.before, *taken.interpreter), environment, names)
 
 
 def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,7 +226,9 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
     started = form.words(command)
     if started is None:
         raise Unclear("command", f"cannot be started as {form.name}: {form.summary}")
-    words = list(started)
+    taken = taken_apart(started)  # a record may put env before it, whose place is before all
+    assigned = [f"{name}={value}" for name, value in taken.assigned.items()]
+    words = list(taken.whole)
     environment: dict[str, str] = {}
     for one in (form.layout, service.always, *([] if counted is None else [counted.told])):
         if one.by_flags(command):
@@ -257,4 +245,7 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
                 continue
             before = environment.get(name, variables.get(name, escaped(command.environment.get(name, ""))))
             environment[name] = f"{before} {value}".strip()
-    return {"command": words, "environment": environment}
+    return {
+        "command": [*(["env", *assigned] if assigned else []), *user.before, *words],
+        "environment": environment,
+    }

@@ -15,9 +15,10 @@ Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappi
 class Command:
     """The user's command, looked at; nothing is run and no file read."""
 
-    words: tuple[str, ...]
+    words: tuple[str, ...]  #: from its program on, without what starts that (``uv run``, ``python -m``)
     environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
     given: Mapping[str, str] = field(default_factory=dict)  #: the record's settings that the user has set
+    is_module: bool = False  #: the first of the words names a module, which Python runs
 
     def option(self, *names: str) -> str | None:
         """The value of an option by its *names* (``-w``, ``--workers``), the last one where it is repeated.
@@ -67,7 +68,8 @@ class Form:
     name: str
     summary: str
     layout: Told  #: the numbers of processes and threads, as fields: ``{processes}``, ``{threads}``
-    threads: str = ""  #: what the layout's threads are (threads, greenlets); empty: there are none to choose
+    #: what the layout's threads are (threads, greenlets, pool processes); empty: there are none to choose
+    threads: str = ""
     #: the command's words in this form, before the layout's flags; None: this form cannot be made of them
     words: Callable[[Command], tuple[str, ...] | None] = lambda command: command.words
     programs: Programs = "one"

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tuner.core.command_words import taken_apart
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service
 
@@ -63,7 +64,7 @@ def starter(
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
-    looked_at = Command(tuple(words), environment, given)
+    looked_at = Command(taken_apart(words).words, environment, given)
     own = service.form_of(looked_at) or service.forms[0].name
     others = [form.name for form in service.forms if form.name != own]
     variants = ""

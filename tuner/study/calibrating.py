@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
@@ -18,6 +18,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
+from tuner.core.pooled import pooled_variants, shape_of
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 from tuner.core.window import Sample
@@ -29,6 +30,7 @@ ANCHOR = Layout(1, 1)
 N_LAUNCHES = 3
 N_WINDOWS = 2  #: of each launch
 WINDOW_S = 60.0
+POOLS_TOLD = "Pools are told by all their processes together: 8x- is any of 1x8, 2x4, 4x2 and 8x1."
 _NAMED = 8  #: layouts that a note names
 
 
@@ -60,8 +62,9 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
         ConfigError: there is no window to calibrate on.
     """
     study = store.study()
+    pooled = pooled_variants(study.config)
     all_clocks = clocks_of_counted(
-        store.windows(), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
+        _as_modelled(store.windows(), pooled), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
     )
     if not all_clocks and any(window.is_at_a_rate for window in store.windows()):
         raise ConfigError(
@@ -91,7 +94,11 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
         measured=tuple(layouts),
         busy_cores=busy_cores,
     )
-    notes = (*_left_aside(all_clocks, clocks), *([] if gil_is_known(study) else [GIL_ASSUMED]))
+    notes = [
+        *_left_aside(all_clocks, clocks),
+        *([] if gil_is_known(study) else [GIL_ASSUMED]),
+        *([POOLS_TOLD] if layouts[0].variant in pooled else []),
+    ]
     return Calibrated(
         service=study.service,
         where=_where(study),
@@ -108,6 +115,13 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
         foreign_cores=foreign_cores,
         simulated=tuple(simulated_told(study)),
     )
+
+
+def _as_modelled(windows: Sequence[WindowRecord], pooled: Collection[str]) -> Sequence[WindowRecord]:
+    """*windows*, of those of *pooled* variants 2x4 as 8 processes."""
+    if not pooled:
+        return windows
+    return [replace(window, layout=shape_of(window.layout, pooled)) for window in windows]
 
 
 def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
+from tuner.core.layout import Layout
 from tuner.core.limits import usage_of
 from tuner.core.objective import value_of
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
@@ -54,6 +55,7 @@ class History:
         self.n_launches_spoilt = 0
         self._study = study
         self._timeline = Timeline()
+        self._over_limit: set[Layout] = set()  #: passed a limit while they only warmed the cache
         self._recorded: dict[int, list[Launched]] = defaultdict(list)  # block -> its launches
         windows_of = defaultdict(list)
         for window in windows:
@@ -62,7 +64,9 @@ class History:
             launched = self.begin(launch)
             for window in windows_of[launch_id]:
                 launched.windows.append((window, self._observed(launched, window)))
-            if launch.block != WARMING_BLOCK:
+            if launch.block == WARMING_BLOCK:
+                self.end_warming(launched)
+            else:
                 self._recorded[launch.block].append(launched)
                 self.n_launches_spoilt += launched.is_spoilt
 
@@ -93,6 +97,7 @@ class History:
             for position, one in zip(positions, wanted, strict=True)
         ]
         for cell in cells:
+            cell.is_over_limit = cell.layout in self._over_limit
             for launched in made.get(cell.position, []):
                 self._fill(cell, launched)
         has_later = any(later > number for later in self._recorded)
@@ -114,6 +119,14 @@ class History:
         """Take note of how a launch of *cell* went."""
         self.n_launches_spoilt += launched.is_spoilt
         self._take_note(cell, launched)
+
+    def end_warming(self, launched: Launched) -> None:
+        """Take note of how a launch went that is discarded: one that passes a limit leaves its layout out."""
+        if braked_by(launched.launch.error, OVER_LIMIT) is None:
+            return
+        self._over_limit.add(launched.launch.layout)
+        for cell in (cell for block in self.blocks for cell in block.cells):
+            cell.is_over_limit |= cell.layout in self._over_limit
 
     def _fill(self, cell: Cell, launched: Launched) -> None:
         self._take_note(cell, launched)

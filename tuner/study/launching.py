@@ -156,7 +156,7 @@ class Workbench:
         brake, passed = self.box.brake, braked.problem
         assert brake is not None
         stopped = f"the brake stopped {launch.layout} {passed}"
-        still = brake.still_over(facts) if brake.leaves_out else None
+        still = brake.still_over(facts, self.stop.requested) if brake.leaves_out else None
         if brake.leaves_out and not still:
             self.progress.warning("over-limit", f"{stopped}; it is left out from now on")
             return f"{OVER_LIMIT}: {passed}"

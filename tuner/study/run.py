@@ -99,7 +99,10 @@ class _Study:
         """Whether a limit of the user's is passed before anything runs: then nothing is started."""
         brake = self._box.brake
         nothing_runs = {**facts, "layout": ""}  # commands may rely on it
-        if self._block is None or brake is None or (over := brake.still_over(nothing_runs)) is None:
+        if self._block is None or brake is None:
+            return False
+        over = brake.still_over(nothing_runs, self._stop.requested)
+        if over is None or self._stop.requested():
             return False
         self._braked = f"before anything was started: {over}"
         self._progress.warning("braked", f"with nothing running, {over}; no layout is started")
@@ -182,7 +185,8 @@ class _Study:
 
     def _discard(self, layout: Layout) -> None:
         asked = Proposal(layout, self._asked.window_s, 0)
-        self._launched(asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch))
+        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch))
+        self._history.end_warming(launched)
 
     def _launched(
         self,

@@ -82,6 +82,23 @@ def test_the_workers_of_a_master_are_its_children(launcher_of: LaunchersOf) -> N
     assert launch.worker_pids() == frozenset()
 
 
+def test_each_of_several_masters_has_a_pool_of_as_many_workers_as_the_layout_has_threads(
+    launcher_of: LaunchersOf,
+) -> None:
+    master = MASTER.replace("TUNER_PROCESSES", "TUNER_THREADS")
+    pools = {"command": (sys.executable, "-c", master, "once"), "workers": "pools", "max_extra_threads": 0}
+    with launcher_of(spec=pools).running(Layout(2, 3), {}) as launch:
+        workers = await_workers(launch, 6)
+
+        assert len(launch.watch.alive()) == 2
+        assert (launch.problems(), launch.problems()) == ((), ())
+        os.kill(min(workers), signal.SIGKILL)
+        await_workers(launch, 5)
+        assert launch.problems() == ()
+        (problem,) = launch.problems()
+    assert problem.detail == "5 worker processes of 6 run below tested"
+
+
 def test_the_cpu_of_workers_below_a_master_is_the_workers(launcher_of: LaunchersOf) -> None:
     """50 ms each, told in ticks of 10 ms; the master's own is the service's, and no worker's."""
     with launcher_of(spec=spec()).running(Layout(3, 1), {}) as launch:
@@ -136,6 +153,32 @@ def test_a_shell_around_each_worker_is_no_worker(launcher_of: LaunchersOf) -> No
 
         assert not workers & set(launch.watch.alive().values())
         assert launch.problems() == ()
+
+
+def test_the_workers_of_a_program_that_a_runner_starts_are_looked_for_below_it(
+    launcher_of: LaunchersOf, tmp_path: Path
+) -> None:
+    """As ``uv run`` does it: it stays, and passes the signal on."""
+    runner = tmp_path / "uv"
+    runner.write_text(
+        f"#!{sys.executable}\n"
+        "import signal, subprocess, sys\n"
+        "run = subprocess.Popen(sys.argv[2:])\n"
+        "signal.signal(signal.SIGTERM, lambda *_: run.terminate())\n"
+        "sys.exit(run.wait())\n"
+    )
+    runner.chmod(0o755)
+    master = (str(runner), "run", *spec()["command"])  # type: ignore[misc]
+    with launcher_of(spec={**spec(), "command": master}).running(Layout(3, 1), {}) as launch:
+        await_workers(launch, 3)
+
+        assert (launch.problems(), launch.problems()) == ((), ())
+    alone = (str(runner), "run", sys.executable, "-c", "import signal; signal.pause()")
+    with launcher_of(spec={"command": alone}).running(Layout(2, 1), {}) as launch:
+        workers = await_workers(launch, 2)
+
+        assert not workers & set(launch.watch.alive().values())
+        assert (launch.problems(), launch.problems()) == ((), ())
 
 
 def test_a_master_that_ends_is_told_as_a_worker_that_died(launcher_of: LaunchersOf) -> None:

@@ -75,30 +75,55 @@ class RedisProbe:
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
         """Watch one launch, over a connection of its own."""
+        client = self._client()
+        asked = PolledCounting(
+            self._clock,
+            lambda: self._counts(client),
+            "Redis",
+            self._warn,
+            most_falls=MOST_FALLS if self._are_counters else 0,
+        )
+        with closing(client), polling(asked) as counting:
+            yield counting
+
+    def check(self) -> None:
+        """Ask once, before anything is started.
+
+        Raises:
+            ConfigError: nobody answers there, or not with these numbers.
+        """
+        from redis import BusyLoadingError
+
+        with closing(self._client()) as client:
+            try:
+                self._counts(client)
+            except MeasurementError as error:
+                if isinstance(error.__cause__, BusyLoadingError):
+                    return  # it is there, and will answer
+                raise ConfigError(
+                    f"the redis probe cannot count: {error.problem}",
+                    hint="Start Redis first (a hook before_study may), or say where it is: the url.",
+                ) from error
+
+    def _client(self) -> Redis:
         from redis import Redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        client = Redis.from_url(
+        return Redis.from_url(
             self._url,
             socket_timeout=self._timeout_s,
             socket_connect_timeout=self._timeout_s,
             retry=Retry(NoBackoff(), 0),  # the next look is the next try
         )
-        are_counters = not self._falls and all(
+
+    @property
+    def _are_counters(self) -> bool:
+        return not self._falls and all(
             term.command in _COUNTERS and term.sign == 1 for term in (*self._done, *self._failed)
         )
-        asked = PolledCounting(
-            self._clock,
-            lambda: self._counts(client, are_counters),
-            "Redis",
-            self._warn,
-            most_falls=MOST_FALLS if are_counters else 0,
-        )
-        with closing(client), polling(asked) as counting:
-            yield counting
 
-    def _counts(self, client: Redis, are_counters: bool) -> Counts:
+    def _counts(self, client: Redis) -> Counts:
         from redis import RedisError
 
         terms = (*self._done, *self._failed, *([] if self._fed is None else [self._fed]))
@@ -106,7 +131,7 @@ class RedisProbe:
             numbers = _numbers(client, terms)
         except RedisError as error:  # its timeouts and lost connections are among these
             raise MeasurementError(f"{type(error).__name__}: {error}") from error
-        if are_counters:
+        if self._are_counters:
             return Counts(
                 {name: n for term in self._done for name, n in numbers[term].items()},
                 {name: n for term in self._failed for name, n in numbers[term].items()},

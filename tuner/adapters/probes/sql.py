@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
-from tuner.core.errors import MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.ports import Clock
 
@@ -63,6 +63,21 @@ class SqlProbe:
             )
             with polling(asked) as counting:
                 yield counting
+
+    def check(self) -> None:
+        """Ask for something, before anything is started; the tables may be for the service to make.
+
+        Raises:
+            ConfigError: nobody answers there.
+        """
+        with self._database() as database:
+            try:
+                database.rows("select 1")
+            except MeasurementError as error:
+                raise ConfigError(
+                    f"the sql probe cannot count: {error.problem}",
+                    hint="Start the database first (a hook before_study may), or say where it is: the url.",
+                ) from error
 
     def _counts(self, database: Database) -> Counts:
         done = {"query": _number("query", database.rows(self._query))}

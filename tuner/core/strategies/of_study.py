@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.errors import ConfigError
+from tuner.core.pooled import pooled_variants
 from tuner.core.records import StudyRecord
 from tuner.core.strategy import Goal, Strategy
 
@@ -20,7 +21,8 @@ def goal_of(study: StudyRecord) -> Goal:
         max_window_s=study.window_s,
         cores=study.cores,
         limits=study.limits,
-        guided=study.objective == "throughput",  # all that the model foretells
+        # all that the model foretells; of a layout's threads it knows but one meaning
+        guided=study.objective == "throughput" and not pooled_variants(study.config),
     )
 
 

@@ -68,6 +68,7 @@ class Diagnosis:
     backend_cores: float  #: of that, the backends that the config names
     backend_elsewhere_cores: float = 0.0  #: what these used of cores that the service may not use
     memory: str | None = None  #: why memory binds, in words
+    shape: Layout | None = None  #: how many processes, and threads that share a GIL; None: the layout's
 
     def n_threads(self, share: Share) -> Figure | None:
         """How many of the layout's threads that is at a time, on average; None: not known."""
@@ -119,6 +120,7 @@ def diagnose_one(
         backend_cores=seen.backend_cpu_s / seen.length_s,
         backend_elsewhere_cores=seen.backend_elsewhere_s / seen.length_s,
         memory=seen.memory,
+        shape=seen.shape,
     )
 
 
@@ -166,7 +168,7 @@ def _utilization(seen: Evidence, machine: Machine, gil_ratio: float) -> dict[Sta
         "cores": Figure(min(1.0, used_s / (seen.length_s * machine.cores)), "measured")
     }
     if machine.has_gil:
-        per_process = seen.own_cpu_s / (seen.length_s * seen.layout.processes)
+        per_process = seen.own_cpu_s / (seen.length_s * seen.shape.processes)
         busy = Figure(min(1.0, gil_ratio * per_process), "measured" if gil_ratio == 1 else "modelled")
         held = _held_at_least(seen)
         found["gil"] = Figure(held, "measured") if held > busy.value else busy
@@ -179,10 +181,10 @@ def _held_at_least(seen: Evidence) -> float:
     While it is held, all threads of the process but one may wait: their mean number is at most so many times
     that share. So a GIL is seen that is held by who sleeps or computes in C: its CPU says nothing of it.
     """
-    if seen.gil_waiting_s is None or seen.layout.threads == 1:
+    if seen.gil_waiting_s is None or seen.shape.threads == 1:
         return 0.0
-    n_waiting = seen.gil_waiting_s / (seen.length_s * seen.layout.processes)
-    return min(1.0, n_waiting / (seen.layout.threads - 1))
+    n_waiting = seen.gil_waiting_s / (seen.length_s * seen.shape.processes)
+    return min(1.0, n_waiting / (seen.shape.threads - 1))
 
 
 def _shares(
@@ -197,7 +199,7 @@ def _shares(
     others_wait = seen.child_cpu_s > _FEW * seen.own_cpu_s or seen.backend_cpu_s > _LITTLE * seen.own_cpu_s
     if seen.run_delay_s is not None and not others_wait:
         measured["core_line"] = max(0.0, seen.run_delay_s - (seen.gil_waking_s or 0.0)) / thread_s
-    if seen.gil_waiting_s is not None and machine.has_gil and seen.layout.threads > 1:
+    if seen.gil_waiting_s is not None and machine.has_gil and seen.shape.threads > 1:
         measured["gil_line"] = seen.gil_waiting_s / thread_s
     if seen.blocked_s is not None:
         measured["blocked"] = seen.blocked_s / thread_s
@@ -209,7 +211,7 @@ def _shares(
     if expected is None:
         return {**shares, "elsewhere": Figure(rest, "measured")}
     modelled: dict[Share, float] = {"asleep": expected.n_asleep / n}
-    if machine.has_gil and seen.layout.threads > 1 and "gil_line" not in measured:
+    if machine.has_gil and seen.shape.threads > 1 and "gil_line" not in measured:
         modelled["gil_line"] = expected.n_gil_waiting / n
     if "core_line" not in measured:
         modelled["core_line"] = expected.n_core_waiting / n

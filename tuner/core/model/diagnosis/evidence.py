@@ -12,6 +12,7 @@ from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
+from tuner.core.pooled import pooled_variants
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 
 NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
@@ -51,10 +52,16 @@ class Evidence:
     memory: str | None = None  #: why memory binds, in words; None: it does not
     spare_cores: float = 0.0  #: cores that the service may not use
     windows: tuple[WindowRecord, ...] = field(default=(), repr=False)  #: these windows
+    is_pooled: bool = False  #: the layout's threads are processes of a pool, each with a GIL of its own
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
             raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s say nothing")
+
+    @property
+    def shape(self) -> Layout:
+        """How many processes, and threads in each that share its GIL."""
+        return self.layout.as_processes if self.is_pooled else self.layout
 
     @property
     def done_per_s(self) -> float:
@@ -96,12 +103,19 @@ def evidence_of(
         elif all(reason.slug == _SHORT_OF_MEMORY for reason in window.void):
             short[window.layout].append(window)
     found = []
+    pooled = pooled_variants(study.config)
     for layout in dict.fromkeys((*study.layouts, *good, *short)):
         memory = _memory(verdicts.get(layout), len(short[layout]), len(good[layout]))
         one = _added(layout, good[layout] or short[layout], study, memory)
         if one is not None:
-            found.append(one)
+            found.append(_as_pool(one) if layout.variant in pooled else one)
     return found
+
+
+def _as_pool(one: Evidence) -> Evidence:
+    """*one*, and its windows as the model takes them."""
+    windows = tuple(replace(window, layout=window.layout.as_processes) for window in one.windows)
+    return replace(one, windows=windows, is_pooled=True)
 
 
 def why_unknown(windows: Iterable[WindowRecord]) -> str:

@@ -32,7 +32,7 @@ def expected_of(seen: Sequence[Evidence], machine: Machine, demands: Demands) ->
     as_it_is = measured_demands(seen, demands)
     now = solve(as_it_is, as_counted(machine))
     per_s = np.array([one.done_per_s for one in seen])
-    alone = min(seen, key=lambda one: (one.layout.total_threads, one.layout.threads))
+    alone = min(seen, key=lambda one: (one.layout.total_threads, one.shape.threads))
     backend_s = alone.backend_cpu_s / alone.n_done  # beyond it, items are in each other's way there
     of_backends = np.array(
         [min(one.backend_cpu_s / one.length_s, one.done_per_s * backend_s) for one in seen]
@@ -94,8 +94,8 @@ def measured_demands(seen: Sequence[Evidence], demands: Demands, *, times: int =
     waits = layout_demands(
         demands,
         NO_TERMS,
-        [one.layout.processes for one in seen],
-        [one.layout.threads * times for one in seen],
+        [one.shape.processes for one in seen],
+        [one.shape.threads * times for one in seen],
     )
     own_s = np.array([one.own_cpu_s / one.n_done for one in seen])
     gil_ratio = gil_ratio_of(demands)

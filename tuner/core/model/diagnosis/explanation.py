@@ -55,7 +55,7 @@ class Explanation:
         seen = [one for one in self.evidence.values() if one.layout.variant == variant]
         return Seen(
             self.references[variant].machine,
-            tuple(one.layout for one in seen),
+            tuple(one.shape for one in seen),
             busy_cores=max(one.items_cpu_s / one.length_s for one in seen),
         )
 
@@ -106,7 +106,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
             return Reference(joint.profile.demands, joint.profile.machine, layouts, joint.notes)
     if not seen:
         return None
-    one = min(seen, key=lambda own: (own.layout.total_threads, own.layout.threads))
+    one = min(seen, key=lambda own: (own.layout.total_threads, own.shape.threads))
     clocks_of_one = [
         clocks_of(window, spare_cores=one.spare_cores) for window in one.windows if window.n_done
     ]
@@ -118,8 +118,8 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
         return Reference(_with_looks(demands, clocks_of_one), machine, (one.layout,), told.notes)
     busy = (one.items_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
-    if one.layout.threads > 1:
-        busy = max(busy, one.own_cpu_s / (one.length_s * one.layout.processes))
+    if one.shape.threads > 1:
+        busy = max(busy, one.own_cpu_s / (one.length_s * one.shape.processes))
     if busy >= BUSY:
         return None
     demands = _with_looks(_demands_that_give(one, machine), clocks_of_one)
@@ -134,7 +134,7 @@ def _with_looks(demands: Demands, clocks: Sequence[Clocks]) -> Demands:
 
 
 def _lets_go_of_the_gil(one: Evidence) -> bool:
-    return one.own_cpu_s > _MORE_THAN_A_CORE * one.length_s * one.layout.processes
+    return one.own_cpu_s > _MORE_THAN_A_CORE * one.length_s * one.shape.processes
 
 
 def _demands_that_give(one: Evidence, machine: Machine) -> Demands:

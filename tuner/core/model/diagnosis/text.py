@@ -68,7 +68,7 @@ def _mark(figure: Figure) -> str:
 
 
 def _gil(of: Diagnosis) -> str:
-    layout, busy = of.layout, percent(of.utilization["gil"])
+    layout, busy = of.shape or of.layout, percent(of.utilization["gil"])
     one = layout.processes == 1
     if layout.threads == 1:
         mine = "its one thread keeps the GIL" if one else "the one thread of each process keeps its GIL"
@@ -103,7 +103,7 @@ def _waiting(of: Diagnosis) -> str:
     if of.utilization["cores"].value >= _ALL:
         strangers = of.others_cores - of.backend_cores
         full = f"others keep {strangers:.2g} of {counted(of.cores, 'core')} busy, and make way"
-    more = "threads" if of.layout.has_threads else "processes"
+    more = "threads" if (of.shape or of.layout).has_threads else "processes"
     gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
     return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
 
