@@ -72,6 +72,7 @@ class LimitsBrake:
             while (over := watched.over()) and not stopped():
                 waited_s = self._clock.monotonic_s() - began_s
                 if waited_s >= RECOVERS_WITHIN_S and watched.is_answered:
+                    over = watched.over()  # it may have answered since it was asked
                     break
                 if waited_s >= WORTH_A_WORD_S and not told:
                     told = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
+from tuner.core.model.diagnosis.text import short
 from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
@@ -264,10 +265,12 @@ def _first_rows(table: Table) -> list[Block]:
 def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
     unit = "items/10 min" if ranking.objective == "throughput" else "items/CPU s"
     latency = ["p95"] if ranking.is_latency_known else []
+    bound = ["bound by"] if ranking.is_bound_known else []
     current = ranking.current
     against = [] if current is None else [f"against {current}"]
     headers = (
-        "rank", "layout", unit, f"{level_of(ranking)} interval", "load (max)", "memory", *latency, *against
+        "rank", "layout", unit, f"{level_of(ranking)} interval",
+        "load (max)", *bound, "memory", *latency, *against,
     )  # fmt: skip
     rows = []
     for row in shown:
@@ -280,12 +283,14 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
                 items_cell(value.mean),
                 interval_cell(value, items_cell),
                 load_cell(row),
+                *([short(row.bound_by) or "-"] if bound else []),
                 memory_cell(row),
                 *([p95_told(row)] if latency else []),
                 *(["in use" if row.layout == current else times_cell(ratio)] if against else []),
             )
         )
-    return Table(headers, tuple(rows), frozenset({0, *range(2, len(headers))}))
+    numeric = frozenset(place for place, name in enumerate(headers) if name not in ("layout", "bound by"))
+    return Table(headers, tuple(rows), numeric)
 
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
