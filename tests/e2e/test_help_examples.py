@@ -29,6 +29,7 @@ SIMULATED = ("aa", "calibrate", "check", "grid", "plan")
 NOT_TYPED = {
     "tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000": "tests/services has a real gunicorn",
     "tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json": "see the last test",
+    "tuner serve crash-processor.tuner.db": "it ends when it is told to: tests/e2e/test_serve.py",
 }
 
 
@@ -60,7 +61,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(studies: Path, tmp_path: Path) -> Path:
-    for name in ("study.tuner.db", "crash-processor.tuner.db"):
+    for name in ("study.tuner.db", "crash-processor.tuner.db", "before.tuner.db", "after.tuner.db"):
         shutil.copy(studies / "study.tuner.db", tmp_path / name)
     lucky = re.sub(
         r"^(  dies[\w-]*): \S+", r"\1: 0%", PROFILE.read_text(encoding="utf-8"), flags=re.MULTILINE
@@ -94,6 +95,7 @@ def test_an_example_works(command: Command, example: str, folder: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=400,
     )
 
     measured = {0, 4, 5} if command.name in SIMULATED else {0}  # weaker than asked, or stale, is an answer
