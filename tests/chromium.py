@@ -82,6 +82,15 @@ class Chromium:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+        twice = "requestAnimationFrame(() => requestAnimationFrame(() => done(innerWidth)))"
+        self.until(f"new Promise((done) => {twice})", width)
+
+    def until(self, script: str, wanted: Any) -> None:
+        """Wait until *script* gives *wanted*."""
+        deadline_s = time.monotonic() + LONG_S
+        while (found := self.run(script)) != wanted:
+            assert time.monotonic() < deadline_s, f"{script} is {found!r}, not {wanted!r}"
+            time.sleep(0.02)
 
     def point(self, x: float, y: float, *, click: bool = False) -> None:
         """Move the mouse there, and click."""

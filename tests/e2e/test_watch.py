@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import json
@@ -45,6 +46,7 @@ class OnTerminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.modes = termios.tcgetattr(self.slave)
         self.written = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
         self.process = subprocess.Popen(
             [sys.executable, "-c", _ON_A_TERMINAL, *arguments],
             cwd=folder,
@@ -75,7 +77,7 @@ class OnTerminal:
     def read(self) -> bool:
         if not select.select([self.master], [], [], 0.2)[0]:
             return False
-        self.written += os.read(self.master, 65536).decode()
+        self.written += self.decoder.decode(os.read(self.master, 65536))
         return True
 
     def screen(self) -> str:

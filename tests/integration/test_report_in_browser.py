@@ -89,10 +89,10 @@ def test_pointing_at_a_mark_shows_its_figures(browser: Chromium, overview: Overv
     )
     browser.point(x, y)
 
-    assert browser.run("document.querySelector('#tip').hidden") is False
+    browser.until("document.querySelector('#tip').hidden", False)
     assert browser.run("document.querySelector('#tip').textContent").startswith(f"{best}: ")
     browser.point(2, 2)
-    assert browser.run("document.querySelector('#tip').hidden") is True
+    browser.until("document.querySelector('#tip').hidden", True)
 
 
 def test_a_table_is_sorted_by_click_and_by_keyboard(

@@ -15,6 +15,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.ranking import rank
 from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.window import VoidReason
 from tuner.reports.comparison import comparison_notes, comparison_sentences, render_comparison, slower_told
 from tuner.reports.formats import table_formats
 from tuner.reports.page.comparison import render_comparison_page
@@ -167,6 +168,39 @@ def test_a_release_is_slower_only_when_it_surely_is(factor: float, surely: int, 
 
     assert len(judged.surely) == surely
     assert slower_told(found, judged).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "is_slower"),
+    [
+        ("dead", "4x6, best in before.tuner.db, finished nothing in after.tuner.db.", True),
+        ("idle", "cannot be judged: 4x6, best in before.tuner.db, has a launch that finished nothing", False),
+        ("void", "cannot be judged: 4x6, best in before.tuner.db, has no window that counts", False),
+        ("left out", "cannot be judged: 4x6, best in before.tuner.db, was not measured", False),
+    ],
+)
+def test_a_release_that_broke_the_best_layout_is_not_called_as_fast(
+    change: str, told: str, is_slower: bool
+) -> None:
+    best = Layout(4, 6)
+    after = known(BEFORE, name="after.tuner.db", seed=2)
+    of_best = [window for window in after.windows if window.layout == best]
+    others = [window for window in after.windows if window.layout != best]
+    broken = {
+        "dead": [replace(window, n_done=0) for window in of_best],
+        "idle": [replace(of_best[0], n_done=0), *of_best[1:]],
+        "void": [replace(window, void=(VoidReason("source-dry", "nothing left"),)) for window in of_best],
+        "left out": [],
+    }[change]
+    study = after.study
+    if change == "left out":
+        study = replace(study, layouts=tuple(one for one in study.layouts if one != best))
+    found = compared(known(BEFORE), replace(after, study=study, windows=[*others, *broken]), 0.95)
+    judged = slower(found, 0.15)
+
+    assert (best in judged.surely) is is_slower
+    assert told in slower_told(found, judged)
+    assert "does not know" not in " ".join(comparison_sentences(found))
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])

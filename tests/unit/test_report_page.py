@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -186,9 +187,19 @@ def test_report_does_not_replace_what_it_did_not_write(
         "Name another file with -o, or replace it with --force.",
     ]
     assert mine.read_text() == "<p>mine</p>"
-    assert run(["report", str(file), "-o", str(file)]) == 2
+    for force in ([], ["--force"]):
+        assert run(["report", str(file), "-o", str(file), *force]) == 2
+        assert run(["compare", str(file), str(file), "-o", str(file), *force]) == 2
+    assert run(["rank", str(file)]) == 0
     assert run(["report", str(file), "-o", str(mine), "--small", "--force"]) == 0
     assert "<script" not in mine.read_text(encoding="utf-8")
+
+
+def test_a_report_is_not_written_into_a_pipe(tmp_path: Path) -> None:
+    file, pipe = recorded(RACE, tmp_path), tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    assert run(["report", str(file), "-o", str(pipe), "--force"]) == 2
 
 
 def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,5 +209,5 @@ def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.Captu
     assert run(["report", str(file), "-o", str(tmp_path / "none" / "x.html")]) == 2
 
     first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: "))
-    assert "Is a directory" in first
+    assert "is no regular file" in first
     assert "No such file or directory" in second

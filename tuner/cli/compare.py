@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli import EXIT_WEAKER
 from tuner.cli.export import Format, checked_format
 from tuner.cli.report import check_ours
 from tuner.core.errors import ConfigError, StaleReport
@@ -57,8 +58,8 @@ def compare(
     by = None if fail_if_slower is None else _share(fail_if_slower)
     if output is not None and named is not None:
         raise ConfigError(f"-o {output} is an HTML page: --format and --json print", hint="Keep one of them.")
-    if output is not None and not force:
-        check_ours(output)
+    if output is not None:
+        check_ours(output, force=force)
     found = bootstrap.compared(before, after, confidence)
     if output is None:
         typer.echo(render_comparison(found, named or "simple"), nl=False)
@@ -72,7 +73,9 @@ def compare(
         return 0
     judged = slower(found, by)
     typer.echo(slower_told(found, judged), err=True)
-    return StaleReport.exit_code if judged.surely else 0
+    if judged.surely:
+        return StaleReport.exit_code
+    return EXIT_WEAKER if judged.lost is not None else 0
 
 
 def _share(text: str) -> float:

@@ -71,8 +71,7 @@ def report(
         within=within,
     )
     target = output if output is not None else _beside(study)
-    if not force:
-        check_ours(target)
+    check_ours(target, force=force)
     overview = bootstrap.overview(study, current=current, confidence=confidence, question=question)
     page = render_page(overview, _prediction(study, overview), small=small)
     replace_text(target, page)
@@ -84,21 +83,28 @@ def _beside(study: Path) -> Path:
     return study.with_name(f"{name}.html")
 
 
-def check_ours(target: Path) -> None:
-    """See that nothing is lost when *target* is replaced.
+def check_ours(target: Path, *, force: bool) -> None:
+    """See that nothing is lost when *target* is replaced; *force* allows it for all but studies.
 
     Raises:
-        ConfigError: it is something that `tuner report` did not write.
+        ConfigError: it is something that `tuner report` did not write, or is no file.
     """
+    from tuner.cli.session import is_study
     from tuner.reports.page import GENERATOR, HEAD_BYTES
 
     try:
+        if target.exists() and not target.is_file():  # a pipe would never end
+            raise ConfigError(f"{target} is no regular file", hint="Name a file with -o.")
         with target.open("rb") as file:
             head = file.read(HEAD_BYTES)
     except FileNotFoundError:
         return
     except OSError as error:
         raise ConfigError(f"{target}: cannot be replaced: {error.strerror}") from error
+    if is_study(target):
+        raise ConfigError(f"{target} is a study, which a page never replaces", hint="Name another file.")
+    if force:
+        return
     if head and f'<meta name="generator" content="{GENERATOR} '.encode() not in head:
         raise ConfigError(
             f"{target} was not written by tuner report",

@@ -20,6 +20,8 @@ from tuner.core.standings import blocks_of
 from tuner.core.tally import LaunchTally, tally
 from tuner.core.two_studies import Changes, Side, changes, ratio_within
 
+#: why the first study's best layout cannot be compared in the second one
+Lost = Literal["not-in-it", "no-window", "idle-launch", "nothing-finished"]
 Figure = Literal["throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s"]
 FIGURES: tuple[Figure, ...] = ("throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s")
 
@@ -83,6 +85,7 @@ class Compared:
     figures: Mapping[Figure, Changes]  #: those that both studies know of a layout that both measured
     best: Best
     left_out: tuple[Layout, ...]  #: measured in both, but not fit to be compared: a launch finished no item
+    lost: Lost | None = None  #: what became of the first study's best layout; None: it is compared
 
     @property
     def throughput(self) -> Changes:
@@ -122,7 +125,21 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
         figures,
         best,
         tuple(sorted(idle & in_both)),
+        _lost(before.best, after, tallies[1], figures["throughput"]),
     )
+
+
+def _lost(
+    best: Layout | None, after: Known, tallies: Sequence[LaunchTally], throughput: Changes
+) -> Lost | None:
+    if best is None or throughput.of(best) is not None:
+        return None
+    if best not in after.study.layouts:
+        return "not-in-it"
+    finished = [launch.n_done for launch in tallies if launch.layout == best]
+    if not finished:
+        return "no-window"
+    return "idle-launch" if any(finished) else "nothing-finished"
 
 
 def _best(was: Layout | None, becomes: Layout | None, sides: Sequence[Side], confidence: float) -> Best:
@@ -231,8 +248,10 @@ class Slower:
     """What a release is judged by: the layouts as a whole, and the one that was best."""
 
     by: float  #: the share that it may be slower by
-    surely: tuple[Layout | None, ...]  #: slower by more, with the confidence; None stands for all together
+    #: slower by more, with the confidence, or nothing finished any more; None stands for all together
+    surely: tuple[Layout | None, ...]
     at_worst: float | None  #: otherwise: the share that one of these may still be slower by; None: unknown
+    lost: Lost | None = None  #: the layout that was best has nothing to be judged by, and why
 
 
 def slower(found: Compared, by: float) -> Slower:
@@ -247,6 +266,9 @@ def slower(found: Compared, by: float) -> Slower:
     if best is not None:
         ratios[best.layout] = best.ratio
     surely = tuple(name for name, ratio in ratios.items() if ratio.high is not None and ratio.high < 1 - by)
+    if found.lost is not None:
+        broken = (found.best.before,) if found.lost == "nothing-finished" else ()
+        return Slower(by, (*surely, *broken), None, found.lost)
     lows = [ratio.low for ratio in ratios.values()]
     known = [low for low in lows if low is not None]
     return Slower(by, surely, max(0.0, 1 - min(known)) if known and len(known) == len(lows) else None)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from tuner.core.compared import FIGURES, Best, Compared, Figure, Known, Slower
+from tuner.core.compared import FIGURES, Best, Compared, Figure, Known, Lost, Slower
 from tuner.core.figures import counted, percent
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -110,11 +111,25 @@ def comparison_notes(found: Compared) -> list[str]:
     return notes
 
 
+_LOST: Mapping[Lost, str] = {
+    "not-in-it": "was not measured",
+    "no-window": "has no window that counts",
+    "idle-launch": "has a launch that finished nothing",
+    "nothing-finished": "finished nothing",
+}
+
+
 def slower_told(found: Compared, judged: Slower) -> str:
     """Whether it is slower than it may be, in a sentence."""
-    if judged.surely:
+    lost = "" if found.lost is None else f"{_whose(found, found.best.before)}, {_LOST[found.lost]}"
+    if judged.surely and judged.lost != "nothing-finished":
         named = " and ".join(_whose(found, name) for name in judged.surely)
         return f"{named}: slower by more than {percent(judged.by)}, with {percent(found.confidence)}."
+    if judged.lost == "nothing-finished":
+        return f"{lost} in {found.after.name}."
+    if judged.lost is not None:
+        more = percent(judged.by)
+        return f"Whether it is slower by more than {more} cannot be judged: {lost} in {found.after.name}."
     if judged.at_worst is None:
         return f"Whether it is slower by more than {percent(judged.by)} is not known: there is no interval."
     if judged.at_worst > judged.by:
@@ -234,7 +249,8 @@ def _best_told(found: Compared) -> str:
 def _moved_told(found: Compared, best: Best, was: Layout, becomes: Layout) -> str:
     ratio = best.ratio_after
     if ratio is None or ratio.mean is None:
-        return f"{becomes} is best in {found.after.name}, which does not know {was}, best before."
+        what = "was not measured" if found.lost is None else _LOST[found.lost]
+        return f"{becomes} is best in {found.after.name}; {was}, best before, {what} there."
     if ratio.low is None or ratio.high is None:
         return f"{becomes} leads instead of {was}: {_percent(ratio.mean)}; nothing tells the noise."
     if ratio.low > 1:
