@@ -13,7 +13,8 @@ from tuner.cli import run
 from tuner.core.layout import Layout
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import rank
-from tuner.reports.page import GENERATOR, HEAD_BYTES, render_page
+from tuner.reports.page import render_page
+from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, overview_of, recorded

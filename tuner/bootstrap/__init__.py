@@ -18,7 +18,7 @@ from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
-from tuner.bootstrap.model import calibrated, simulated_layouts, write_profile
+from tuner.bootstrap.model import calibrated, prediction_of, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
@@ -51,6 +51,7 @@ __all__ = [
     "open_store",
     "overview",
     "planned",
+    "prediction_of",
     "profile_kept",
     "ranked",
     "recalled",

@@ -130,7 +130,7 @@ def _ranked(
     from tuner.core.ranking import rank
 
     record = store.study()
-    layout = _measured_layout(current, record, file) if current is not None else None
+    layout = measured_layout(current, record, file) if current is not None else None
     is_race = record.strategy == "race"
     if is_race and confidence not in (None, record.confidence):
         raise ConfigError(
@@ -201,11 +201,16 @@ def _explained(
     return found, sizing_rules(of.demands, wanted, found.known_of(best))
 
 
-def _measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
+def measured_layout(text: str, record: StudyRecord, file: Path, *, said_by: str = "") -> Layout:
+    """The layout *text* of the study *record* in *file*.
+
+    Raises:
+        ConfigError: it is none of its layouts; begins with *said_by*.
+    """
     layout = parse_layout(text)
     if layout not in record.layouts:
         raise ConfigError(
-            f"{layout} is not among the layouts of {file}",
+            f"{said_by}{layout} is not among the layouts of {file}",
             hint=f"Those are {', '.join(map(str, record.layouts))}.",
         )
     return layout

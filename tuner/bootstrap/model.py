@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.core.model.profile import Profile
     from tuner.core.model.simulation.layouts import SimulatedLayouts
+    from tuner.core.overview import Overview
+
+
+def prediction_of(file: Path, overview: Overview) -> Calibrated | str:
+    """The model fitted to the study in *file*, of the variant of its best layout.
+
+    Where it cannot be fitted, why not: a sentence. *overview* is of the same study.
+    """
+    variants = {layout.variant for layout in overview.study.layouts}
+    variant = overview.ranking.rows[0].layout.variant if len(variants) > 1 else None
+    try:
+        return calibrated(file, variant=variant)
+    except ConfigError as error:
+        return f"{error.problem}."
 
 
 def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:

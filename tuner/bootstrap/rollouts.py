@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.answers import ranked
+from tuner.bootstrap.answers import measured_layout, ranked
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.records import StudyRecord
+from tuner.core.layout import Layout
 from tuner.core.simulated import is_simulated
 
 if TYPE_CHECKING:
@@ -46,7 +45,11 @@ def rollout(
             f"{file} ran no service, so there is none to write settings for",
             hint="Export the ranking instead: leave --snippet out.",
         )
-    wanted = _leader(ranking, file) if layout is None else _layout(layout, record, file)
+    wanted = (
+        _leader(ranking, file)
+        if layout is None
+        else measured_layout(layout, record, file, said_by="--layout: ")
+    )
     found = rollout_of(section, wanted, record.cores, known_services())
     about = tuple(provenance(record, ranking, wanted, file.name))
     return replace(found, provenance=about), layout is not None or is_answer(ranking)
@@ -61,13 +64,3 @@ def _leader(ranking: Ranking, file: Path) -> Layout:
             f"{file} has no window that counts, so no layout leads", hint="Name one with --layout."
         )
     return found.layout
-
-
-def _layout(text: str, record: StudyRecord, file: Path) -> Layout:
-    layout = parse_layout(text)
-    if layout not in record.layouts:
-        raise ConfigError(
-            f"--layout: {layout} is not among the layouts of {file}",
-            hint=f"Those are {', '.join(map(str, record.layouts))}.",
-        )
-    return layout

@@ -16,8 +16,7 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.adapters.web.site import Shown
-    from tuner.core.model.calibration.calibrated import Calibrated
-    from tuner.core.overview import Live, Overview
+    from tuner.core.overview import Live
 
 _WHILE_IT_RUNS = "The model is not fitted while the study runs."
 _PATTERN = "*.tuner.db"  #: of a folder
@@ -95,24 +94,13 @@ def _shown(file: Path) -> Shown:
 
 
 def _page(file: Path) -> bytes:
+    from tuner.bootstrap.model import prediction_of
     from tuner.core.question import parse_question
     from tuner.reports.page import render_page
 
     seen = overview(file, question=parse_question(costs="load,memory"))
-    prediction = _WHILE_IT_RUNS if live_now(file)[1] else _prediction(file, seen)
+    prediction = _WHILE_IT_RUNS if live_now(file)[1] else prediction_of(file, seen)
     return render_page(seen, prediction, live=True).encode()
-
-
-def _prediction(file: Path, seen: Overview) -> Calibrated | str:
-    """The model fitted to the study, of the variant of its best layout; or why it cannot be, a sentence."""
-    from tuner.bootstrap.model import calibrated
-
-    variants = {layout.variant for layout in seen.study.layouts}
-    variant = seen.ranking.rows[0].layout.variant if len(variants) > 1 else None
-    try:
-        return calibrated(file, variant=variant)
-    except ConfigError as error:
-        return f"{error.problem}."
 
 
 def _facts(file: Path) -> dict[str, Any]:

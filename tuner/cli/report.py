@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,10 +19,6 @@ from tuner.cli.rank import (
     Within,
 )
 from tuner.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from tuner.core.model.calibration.calibrated import Calibrated
-    from tuner.core.overview import Overview
 
 _COSTS = "load,memory"
 
@@ -73,7 +69,7 @@ def report(
     target = output if output is not None else _beside(study)
     check_ours(target, force=force)
     overview = bootstrap.overview(study, current=current, confidence=confidence, question=question)
-    page = render_page(overview, _prediction(study, overview), small=small)
+    page = render_page(overview, bootstrap.prediction_of(study, overview), small=small)
     replace_text(target, page)
     typer.echo(f"{target} is written, {len(page.encode('utf-8')) / 1000:.0f} kB.", err=True)
 
@@ -90,7 +86,7 @@ def check_ours(target: Path, *, force: bool) -> None:
         ConfigError: it is something that `tuner report` did not write, or is no file.
     """
     from tuner.cli.session import is_study
-    from tuner.reports.page import GENERATOR, HEAD_BYTES
+    from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 
     try:
         if target.exists() and not target.is_file():  # a pipe would never end
@@ -110,15 +106,3 @@ def check_ours(target: Path, *, force: bool) -> None:
             f"{target} was not written by tuner report",
             hint="Name another file with -o, or replace it with --force.",
         )
-
-
-def _prediction(study: Path, overview: Overview) -> Calibrated | str:
-    """The model fitted to the study, of the variant of the best layout; or why it cannot be, a sentence."""
-    from tuner import bootstrap
-
-    variants = {layout.variant for layout in overview.study.layouts}
-    variant = overview.ranking.rows[0].layout.variant if len(variants) > 1 else None
-    try:
-        return bootstrap.calibrated(study, variant=variant)
-    except ConfigError as error:
-        return f"{error.problem}."

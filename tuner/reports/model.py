@@ -63,7 +63,13 @@ def source_facts(calibrated: Calibrated) -> dict[str, Any]:
 
 def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
     """Per layout what was measured, and what a fit says that did not see it."""
-    rows = tuple(
+    headers = ("left out", "items/10 min", "predicted", "error", "load", "predicted", "error")
+    return render_table(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), fmt)
+
+
+def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
+    """A row for each layout: throughput measured, predicted and the error, then the same of its load."""
+    return tuple(
         (
             str(row.layout),
             items(PER_10_MIN * row.measured_per_s),
@@ -75,8 +81,6 @@ def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
         )
         for row in errors.rows
     )
-    headers = ("left out", "items/10 min", "predicted", "error", "load", "predicted", "error")
-    return render_table(Table(headers, rows, frozenset(range(1, 7))), fmt)
 
 
 def left_out_sentence(errors: LeftOutErrors) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tuner import __version__
 from tuner.core.compared import Compared
 from tuner.core.figures import percent
 from tuner.reports.comparison import (
@@ -14,20 +13,15 @@ from tuner.reports.comparison import (
     figures_table,
     sides_told,
 )
-from tuner.reports.page import GENERATOR
-from tuner.reports.page import _part as page_part
-from tuner.reports.page import _policy as page_policy
-from tuner.reports.page import _style as page_style
 from tuner.reports.page.blocks import Block, Section, Shown, Text
+from tuner.reports.page.document import LONGEST_NAME, document
 from tuner.reports.visible import visible
-
-_LONGEST_NAME = 120
 
 
 def render_comparison_page(found: Compared) -> str:
     """The whole document; the same two studies give the same bytes."""
-    names = [visible(known.name, _LONGEST_NAME) for known in (found.before, found.after)]
-    service = visible(found.after.study.service, _LONGEST_NAME)
+    names = [visible(known.name, LONGEST_NAME) for known in (found.before, found.after)]
+    service = visible(found.after.study.service, LONGEST_NAME)
     made: list[Block] = [Text(sides_told(found))]
     if found.differences:
         made.append(Shown("differences", "What differs, and may explain the rest", differences_table(found)))
@@ -51,40 +45,10 @@ def render_comparison_page(found: Compared) -> str:
     notes = comparison_notes(found)
     if notes:
         sections.append(Section("notes", "What limits it", [Text(notes, "note")]))
-    return _document(
+    return document(
         title=f"{service}: {names[0]} and {names[1]}",
         service=service,
         headline=f"{names[0]}, then {names[1]}",
         sections=sections,
         file=f"{names[0]} and {names[1]}",
     )
-
-
-def _document(**shown: object) -> str:
-    """The template of `tuner.reports.page`, with the same guard on every text."""
-    import jinja2
-    from markupsafe import Markup
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tuner.reports.page"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: (
-            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-        ),
-    )
-    style, script = page_style(), page_part("page.js")
-    page: str = environment.get_template("page.html.jinja").render(
-        **shown,
-        generator=f"{GENERATOR} {__version__}",
-        policy=page_policy(style, script, live=False),
-        style=Markup(style),  # as script: files of this package
-        script=Markup(script),
-        svg=lambda picture: Markup(picture.svg()),
-        live=False,
-        for_phones=True,
-        version=__version__,
-    )
-    return page

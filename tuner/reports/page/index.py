@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tuner import __version__
-
 _LONGEST = 120  #: characters of a name
 
 
@@ -16,22 +14,9 @@ def render_index(studies: Sequence[Mapping[str, Any]]) -> str:
 
     *studies* have ``name`` and ``page``, and either the facts of the study or a ``problem``.
     """
-    import jinja2
-    from markupsafe import Markup
+    from tuner.reports.page.document import rendered
 
-    from tuner.reports.page import _policy, _style
-
-    style = _style()
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tuner.reports.page"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    page: str = environment.get_template("index.html.jinja").render(
-        rows=[_row(study) for study in studies],
-        policy=_policy(style, "", live=False),
-        style=Markup(style),  # a file of this package
-        version=__version__,
-    )
-    return page
+    return rendered("index.html.jinja", rows=[_row(study) for study in studies])
 
 
 def _row(study: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tuner.reports.charts.foretold import foretold_picture
 from tuner.reports.charts.shares import shares_picture
 from tuner.reports.explain import LEGEND, explanation_notes, explanation_table, rule_sentence, rules_heading
 from tuner.reports.formats import Table
-from tuner.reports.model import PER_10_MIN, headline, items, left_out_sentence, load, signed
+from tuner.reports.model import headline, left_out_rows, left_out_sentence
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
 
 _TITLE = "Prediction against measurement"
@@ -56,20 +56,8 @@ def foretold_section(prediction: Calibrated | str | None, limits: Limits) -> Sec
     blocks: list[Block] = []
     blocks += drawn(lambda width, name: foretold_picture(errors, width=width, name=name), "foretold")
     blocks.append(Text([left_out_sentence(errors)]))
-    rows = tuple(
-        (
-            str(row.layout),
-            items(PER_10_MIN * row.measured_per_s),
-            items(PER_10_MIN * row.predicted_per_s),
-            signed(row.error_ratio),
-            load(row.measured_load),
-            load(row.predicted_load),
-            "-" if row.load_error_ratio is None else signed(row.load_error_ratio),
-        )
-        for row in errors.rows
-    )
     headers = ("left out", "items/10 min", "predicted", "error", "load", "its prediction", "its error")
-    table, left_out = thinned(Table(headers, rows, frozenset(range(1, 7))), limits.rows)
+    table, left_out = thinned(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), limits.rows)
     blocks.append(
         Shown("foretold-table", "Each layout left out of the fit", table, is_folded=True, left_out=left_out)
     )

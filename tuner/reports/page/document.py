@@ -1,0 +1,116 @@
+"""The frame of every page: the template, its guard on every text, style, script and policy."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+
+from tuner import __version__
+from tuner.reports.page.blocks import Section
+
+GENERATOR = "tuner report"  #: every page names it as its maker, by which a file is known as one of ours
+HEAD_BYTES = 2000  #: the generator is named within so many
+LONGEST_NAME = 120  #: of a service or a file, in headings
+
+
+def document(
+    *,
+    title: str,
+    service: str,
+    headline: str,
+    sections: Sequence[Section],
+    file: str,
+    scripted: bool = True,
+    live: bool = False,
+    for_phones: bool = True,
+) -> str:
+    """A whole HTML document; the same arguments give the same bytes.
+
+    Args:
+        title: of the window; like *service*, *headline* and *file* text, which is escaped here.
+        service: the heading.
+        headline: below it.
+        sections: in their order.
+        file: what the page was made of.
+        scripted: False: it has no script, for mail.
+        live: it loads itself anew from where it was served.
+        for_phones: pictures are drawn for narrow screens, too.
+    """
+    from markupsafe import Markup
+
+    return rendered(
+        "page.html.jinja",
+        script=_part("page.js") if scripted else "",
+        live=live,
+        title=title,
+        service=service,
+        headline=headline,
+        sections=sections,
+        file=file,
+        for_phones=for_phones,
+        generator=f"{GENERATOR} {__version__}",
+        svg=lambda picture: Markup(picture.svg()),  # escaped where it is drawn
+    )
+
+
+def rendered(template: str, *, script: str = "", live: bool = False, **shown: object) -> str:
+    """*template* of this package with what is *shown*, every text of it guarded, its style and its policy."""
+    import jinja2
+    from markupsafe import Markup
+
+    from tuner.reports.visible import visible
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tuner.reports.page"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: (
+            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
+    )
+    style = _style()
+    page: str = environment.get_template(template).render(
+        **shown,
+        live=live,
+        policy=_policy(style, script, live=live),
+        style=Markup(style),  # as script: files of this package
+        script=Markup(script),
+        version=__version__,
+    )
+    return page
+
+
+def _style() -> str:
+    from tuner.reports.charts.picture import chart_style, theme_variables
+
+    light, dark = theme_variables()
+    return (
+        f":root{{color-scheme:light dark;{light}}}"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
+        f":root[data-theme=light]{{color-scheme:light}}:root[data-theme=dark]{{color-scheme:dark;{dark}}}"
+        "@media print{:root,:root:not([data-theme=light]),:root[data-theme=dark]"
+        f"{{color-scheme:light;{light}}}}}"
+        f"{_part('page.css')}{chart_style()}"
+    )
+
+
+def _part(name: str) -> str:
+    return files("tuner.reports.page").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str, *, live: bool) -> str:
+    """Nothing from elsewhere, and no style or script but ours, by their hashes."""
+    rules = ["default-src 'none'", f"style-src {_hash(style)}", "base-uri 'none'", "form-action 'none'"]
+    if script:
+        rules.append(f"script-src {_hash(script)}")
+    if live:
+        rules.append("connect-src 'self'")
+    return "; ".join(rules)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
