@@ -61,6 +61,31 @@ def served(tuner, *arguments: str | Path) -> Iterator[str]:
         yield found[1]
 
 
+def test_a_server_that_ignores_the_hangup_goes_on(tuner, study: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a child inherits it
+    try:
+        with started(tuner, "serve", "--port", "0", study) as process:
+            assert process.stderr is not None
+            url = process.stderr.readline().split()[2]
+            process.send_signal(signal.SIGHUP)
+            assert get(url, f"/api/study/{NAME}").status == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_studies_of_one_name_are_all_listed(tuner, study: Path) -> None:
+    files = [tuner.folder / folder / "x" / NAME for folder in ("a", "b", "c")]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        shutil.copy(study, file)
+    with served(tuner, *files) as url:
+        listed = json.loads(get(url, "/api/studies").text)
+
+    assert {one["name"] for one in listed["studies"]} == {NAME, f"x/{NAME}", f"c/x/{NAME}"}
+
+
 def get(url: str, path: str, **headers: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection(url.split("/")[2], timeout=PATIENCE_S)
     connection.request("GET", path, headers=headers)
@@ -175,7 +200,10 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
             order = "document.querySelector('table[id] th[aria-sort]:not([aria-sort=none])')"
             how = f"{order}.closest('table').id + {order}.cellIndex + {order}.ariaSort"
             wanted = browser.run(how)
-            browser.run("document.activeElement.blur(), scrollTo(0, 300), 0")
+            held = "document.activeElement.tagName + document.activeElement.textContent"
+            browser.run(f"{order}.querySelector('button').focus(), 0")
+            focused = browser.run(held)
+            browser.run("scrollTo(0, 300), 0")
             browser.run("window.before = document.querySelector('main'), 0")
             while browser.run("document.querySelector('main') === window.before"):
                 assert time.monotonic() < deadline_s + PATIENCE_S
@@ -184,6 +212,7 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
             assert browser.run("document.querySelector('#now dd').textContent") in ("1x1", "2x2")
             assert json.loads(get(url, f"/study/{file.name}/now").text)["live"]["layout"] in ("1x1", "2x2")
             assert browser.run(how) == wanted
+            assert browser.run(held) == focused
             assert browser.complaints == []
             hosts = {request.split("/")[2] for request in browser.requests if "://" in request}
             assert hosts == {url.split("/")[2]}

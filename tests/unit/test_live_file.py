@@ -81,7 +81,8 @@ def test_a_file_that_a_kill_left_behind_says_nothing(tmp_path: Path) -> None:
         json.dumps({**json.loads(render_live(boards.live_of("4x6"))), **wrong})
         for wrong in (
             {"layout": 3}, {"layout": "0x0"}, {"phase": "x"}, {"elapsed_s": "nan"}, {"n_taken": 1e400},
-            {"warnings": 3}, {"warnings": [[1]]}, {"load1": []},
+            {"warnings": 3}, {"warnings": [[1]]}, {"load1": []}, {"at_wall_s": 1e300}, {"remaining_s": 1e12},
+            {"n_planned": -1}, {"window_s": -5}, {"n_active": 10**300},
         )
     ],
 )  # fmt: skip
@@ -90,6 +91,15 @@ def test_a_file_that_is_none_of_ours_says_nothing(tmp_path: Path, text: str) -> 
     live_path(study).write_text(text)
 
     assert read_live(study) is None
+
+
+def test_a_link_to_a_study_shows_what_runs(tmp_path: Path) -> None:
+    study, link = tmp_path / "s.tuner.db", tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    study.touch()
+    link.symlink_to(study)
+
+    assert live_path(link) == live_path(study)
 
 
 def test_where_it_cannot_be_written_the_study_is_told_once_and_goes_on(tmp_path: Path) -> None:

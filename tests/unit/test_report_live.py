@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tuner.core.board import Board
+from tuner.core.strategy import Answer
 from tuner.reports.cells import cut, painted, plain, printable, width
 from tuner.reports.live import Look, live_lines
+from tuner.reports.live_words import standing_told
 
 from . import boards
 
@@ -99,3 +102,11 @@ def test_text_is_cut_by_cells_and_keeps_nothing_that_steers() -> None:
     assert cut("日本語", 4, unicode=True) == "日…"
     assert cut("abcdef", 4, unicode=False) == "ab.."
     assert cut("abc", 3, unicode=True) == "abc"
+
+
+def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
+    board = boards.limited()
+    kept_out = tuple(replace(one, state="kept-out") for one in board.places[:2])
+    told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
+
+    assert told == "No layout is shown to keep load at most 20 and memory at most 8 GiB."

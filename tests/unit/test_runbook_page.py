@@ -186,7 +186,7 @@ def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
     assert told.startswith("By 2026-12-20, and before that when one of these changes:\n")
     assert sooner.startswith("By 2026-09-22, ")
-    assert "$ tuner check gunicorn.tuner.db --current 1x24@gthread\n" in told
+    assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in told
 
 
 def test_it_says_under_what_it_was_measured() -> None:
@@ -201,7 +201,7 @@ def test_it_says_under_what_it_was_measured() -> None:
         "How: 6 layouts for 24 cores, 3 blocks of 10m windows.",
         "Windows: 15 that count, 3 void (nothing-done 3).",
         "Input: requests to http://127.0.0.1:8000/, each connection the next one as soon as it is answered.",
-        "Limits kept: load at most 30.",
+        "Limits asked for: load at most 30.",
     ]
 
 
@@ -247,7 +247,7 @@ def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> No
 
     told = section(page, "What to run")
     assert told.startswith("No answer yet: 4x6@gthread leads.\n")
-    assert "$ tuner grid --resume gunicorn.tuner.db\n" in told
+    assert "$ tuner grid CONFIG --resume gunicorn.tuner.db\n" in told
     assert Heading("Apply") not in page
     assert Heading("When to measure again") not in page
 

@@ -100,6 +100,7 @@ def test_several_nodes_on_a_box_are_told_apart_and_a_single_one_keeps_its_name()
     assert 'Environment="CELERY_WORKER_HOSTNAME=celery%i@%%h"' in snippet("systemd", several)
     assert "celery1@%h" in snippet("procfile", several)
     assert "HOSTNAME" not in snippet("kubernetes", several)  # each pod has a host name of its own
+    assert "Give each of them its own CELERY_WORKER_HOSTNAME." in snippet("env", several)
     assert "HOSTNAME" not in snippet("supervisor", alone)
     assert (alone.command, alone.n_programs) == (("celery", "-A", "a", "worker"), 1)
 

@@ -85,6 +85,12 @@ def test_a_name_that_is_not_this_box_is_not_answered(address: Address, host: str
     assert asked(address, "/", headers={"Host": host}).status == 421
 
 
+def test_the_address_that_is_listened_at_is_answered() -> None:
+    with serving(Address("127.0.0.2", 0), echo, option="--port") as address:
+        assert asked(address, "/", headers={"Host": f"127.0.0.2:{address.port}"}).status == 200
+        assert asked(address, "/", headers={"Host": "127.0.0.3"}).status == 421
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:1", "[::1]:7"])
 def test_this_box_s_names_are_answered_whatever_the_port_of_a_tunnel_is(address: Address, host: str) -> None:
     assert asked(address, "/", headers={"Host": host}).status == 200

@@ -29,7 +29,7 @@ _FORMAT = 1
 
 def live_path(study: Path) -> Path:
     """Where what runs now is told of *study*."""
-    return study.with_name(f"{study.name}-live")
+    return Path(f"{study.resolve()}-live")  # as SQLite does with what it keeps beside a link's file
 
 
 class LiveFile(Follower):
@@ -38,7 +38,7 @@ class LiveFile(Follower):
     def __init__(self, study: Path, warn: Callable[[str, str], None]) -> None:
         super().__init__()
         self._path = live_path(study)
-        self._new = study.with_name(f"{study.name}-live.new")
+        self._new = Path(f"{self._path}.new")
         self._warn = warn
         self._is_kept = False
         self._written_at_s = -math.inf
@@ -128,11 +128,14 @@ def _parsed(found: Any) -> Live:
         items_per_s=_number(found["items_per_s"]),
         load1=_number(found["load1"]),
         n_active=_count(found["n_active"]),
-        n_taken=int(found["n_taken"]),
+        n_taken=int(_finite(found["n_taken"])),
         n_planned=_count(found["n_planned"]),
         remaining_s=_number(found["remaining_s"]),
         warnings=tuple((str(slug), str(text)) for slug, text in found["warnings"]),
     )
+
+
+_MOST = 1e11  #: of any figure: no study has more, and dates can be made of two of them
 
 
 def _number(value: Any) -> float | None:
@@ -141,10 +144,10 @@ def _number(value: Any) -> float | None:
 
 def _finite(value: Any) -> float:
     number = float(value)
-    if not math.isfinite(number):
-        raise ValueError("no number")
+    if not 0 <= number <= _MOST:
+        raise ValueError("no figure of a study")
     return number
 
 
 def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
+    return None if value is None else int(_finite(value))

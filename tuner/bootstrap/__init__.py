@@ -5,7 +5,6 @@ Adapters are imported where they are wired, so that a command pays for its own o
 
 from tuner.bootstrap.answers import explained, live_now, overview, ranked, recalled, study_stamp
 from tuner.bootstrap.asked import (
-    TYPED,
     WITHIN,
     another_stream,
     check_same_box,
@@ -27,7 +26,6 @@ from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unic
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
-    "TYPED",
     "WITHIN",
     "Metrics",
     "MetricsAsked",

@@ -98,7 +98,7 @@ def live_now(file: Path) -> tuple[Live | None, bool]:
 
 def study_stamp(file: Path) -> tuple[tuple[int, int] | None, ...]:
     """Changes whenever something was written into the study in *file*."""
-    return tuple(_stamp(path) for path in (file, file.with_name(f"{file.name}-wal")))
+    return tuple(_stamp(path) for path in (file, Path(f"{file.resolve()}-wal")))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
@@ -201,16 +201,12 @@ def _explained(
     return found, sizing_rules(of.demands, wanted, found.known_of(best))
 
 
-def measured_layout(text: str, record: StudyRecord, file: Path, *, said_by: str = "") -> Layout:
-    """The layout *text* of the study *record* in *file*.
-
-    Raises:
-        ConfigError: it is none of its layouts; begins with *said_by*.
-    """
+def measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
+    """The layout *text* of the study *record* in *file*; ConfigError when it is none of its layouts."""
     layout = parse_layout(text)
     if layout not in record.layouts:
         raise ConfigError(
-            f"{said_by}{layout} is not among the layouts of {file}",
+            f"{layout} is not among the layouts of {file}",
             hint=f"Those are {', '.join(map(str, record.layouts))}.",
         )
     return layout

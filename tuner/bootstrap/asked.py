@@ -18,6 +18,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
+from tuner.core.resuming import TYPED
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ QUICK_LAYOUTS = 5
 WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 SIMULATED_HOST = "a simulated box"
-TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
 STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
 #: of a layout that the model is asked for: 1x10000 takes it half a second, 1x100000 six
 MOST_MODELLED_THREADS = 10_000

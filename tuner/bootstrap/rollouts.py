@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tuner.bootstrap.answers import measured_layout, ranked
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated
 
 if TYPE_CHECKING:
@@ -45,11 +46,7 @@ def rollout(
             f"{file} ran no service, so there is none to write settings for",
             hint="Export the ranking instead: leave --snippet out.",
         )
-    wanted = (
-        _leader(ranking, file)
-        if layout is None
-        else measured_layout(layout, record, file, said_by="--layout: ")
-    )
+    wanted = _leader(ranking, file) if layout is None else _named(layout, record, file)
     found = rollout_of(section, wanted, record.cores, known_services())
     about = tuple(provenance(record, ranking, wanted, file.name))
     return replace(found, provenance=about), layout is not None or is_answer(ranking)
@@ -64,3 +61,10 @@ def _leader(ranking: Ranking, file: Path) -> Layout:
             f"{file} has no window that counts, so no layout leads", hint="Name one with --layout."
         )
     return found.layout
+
+
+def _named(text: str, record: StudyRecord, file: Path) -> Layout:
+    try:
+        return measured_layout(text, record, file)
+    except ConfigError as error:
+        raise ConfigError(f"--layout: {error.problem}", hint=error.hint) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,13 +61,12 @@ class _Shelf:
             raise ConfigError("no study is named")
 
     def studies(self) -> Mapping[str, Shown]:
-        """By name; a second one of a name has its folder before it."""
+        """By name; another one of a name has as many of its folders before it as tell them apart."""
         found: dict[str, Shown] = {}
         for file in self._files():
             if file not in self._shown:
                 self._shown[file] = _shown(file)
-            name = file.name if file.name not in found else f"{file.parent.name}/{file.name}"
-            found.setdefault(name, self._shown[file])
+            found[_name(file, found)] = self._shown[file]
         return found
 
     def _files(self) -> list[Path]:
@@ -75,6 +74,11 @@ class _Shelf:
         for one in self._named:
             files += sorted(one.glob(_PATTERN)) if one.is_dir() else [one]
         return list(dict.fromkeys(file.absolute() for file in files))
+
+
+def _name(file: Path, taken: Container[str]) -> str:
+    names = ("/".join(file.parts[-n:]) for n in range(1, len(file.parts)))
+    return next((name for name in names if name not in taken), str(file))
 
 
 def _shown(file: Path) -> Shown:

@@ -76,7 +76,7 @@ def report(
 
 def _beside(study: Path) -> Path:
     name = study.name.removesuffix(".db").removesuffix(".tuner")
-    return study.with_name(f"{name}.html")
+    return study.parent / f"{name}.html"
 
 
 def check_ours(target: Path, *, force: bool) -> None:

@@ -15,6 +15,9 @@ PORT = 8765
 _EVERYBODY = ("0.0.0.0", "::")
 
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def serve(
     studies: Annotated[
         list[Path], typer.Argument(metavar="STUDY...", help="Study files; a folder stands for those in it.")
@@ -36,7 +39,7 @@ def serve(
     from tuner.cli.session import say
     from tuner.core.address import Address, listening_at
 
-    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    ends = {one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN}  # nohup's HUP is ignored
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, ends
     )  # of the server's threads, too; sigwait hears them

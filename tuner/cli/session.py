@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ import typer
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
+from tuner.core.resuming import TYPED, told_again
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 
 if TYPE_CHECKING:
@@ -181,7 +183,7 @@ def planned(
 
     record = bootstrap.planned(settings, quick=quick, profile=profile)
     if ("service", "command") in (options or {}):
-        record = replace(record, provenance={**record.provenance, bootstrap.TYPED: "yes"})
+        record = replace(record, provenance={**record.provenance, TYPED: "yes"})
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
         told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
@@ -266,24 +268,14 @@ def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
 
     With the config or the command if *again*, or if they hold secrets, which the file does not.
     """
-    before, after = _told_again(record, again=again)
-    words = [record.provenance.get("made_by", "tuner grid")]
+    before, after = told_again(record, again=again)
+    words = record.provenance.get("made_by", "tuner grid").split()
     if parent := record.provenance.get("check_of"):
         beside = file.with_name(parent)  # where a check is kept unless told otherwise
         words.append(str(beside) if beside.exists() else parent)
     words += [*before, "--resume", str(file)]
     words += ["--simulate", "PROFILE"] * is_simulated(record)
-    return " ".join([*words, *after])
-
-
-def _told_again(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
-    """What is put before, and after, the words that go on: the config or the command, if it is needed."""
-    from tuner.bootstrap import TYPED
-    from tuner.config.redaction import HIDDEN
-
-    if not (again or HIDDEN in record.config):
-        return [], []
-    return ([], ["--", "COMMAND"]) if TYPED in record.provenance else (["CONFIG"], [])
+    return shlex.join([*words, *after])
 
 
 def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, command: str) -> None:
@@ -401,10 +393,10 @@ def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Pa
 
 def go_on(session: Session, command: str, simulate: Path | None) -> None:
     """Say how to go on; *command* is what has begun it."""
-    before, after = _told_again(session.record)
+    before, after = told_again(session.record)
     beside = ["--simulate", str(simulate)] if simulate is not None else []
-    words = [command, *before, "--resume", str(session.file), *beside, *after]
-    say(f"Go on with: {' '.join(words)}")
+    words = [*command.split(), *before, "--resume", str(session.file), *beside, *after]
+    say(f"Go on with: {shlex.join(words)}")
     if after:
         say("The command and its settings (--set) have to be as before: their secrets are not kept.")
 

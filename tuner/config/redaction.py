@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-HIDDEN = "<hidden>"
+from tuner.core.resuming import HIDDEN
+
 _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)?s?(_|-|$)|secret|token|credential|(^|_|-)(api|private|access|signing|encryption)?_?-?key(_|-|$)"
     r"|(^|_)(auth|dsn|cookie)(_|$)|(^|-)authorization$",

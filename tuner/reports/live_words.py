@@ -51,7 +51,7 @@ def asked_told(board: Board) -> str:
     if study.strategy == "race":
         asked = f"Asked: within {percent(study.within_ratio)} of the best, {level}, {study.kind}"
     elif study.strategy == "all":
-        asked = f"Asked: each layout {study.n_blocks} times, intervals at {level}"
+        asked = f"Asked: each layout {counted(study.n_blocks, 'time')}, intervals at {level}"
     elif study.strategy == "aa":
         asked = f"Asked: {counted(study.n_blocks, 'pair')} of launches of one layout"
     else:
@@ -88,6 +88,9 @@ def standing_told(board: Board) -> str:
     if answer is None:
         return ""
     if answer.layout is None:
+        if any(place.state == "kept-out" for place in board.places):
+            limits = " and ".join(render_limit(limit) for limit in limits_from(study.limits))
+            return f"No layout is shown to keep {limits}."
         return "Nothing can be compared before the first block is whole." if board.n_windows else ""
     ties = answer.ties
     named = ", ".join(map(str, ties[:_MOST_NAMED])) + (

@@ -39,7 +39,7 @@ def measured_under(overview: Overview) -> Iterator[str]:
     yield f"Windows: {_windows(overview)}."
     yield f"Input: {_input(study)}."
     if ranking.limits:
-        yield f"Limits kept: {limits_told(ranking)}."
+        yield f"Limits asked for: {limits_told(ranking)}."
 
 
 def ended_wall_s(overview: Overview) -> float | None:

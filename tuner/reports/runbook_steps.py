@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from tuner.core.layout import Layout
 from tuner.core.overview import Overview
+from tuner.core.resuming import told_again
 from tuner.core.rollout import PROCESS, Rollout, has_number
 from tuner.core.simulated import is_simulated
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
@@ -57,17 +58,28 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
 
 def go_on_steps(overview: Overview) -> list[Block]:
     """What to do where a study has no answer yet."""
+    before, after = told_again(overview.study)
     words = [
         *overview.study.provenance.get("made_by", "tuner grid").split(),
+        *before,
         "--resume",
         _name(overview.name),
     ]
     if is_simulated(overview.study):
         words += ["--simulate", "PROFILE"]
+    words += after
     return [
         Paragraph("Change nothing yet. The study goes on where it stopped, on the box that it ran on:"),
         Code((_command(*words),)),
+        *_of_secrets(overview),
     ]
+
+
+def _of_secrets(overview: Overview) -> list[Block]:
+    """What CONFIG or COMMAND stand for, where they are needed."""
+    if not any(told_again(overview.study)):
+        return []
+    return [Paragraph("CONFIG, or COMMAND, is what the study was begun with: its secrets are not kept.")]
 
 
 def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answered: bool) -> list[Block]:
@@ -79,7 +91,7 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
         return []
     day = datetime.fromtimestamp(ended + after_s, UTC).strftime("%Y-%m-%d")
     python = study.provenance.get("worker_python") or study.provenance.get("worker_version")
-    words = ["tuner", "check", _name(overview.name)]
+    words = ["tuner", "check", _name(overview.name), *["CONFIG"] * any(told_again(study))]
     if current is not None and current != layout:
         words += ["--current", str(current)]
     if is_simulated(study):
@@ -100,6 +112,7 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
             "This tests whether the answer still holds; it measures on the same box, for 2 hours at most:"
         ),
         Code((_command(*words),)),
+        *_of_secrets(overview),
         Bullets(
             (
                 "Exit code 0: it still holds.",

@@ -10,11 +10,11 @@ from typing import Any
 from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
+from tuner.core.resuming import HIDDEN
 from tuner.core.rollout import PROCESS, Rollout
 from tuner.services.crash_processor import PROGRAM
 from tuner.services.record import Command, Counted, Form, Service, Told
 
-HIDDEN = "<hidden>"  #: stands in a study for what it does not keep
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _LAYOUT_FIELDS = {"processes", "threads", "process"}
 _OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)

@@ -29,7 +29,7 @@ LASTS_S = 30.0  #: from connecting to the last byte; whoever takes longer is cut
 _SILENCE_S = 10.0  #: without a byte
 _MOST_PATH, _MOST_HEADERS = 2048, 16384  #: characters
 _METHODS = "GET, HEAD"
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})  #: beside the one it listens at
 _POLL_S = 0.5  #: of the loop that accepts; ending takes so long at most
 #: of every answer; a page replaces the policy by its own
 _HEADERS = {
@@ -220,7 +220,10 @@ class _Handler(BaseHTTPRequestHandler):
             return plain(HTTPStatus.REQUEST_URI_TOO_LONG, "too long a path")
         if sum(len(name) + len(value) for name, value in headers.items()) > _MOST_HEADERS:
             return plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too many headers")
-        if self.server.is_local and _host_name(headers.get("host", "")) not in _LOCAL_NAMES:
+        if self.server.is_local and _host_name(headers.get("host", "")) not in {
+            *_LOCAL_NAMES,
+            self.server.server_address[0],
+        }:
             return plain(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that is asked for")
         try:
             request = _parsed(self.path, headers)

@@ -32,6 +32,7 @@ def env(rollout: Rollout) -> str:
         "Options of it that say the same go before these variables: leave them out.",
         f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal}.",
         *number_left_out(rollout),
+        *([f"Give each of them its own {' and '.join(rollout.names)}."] if several and rollout.names else []),
         *limits_told(rollout),
     )
     return comment(about) + "\n".join(lines) + "\n"

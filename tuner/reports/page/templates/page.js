@@ -134,7 +134,8 @@
     const headers = "table[id] th[aria-sort]:not([aria-sort=none])";
     const sorted = Array.from(main.querySelectorAll(headers), (one) => [one.closest("table").id, one]);
     const left = Array.from(main.querySelectorAll(".scroll"), (one) => [one.scrollLeft, one.scrollTop]);
-    const place = scrollY;
+    const place = scrollY, focusable = "a[href], button, summary, [tabindex]";
+    const focused = Array.from(main.querySelectorAll(focusable)).indexOf(document.activeElement);
     tip.hidden = true;
     main.replaceWith(fresh);
     enhance(fresh);
@@ -145,6 +146,8 @@
     fresh.querySelectorAll(".scroll").forEach((one, index) => {
       if (left[index]) [one.scrollLeft, one.scrollTop] = left[index];
     });
+    const again = fresh.querySelectorAll(focusable)[focused];
+    if (again) again.focus({ preventScroll: true });
     scrollTo({ top: place, behavior: "instant" });
   }
   async function renew() {
@@ -152,8 +155,7 @@
       const facts = await (await fetch(location.pathname + "/now", { cache: "no-store" })).json();
       now(facts);
       const main = document.querySelector("main");
-      const busy = main.contains(document.activeElement) || String(getSelection());
-      if (facts.version !== shown && !busy) {
+      if (facts.version !== shown && !String(getSelection())) { // what somebody copies stays
         const answer = await fetch(location.pathname, { cache: "no-cache" }); // 304 where it is known
         if (answer.ok && tag !== answer.headers.get("ETag")) {
           tag = answer.headers.get("ETag");

@@ -1,0 +1,18 @@
+"""What has to be typed again where a study goes on, or is checked."""
+
+from __future__ import annotations
+
+from tuner.core.records import StudyRecord
+
+HIDDEN = "<hidden>"  #: stands in a study for a secret, which it does not keep
+TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
+
+
+def told_again(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
+    """What is put before ``--resume FILE`` and what behind it: the config or the command.
+
+    Nothing, unless they hold secrets, or *again* says that they are needed all the same.
+    """
+    if not (again or HIDDEN in record.config):
+        return [], []
+    return ([], ["--", "COMMAND"]) if TYPED in record.provenance else (["CONFIG"], [])
