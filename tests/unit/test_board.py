@@ -14,6 +14,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
 from tuner.core.strategies.followed import Followed
 from tuner.core.strategy import Answer
+from tuner.reports.live_words import standing_told
 
 from . import boards
 
@@ -79,6 +80,20 @@ def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launche
     assert board.places[0].value == Estimate(2400.0, 3.9 * 600, 4.1 * 600)
     assert board.places[2].behind_ratio == pytest.approx(1 - 3.12 / 3.9)
     assert (board.n_windows, board.n_void) == (3, 1)
+
+
+def test_a_full_grid_under_way_names_no_leader_where_there_are_limits() -> None:
+    study = boards.study_of(["4x6", "6x4"], strategy="all", limits={"load": 20.0})
+    a, b = study.layouts
+    keeper = BoardKeeper(study)
+    for layout in (a, b):
+        keeper._add(layout, 2400, 600.0, is_void=False)
+
+    board = keeper.board(Answer(a, False, "none"), {a: Estimate(4.0), b: Estimate(3.0)}, (), tuple)
+
+    assert board.answer is None
+    assert {place.state for place in board.places} == {"open"}
+    assert "tuner watch" in standing_told(board)
 
 
 def test_before_the_first_block_is_whole_a_layout_has_its_plain_mean() -> None:

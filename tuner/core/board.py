@@ -183,6 +183,11 @@ class BoardKeeper:
             known = list(launches())
             errors = {record.layout: record.error for record in known if record.error is not None}
             braked = over_limit(known)
+        knows_all = self._study.strategy in _NAMES_ONE and not (
+            self._study.limits and self._study.strategy == "all"  # the full grid itself knows of no limits
+        )
+        if not knows_all:
+            answer = Answer(None, False, "none")
         first = estimates.get(answer.layout) if answer.layout is not None else None
         places = []
         for layout, seen in self._seen.items():
@@ -199,8 +204,7 @@ class BoardKeeper:
                 behind = _behind(own, first)
             value = self._value(seen, own, scale)
             places.append(Place(layout, state, value, behind, seen.n_windows, seen.n_void, reason))
-        named = answer if self._study.strategy in _NAMES_ONE else None
-        return Board(self._study, "running", _in_order(places, answer), named)
+        return Board(self._study, "running", _in_order(places, answer), answer if knows_all else None)
 
     def _value(self, seen: _Seen, own: Estimate | None, scale: float) -> Estimate:
         if own is not None and own.mean is not None:

@@ -86,7 +86,8 @@ def standing_told(board: Board) -> str:
     """Who leads, in a sentence; empty where no layout is named."""
     answer, study = board.answer, board.study
     if answer is None:
-        return ""
+        is_open = study.limits and study.strategy == "all"
+        return "Which layouts keep the limits is judged by tuner watch, and at the end." if is_open else ""
     if answer.layout is None:
         if any(place.state == "kept-out" for place in board.places):
             limits = " and ".join(render_limit(limit) for limit in limits_from(study.limits))
