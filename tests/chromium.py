@@ -26,6 +26,8 @@ _OPTIONS = (
     *("--disable-gpu", "--disable-extensions", "--disable-background-networking", "--disable-breakpad"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars"),
 )
+#: what it holds, once two frames were drawn
+_DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done({}))))"
 
 
 class Chromium:
@@ -82,8 +84,11 @@ class Chromium:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        twice = "requestAnimationFrame(() => requestAnimationFrame(() => done(innerWidth)))"
-        self.until(f"new Promise((done) => {twice})", width)
+        self.until(_DRAWN.format("innerWidth"), width)
+
+    def draw(self) -> None:
+        """Wait until what was changed is drawn, and events of scrolling have gone out with it."""
+        self.until(_DRAWN.format("true"), True)
 
     def until(self, script: str, wanted: Any) -> None:
         """Wait until *script* gives *wanted*."""

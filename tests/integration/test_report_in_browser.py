@@ -83,6 +83,7 @@ def test_pointing_at_a_mark_shows_its_figures(browser: Chromium, overview: Overv
     best = overview.ranking.rows[0].layout
 
     browser.run("document.querySelector('#ranking').scrollIntoView({behavior: 'instant'})")
+    browser.draw()  # scrolling hides the tip, by an event that comes with the next frame
     x, y = browser.run(
         "(() => { const box = document.querySelector('#ranking .wide .best .dot').getBoundingClientRect();"
         " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
