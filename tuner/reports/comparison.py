@@ -46,7 +46,7 @@ def render_comparison(found: Compared, fmt: str) -> str:
     parts.append(render_table(changes_table(found), fmt))
     if len(found.figures) > 1:
         parts += [
-            render_paragraph("Ratios of the second to the first, each column's intervals together:", fmt),
+            render_paragraph(FIGURES_TOLD, fmt),
             render_table(figures_table(found), fmt),
         ]
     parts += [render_paragraph(note, fmt) for note in comparison_notes(found)]
@@ -58,7 +58,10 @@ def comparison_sentences(found: Compared) -> list[str]:
     change, told = found.throughput, [_best_told(found)]
     level = percent(found.confidence)
     if change.shared is not None and change.n_shared > 1:
-        told.append(f"All {change.n_shared} layouts together: {_told(change.shared)}, {level}.")
+        told.append(
+            f"All {change.n_shared} layouts together: {_told(change.shared)}, {level} if the box drifted no"
+            " more than it did from block to block."
+        )
     own = [one for one in change.layouts if one.stands_out]
     for one in own:
         assert one.beside is not None
@@ -111,6 +114,11 @@ def comparison_notes(found: Compared) -> list[str]:
     return notes
 
 
+#: above the table of all figures but throughput; a noisier layout than the others has too narrow intervals
+FIGURES_TOLD = (
+    "Ratios of the second to the first, each column's intervals together, as if all layouts were equally"
+    " noisy (load seldom is):"
+)
 _LOST: Mapping[Lost, str] = {
     "not-in-it": "was not measured",
     "no-window": "has no window that counts",
@@ -124,7 +132,10 @@ def slower_told(found: Compared, judged: Slower) -> str:
     lost = "" if found.lost is None else f"{_whose(found, found.best.before)}, {_LOST[found.lost]}"
     if judged.surely and judged.lost != "nothing-finished":
         named = " and ".join(_whose(found, name) for name in judged.surely)
-        return f"{named}: slower by more than {percent(judged.by)}, with {percent(found.confidence)}."
+        sure = percent(found.confidence)
+        if None in judged.surely:
+            sure += " if the box drifted no more than it did from block to block"
+        return f"{named}: slower by more than {percent(judged.by)}, with {sure}."
     if judged.lost == "nothing-finished":
         return f"{lost} in {found.after.name}."
     if judged.lost is not None:

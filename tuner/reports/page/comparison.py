@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.core.compared import Compared
 from tuner.core.figures import percent
 from tuner.reports.comparison import (
+    FIGURES_TOLD,
     all_simulated_told,
     changes_table,
     comparison_notes,
@@ -36,11 +37,17 @@ def render_comparison_page(found: Compared) -> str:
         Section(
             "layouts",
             "Each layout",
-            [Shown("changes", f"Throughput before and after; {level} intervals", changes_table(found))],
+            [
+                Shown(
+                    "changes",
+                    f"Throughput before and after; {level} intervals, each column's for all layouts at once",
+                    changes_table(found),
+                )
+            ],
         ),
     ]
     if len(found.figures) > 1:
-        ratios = Shown("figures", "Ratios of the second to the first", figures_table(found))
+        ratios = Shown("figures", FIGURES_TOLD.rstrip(":"), figures_table(found))
         sections.append(Section("others", "Load, memory and what else is known", [ratios]))
     notes = comparison_notes(found)
     if notes:
