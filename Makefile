@@ -24,12 +24,15 @@ test: check  ## linters, types, every test but the long ones and those of real s
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "integration and not long and not services"
 
+# The long ones mostly wait, one at a time: nox computes beside them, and is shown when both have ended.
 test-all: test $(SERVICES)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and not services"
+	@mkdir -p .nox; \
+	versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
+	PYENV_VERSION="$${versions:-$$PYENV_VERSION}" "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters >.nox/log 2>&1 & \
+	trap "kill $$!" INT TERM; \
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and not services"; long=$$?; \
+	wait $$!; others=$$?; cat .nox/log; [ $$long -eq 0 ] && [ $$others -eq 0 ]
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services
-	@versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
-	[ -z "$$versions" ] || export PYENV_VERSION="$$versions"; \
-	"$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters
 
 services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real
 
