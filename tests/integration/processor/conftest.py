@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from tuner_workers.crash_processor.sources.redis import RedisQueue
 from tuner_workers.crash_processor.spool import spool_status, storage_status
-from tuner_workers.crash_processor.storage import read_processed
+from tuner_workers.crash_processor.storage import PROCESSED, RESULT_SUFFIX, read_processed
 
 LONG_S = 60.0
 ANSWER = json.dumps({
@@ -49,14 +50,16 @@ class Bed:
         self._redis_url = redis_url
         self._source = ("--new-crash-source-class", "redis", "--redis-url", redis_url) if redis_url else ()
         self.processes: list[subprocess.Popen[str]] = []
+        self._batches = itertools.count()
 
     def fill(self, *dumps: str) -> list[str]:
-        """One crash per text of a dump; their ids in the same order."""
-        folder = self.root.parent / f"dumps-{time.monotonic_ns()}"
+        """One crash per text of a dump, each with an id of its own; the ids in the same order."""
+        batch = next(self._batches)
+        folder = self.root.parent / f"dumps-{batch}"
         folder.mkdir()
         ids = []
         for number, text in enumerate(dumps):
-            crash_id = f"00000000-0000-4000-8000-{time.monotonic_ns() % 10**6:06d}{number:06d}"
+            crash_id = f"00000000-0000-4000-8000-{batch:06d}{number:06d}"
             (folder / f"{number:06d}.dmp").write_text(text)
             (folder / f"{number:06d}.json").write_text(json.dumps({"uuid": crash_id, "ProductName": "App"}))
             ids.append(crash_id)
@@ -110,6 +113,9 @@ class Bed:
     def wait_for(self, is_so: Callable[[dict[str, int]], bool]) -> None:
         """Wait until the status is as wanted."""
         wait_until(lambda: is_so(self.status()))
+
+    def has_result(self, crash_id: str) -> bool:
+        return (self.root / PROCESSED / f"{crash_id}{RESULT_SUFFIX}").is_file()
 
     def result(self, crash_id: str) -> dict[str, Any]:
         return read_processed(self.root, crash_id)

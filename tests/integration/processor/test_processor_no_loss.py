@@ -46,10 +46,11 @@ def _survive_kills(bed: Bed, *, n_hits: int, seed: int) -> None:
     for process in running:
         bed.end(process)
 
+    assert {crash_id for crash_id in ids if not bed.has_result(crash_id)} == set()
     status = bed.status()
     assert (status["new"], status["cur"], status["dead"], status["done"]) == (0, 0, 0, len(ids))
     assert status["results"] == len(ids)
-    assert {bed.result(crash_id)["uuid"] for crash_id in ids} == set(ids)
+    assert [bed.result(crash_id)["uuid"] for crash_id in ids] == ids
     bed.start("--quit-on-empty-queue").communicate()  # whoever comes next sweeps what the killed ones left
     assert [os.listdir(bed.root / place) for place in ("cur", "tmp")] == [[], []]
 
