@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
-from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool, waiting_pool_bound_s
-
-Array = NDArray[np.float64]
+from tuner.core.model.pools import PoolCosts, PoolRun, waiting_pool_bound_s
+from tuner.core.model.pools_fit import (
+    NEAR,
+    STEP,
+    TotalS,
+    WaitingBatch,
+    batch_s,
+    costs_of,
+    cpu_line,
+    fit_pool_costs,
+    residuals,
+    shares_of,
+)
 
 N_TASKS = 10_000
-GUESS = PoolCosts(0.3, 60e-6, 100e-6, 2e-3)  #: where every fit begins
-MOST = PoolCosts(1.5, 1e-3, 1e-3, 1e-2)  #: bounds of the fits
-NEAR = 0.03  #: a logarithm of an error up to which it is squared
-STEP = 3e-3  #: relative, of differences in place of derivatives
-N_STARTS = 7
 HELD_STARTS_S = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 CLOSE_RATIO = 0.005  #: mean error of the corners up to which they count as fitted
 CORNERS = ((0.05, 100), (0.05, 10_000), (1.0, 100), (1.0, 10_000))
@@ -39,6 +42,10 @@ class Row:
     cpu_percent: float
     total_s: float
 
+    @property
+    def batch(self) -> WaitingBatch:
+        return WaitingBatch(N_TASKS, self.wait_s, self.n_workers, self.total_s)
+
 
 @dataclass(frozen=True)
 class Form:
@@ -46,23 +53,17 @@ class Form:
 
     name: str
     free: tuple[str, ...]  #: of PoolCosts; the others are 0
-    total_s: Callable[..., float]
+    total_s: TotalS
 
 
-def plain_bounds_s(row: Row, costs: PoolCosts, _lot: int = 1) -> float:
+def plain_bounds_s(batch: WaitingBatch, costs: PoolCosts, _lot: int = 1) -> float:
     """The longest of waves of waits, and of the GIL's work with a thread for each worker."""
-    waves_s = ceil(N_TASKS / row.n_workers) * row.wait_s
-    return costs.start_s + max(waves_s, N_TASKS * costs.task_s + row.n_workers * costs.thread_s)
+    waves_s = ceil(N_TASKS / batch.n_workers) * batch.wait_s
+    return costs.start_s + max(waves_s, N_TASKS * costs.task_s + batch.n_workers * costs.thread_s)
 
 
-def ramp_s(row: Row, costs: PoolCosts, _lot: int = 1) -> float:
-    return waiting_pool_bound_s(N_TASKS, row.wait_s, row.n_workers, costs)
-
-
-def events_s(turn: Any, row: Row, costs: PoolCosts, lot: int = 1) -> float:
-    """Event by event, *lot* tasks, and as many workers, taken as one."""
-    costs = replace(costs, task_s=lot * costs.task_s, thread_s=lot * costs.thread_s)
-    return run_waiting_pool(N_TASKS // lot, row.wait_s, max(1, row.n_workers // lot), costs, turn).total_s
+def ramp_s(batch: WaitingBatch, costs: PoolCosts, _lot: int = 1) -> float:
+    return waiting_pool_bound_s(N_TASKS, batch.wait_s, batch.n_workers, costs)
 
 
 THREE = ("start_s", "task_s", "thread_s")
@@ -72,10 +73,10 @@ FORMS = (
     Form("bounds, every worker a thread", THREE, plain_bounds_s),
     Form("bounds, threads as needed", THREE, ramp_s),
     Form("bounds, and waits end late", FOUR, ramp_s),
-    Form(CHOSEN, FOUR, partial(events_s, "first come")),
-    Form("the same, waits end in time", THREE, partial(events_s, "first come")),
-    Form("line, returning first", FOUR, partial(events_s, "returning first")),
-    Form("line, handing in first", FOUR, partial(events_s, "handing in first")),
+    Form(CHOSEN, FOUR, partial(batch_s, turn="first come")),
+    Form("the same, waits end in time", THREE, partial(batch_s, turn="first come")),
+    Form("line, returning first", FOUR, partial(batch_s, turn="returning first")),
+    Form("line, handing in first", FOUR, partial(batch_s, turn="handing in first")),
 )
 
 
@@ -133,62 +134,33 @@ def rows_of(seeds: dict[str, Any]) -> list[Row]:
 
 
 def fit(rows: Sequence[Row], form: Form) -> Fitted:
-    costs, at = fit_costs(rows, form)
+    costs = fit_costs(rows, form)
     is_corner = tuple((row.wait_s, row.n_workers) in CORNERS for row in rows)
-    corner_costs, _ = fit_costs([row for row, is_in in zip(rows, is_corner, strict=True) if is_in], form)
+    corner_costs = fit_costs([row for row, is_in in zip(rows, is_corner, strict=True) if is_in], form)
     return Fitted(
         form,
         costs,
         errors_of(rows, form, costs),
-        left_out_errors(rows, form, at),
+        left_out_errors(rows, form, costs),
         corner_costs,
         errors_of(rows, form, corner_costs),
         is_corner,
     )
 
 
-def fit_costs(rows: Sequence[Row], form: Form) -> tuple[PoolCosts, Array]:
-    """The costs with the least errors, and the same as shares of MOST.
-
-    Errors are logarithms, squared up to NEAR and absolute beyond: the bars are about means of absolutes, and
-    single runs, which these are, have outliers. Sums have kinks, where a wave begins or ends, hence several
-    starts; these with ten tasks as one, ten workers as one, for speed, and the best of them goes on exactly.
-    """
-    guess = np.array([getattr(GUESS, name) / getattr(MOST, name) for name in form.free])
-    random = np.random.default_rng(1)
-    starts = [guess, *(guess * np.exp(random.uniform(-1, 1, len(guess))) for _ in range(N_STARTS - 1))]
-    lots = [_search(rows, form, np.clip(start, 0.0, 1.0), lot=10, most=30) for start in starts]
-    best = min(lots, key=lambda one: float(one.cost))
-    exact = _search(rows, form, best.x, lot=1, most=6)
-    return costs_of(form, exact.x), exact.x
+def fit_costs(rows: Sequence[Row], form: Form) -> PoolCosts:
+    return fit_pool_costs([row.batch for row in rows], form.total_s, form.free)
 
 
-def _search(rows: Sequence[Row], form: Form, start: Array, lot: int, most: int) -> Any:
-    return least_squares(
-        lambda at: residuals(rows, form, at, lot),
-        np.clip(start, 1e-9, 1 - 1e-9),
-        bounds=(0, 1),
-        loss="soft_l1",
-        f_scale=NEAR,
-        diff_step=STEP,
-        x_scale=np.maximum(start, 0.01),
-        ftol=1e-4,
-        xtol=1e-4,
-        max_nfev=most,
-    )
-
-
-def residuals(rows: Sequence[Row], form: Form, at: Array, lot: int = 1) -> Array:
-    costs = costs_of(form, at)
-    found: Array = np.log([form.total_s(row, costs, lot) / row.total_s for row in rows])
-    return found
-
-
-def left_out_errors(rows: Sequence[Row], form: Form, at: Array) -> tuple[float, ...]:
+def left_out_errors(rows: Sequence[Row], form: Form, costs: PoolCosts) -> tuple[float, ...]:
     """Of each row, by the fit to the others: a Gauss-Newton step from the fit to all, with that row gone."""
-    here = residuals(rows, form, at)
+    batches, at = [row.batch for row in rows], shares_of(form.free, costs)
+    here = residuals(batches, form.total_s, form.free, at)
     steps = STEP * np.maximum(at, 0.01)
-    moved = [residuals(rows, form, at + np.eye(len(at))[one] * step) for one, step in enumerate(steps)]
+    moved = [
+        residuals(batches, form.total_s, form.free, at + np.eye(len(at))[one] * step)
+        for one, step in enumerate(steps)
+    ]
     jacobian = (np.array(moved).T - here[:, None]) / steps
     weight = (1 + (here / NEAR) ** 2) ** -0.25  # the root of soft_l1's: a row's say in the fit
     errors = []
@@ -196,17 +168,13 @@ def left_out_errors(rows: Sequence[Row], form: Form, at: Array) -> tuple[float, 
         keep = np.arange(len(rows)) != number
         step = np.linalg.lstsq((weight[:, None] * jacobian)[keep], -(weight * here)[keep])[0]
         full = np.linalg.lstsq(weight[:, None] * jacobian, -weight * here)[0]  # 0 but for rounding, kinks
-        errors.append(form.total_s(row, costs_of(form, np.clip(at + step - full, 0, 1))) / row.total_s - 1)
+        without = costs_of(form.free, np.clip(at + step - full, 0, 1))
+        errors.append(form.total_s(row.batch, without, 1) / row.total_s - 1)
     return tuple(errors)
 
 
-def costs_of(form: Form, shares: Array) -> PoolCosts:
-    value = {name: float(share) * getattr(MOST, name) for name, share in zip(form.free, shares, strict=True)}
-    return PoolCosts(**{field.name: value.get(field.name, 0.0) for field in fields(PoolCosts)})
-
-
 def errors_of(rows: Sequence[Row], form: Form, costs: PoolCosts) -> tuple[float, ...]:
-    return tuple(form.total_s(row, costs) / row.total_s - 1 for row in rows)
+    return tuple(form.total_s(row.batch, costs, 1) / row.total_s - 1 for row in rows)
 
 
 def along_the_line(rows: Sequence[Row], form: Form) -> list[dict[str, float]]:
@@ -219,7 +187,7 @@ def along_the_line(rows: Sequence[Row], form: Form) -> list[dict[str, float]]:
     corners = [row for row in rows if (row.wait_s, row.n_workers) in CORNERS]
     for start_s in HELD_STARTS_S:
         held = replace(form, free=form.free[1:], total_s=partial(_starting_at, form.total_s, start_s))
-        costs = replace(fit_costs(corners, held)[0], start_s=start_s)
+        costs = replace(fit_costs(corners, held), start_s=start_s)
         errors = errors_of(rows, form, costs)
         unseen = [
             error
@@ -238,9 +206,9 @@ def along_the_line(rows: Sequence[Row], form: Form) -> list[dict[str, float]]:
 
 
 def _starting_at(
-    total_s: Callable[..., float], start_s: float, row: Row, costs: PoolCosts, lot: int = 1
+    total_s: TotalS, start_s: float, batch: WaitingBatch, costs: PoolCosts, lot: int = 1
 ) -> float:
-    return total_s(row, replace(costs, start_s=start_s), lot)
+    return total_s(batch, replace(costs, start_s=start_s), lot)
 
 
 @dataclass(frozen=True)
@@ -254,14 +222,13 @@ class Cpu:
 
 
 def fit_cpu(rows: Sequence[Row], runs: Sequence[PoolRun]) -> Cpu:
-    design = np.array([[1.0, run.n_threads] for run in runs])
-    user = np.linalg.lstsq(design, np.array([row.user_s for row in rows]))[0]
-    system = np.linalg.lstsq(design, np.array([row.system_s for row in rows]))[0]
-    cpu_s = design @ (user + system)
+    user = cpu_line(runs, [row.user_s for row in rows])
+    system = cpu_line(runs, [row.system_s for row in rows])
+    cpu_s = np.array([user[0] + system[0] + run.n_threads * (user[1] + system[1]) for run in runs])
     percent = 100 * cpu_s / [run.total_s for run in runs]
     return Cpu(
-        (float(user[0]), float(user[1])),
-        (float(system[0]), float(system[1])),
+        user,
+        system,
         mean_abs(cpu_s - [row.user_s + row.system_s for row in rows]),
         mean_abs(percent - [row.cpu_percent for row in rows]),
     )

@@ -58,7 +58,7 @@ def test_the_waiting_pools_are_met_by_a_fit_to_all_and_by_one_to_the_four_corner
 ) -> None:
     seen = [row for row in pools if not corners_alone or (row.wait_s, row.n_workers) in waiting.CORNERS]
     assert len(seen) == (4 if corners_alone else 32)
-    costs, _ = waiting.fit_costs(seen, chosen)
+    costs = waiting.fit_costs(seen, chosen)
     error_ratio = waiting.mean_abs(waiting.errors_of(pools, chosen, costs))
 
     assert error_ratio <= (waiting.CORNERS_RATIO if corners_alone else waiting.FITTED_RATIO)
