@@ -72,8 +72,8 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
             return  # exec closed the last writing end
         elif events & select.POLLHUP:
             time.sleep(0.005)  # between two shims
-        else:
-            _raise_if_unseen_dead(launch)
+        elif not dead:
+            gone = _unseen_dead(launch)  # told in the next turn, after what they may have said meanwhile
         if dead:
             raise _died(launch, dead[0])
         _raise_if_unsupervised(launch)
@@ -118,12 +118,14 @@ def _raise_if_unsupervised(launch: SupervisedLaunch) -> None:
         raise MeasurementError(f"supervisord ended at start: {words}")
 
 
-def _raise_if_unseen_dead(launch: SupervisedLaunch) -> None:
-    """Look for a shim that could say nothing at all: the interpreter itself failed."""
-    for name, (state, _) in launch.rpc.states().items():
-        if state in _DEAD:
-            launch.raise_if_full()
-            raise _died(launch, int(name.rpartition("_")[2]))
+def _unseen_dead(launch: SupervisedLaunch) -> list[int]:
+    """The numbers of shims that could say nothing at all: the interpreter itself failed."""
+    dead = [
+        int(name.rpartition("_")[2]) for name, (state, _) in launch.rpc.states().items() if state in _DEAD
+    ]
+    if dead:
+        launch.raise_if_full()
+    return sorted(dead)
 
 
 def _raise_if_late(launch: SupervisedLaunch, begun_s: float, problem: str) -> None:
