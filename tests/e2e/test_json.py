@@ -47,6 +47,7 @@ PRINTED: list[tuple[str, list[str | Path]]] = [
     *(("service", ["services", "show", one, "--json"]) for one in ("gunicorn", "celery", "rq")),
     ("watch", ["watch", "a.tuner.db", "--json"]),
     ("compare", ["compare", "a.tuner.db", "b.tuner.db", "--json"]),
+    ("lab", ["lab", "--json"]),  # tests/services/test_lab.py runs one
 ]  # fmt: skip
 
 

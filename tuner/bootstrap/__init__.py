@@ -16,6 +16,7 @@ from tuner.bootstrap.asked import (
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
+from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, prediction_of, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
@@ -27,6 +28,7 @@ from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
     "WITHIN",
+    "LabAsked",
     "Metrics",
     "MetricsAsked",
     "Served",
@@ -39,8 +41,11 @@ __all__ = [
     "described_service",
     "described_services",
     "drawn",
+    "experiment_named",
+    "experiments",
     "explained",
     "in_production",
+    "lab_run",
     "live_file",
     "live_now",
     "metrics_asked",

@@ -101,6 +101,7 @@ COMMANDS = (
     Command(
         "Model", "replay", "Try a strategy on simulated studies: is it right, how soon?", f"{_HERE}.replay"
     ),
+    Command("Model", "lab", "Published experiments, run here: what held, what did not.", f"{_HERE}.lab"),
     Command(
         "Services", "services", "Which services are known, and what is done with each.", f"{_HERE}.services"
     ),

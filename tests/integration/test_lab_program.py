@@ -1,0 +1,108 @@
+"""A program of an experiment, run to its end: its clocks, what it printed, and how it can go wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.lab.program import folder_of_programs, packages_of, run_job
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.lab import EXPERIMENTS
+from tuner.core.lab.experiment import Job
+
+pytestmark = pytest.mark.integration
+
+
+def run(tmp_path: Path, source: str, *options: str, at_most_s: float = 60.0) -> dict[str, float]:
+    (tmp_path / "it.py").write_text(source)
+    return run_job(Job("it.py", options, {"ITS_OWN": "3.5"}, at_most_s), [sys.executable], tmp_path)
+
+
+def test_its_clocks_stand_beside_what_it_printed(tmp_path: Path) -> None:
+    values = run(
+        tmp_path,
+        "import os, sys, time\n"
+        "while sum(os.times()[:2]) < 0.3: pass\n"
+        "time.sleep(float(sys.argv[1]))\n"
+        "print('{\"n\": %s}' % os.environ['ITS_OWN'])",
+        "0.2",
+    )
+
+    assert values["n"] == 3.5
+    assert values["user_s"] + values["system_s"] >= 0.3
+    assert values["total_s"] >= values["user_s"] + 0.2
+    cpu_s = values["user_s"] + values["system_s"]
+    assert values["cpu_percent"] == pytest.approx(100 * cpu_s / values["total_s"])
+
+
+def test_the_children_that_it_waits_for_are_counted_in(tmp_path: Path) -> None:
+    burns = "import os\nwhile sum(os.times()[:2]) < 0.3: pass"
+    values = run(
+        tmp_path, f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burns!r}])\nprint('{{}}')"
+    )
+
+    assert values["user_s"] + values["system_s"] >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import sys; sys.exit('no such host')", "it.py failed with exit code 1: no such host"),
+        ("import os; os.kill(os.getpid(), 11)", "it.py was killed by signal 11"),
+        ("print('done')", "it.py printed no object of numbers but b'done"),
+        ("print('[1]')", "it.py printed no object of numbers"),
+        ("print('{\"n\": null}')", "it.py printed no object of numbers"),
+        ("", "it.py printed no object of numbers but b''"),
+    ],
+)
+def test_a_program_that_fails_is_told(tmp_path: Path, source: str, told: str) -> None:
+    with pytest.raises(MeasurementError) as error:
+        run(tmp_path, source)
+    assert told in error.value.problem
+
+
+def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    """That nobody is left is what the fixture of every integration test looks at."""
+    with pytest.raises(MeasurementError, match="took longer than 1s and was killed"):
+        run(
+            tmp_path,
+            "import subprocess, time\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(1000)",
+            at_most_s=1.0,
+        )
+
+
+def test_one_that_leaves_something_running_does_not_leave_it_to_us(tmp_path: Path) -> None:
+    values = run(
+        tmp_path, "import subprocess\nprint('{\"pid\": %d}' % subprocess.Popen(['sleep', '1000']).pid)"
+    )
+    deadline_s = time.monotonic() + 30
+    while os.path.exists(f"/proc/{values['pid']:.0f}/exe") and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+    assert not os.path.exists(f"/proc/{values['pid']:.0f}/exe")
+
+
+def test_a_python_says_what_it_has() -> None:
+    interpreter, versions = packages_of(sys.executable, ["pytest", "no-such-package"])
+
+    assert interpreter.endswith(".".join(map(str, sys.version_info[:3])))
+    assert versions == {"pytest": pytest.__version__, "no-such-package": ""}
+
+
+@pytest.mark.parametrize(
+    ("python", "told"), [("/no/such/python", "cannot be run"), ("/bin/false", "does not answer as a Python")]
+)
+def test_what_is_no_python_is_told(python: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        packages_of(python, [])
+
+
+def test_every_program_is_installed() -> None:
+    for experiment in EXPERIMENTS:
+        at = experiment.points([(0.05, 100.0)], quick=False)[0]
+
+        assert (folder_of_programs() / experiment.job(at).program).is_file()

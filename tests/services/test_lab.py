@@ -1,0 +1,73 @@
+"""tuner lab with the real packages, as its user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+pytestmark = [pytest.mark.integration, pytest.mark.services]
+
+TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "lab.schema.json"
+LONG_S = 240.0
+
+
+def lab(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TUNER, "lab", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def runs_of(file: Path) -> list[Any]:
+    return list(json.loads(file.read_text(encoding="utf-8"))["runs"]) if file.exists() else []
+
+
+@pytest.mark.timeout(600)
+def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
+    tmp_path: Path, services_venv: Path
+) -> None:
+    """That nobody is left after the kill is what the fixture of every integration test looks at."""
+    words = ("nornir", "--results", "it.lab.json", "--python", str(services_venv / "bin" / "python"))
+    first = lab(tmp_path, *words, "--quick")
+    deadline_s = time.monotonic() + LONG_S
+    while len(runs_of(tmp_path / "it.lab.json")) < 3:
+        assert first.poll() is None, first.communicate()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    kept = runs_of(tmp_path / "it.lab.json")
+
+    again = lab(tmp_path, *words, "--json")
+    out, err = again.communicate(timeout=LONG_S)
+
+    assert again.returncode == 0, err
+    assert runs_of(tmp_path / "it.lab.json")[: len(kept)] == kept
+    assert f"1/{15 - len(kept)}  " in err
+    (found,) = json.loads(out)["experiments"]
+    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(json.loads(out))
+    measured = [row for row in found["rows"] if row["measured"]]
+    assert len(measured) == 15
+    for row in measured:  # what holds on any box: waves of waits, and no more threads than workers
+        wait_s, n_workers = row["at"]["wait s"], row["at"]["workers"]
+        assert row["measured"]["total_s"]["median"] > wait_s * 10_000 / n_workers
+        assert row["measured"]["n_threads"]["median"] <= n_workers
+
+    done = lab(tmp_path, *words)
+    out, err = done.communicate(timeout=LONG_S)
+    assert (done.returncode, err) == (0, "")  # all is there: nothing is run
+    assert out.startswith("nornir: how many threads are enough threads?\n")

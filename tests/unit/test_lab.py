@@ -1,0 +1,246 @@
+"""Published experiments: what is made of the runs, and that the published figures stay in their column."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tuner.adapters.lab.published import published
+from tuner.adapters.lab.results import Results, read_results, write_results
+from tuner.bootstrap import experiment_named
+from tuner.core.errors import ConfigError
+from tuner.core.lab import EXPERIMENTS
+from tuner.core.lab.experiment import At, Experiment, Outcome, Run, in_blocks, outcome
+from tuner.core.lab.nornir import N_TASKS, Nornir
+from tuner.core.model.pools import PoolCosts, run_waiting_pool
+from tuner.reports.charts.lab import lab_picture
+from tuner.reports.documents import render_document
+from tuner.reports.formats import table_formats
+from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
+
+SEEDS = published()
+COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
+
+
+def nornir_run(at: At, block: int = 0, factor: float = 1.0) -> Run:
+    """A run as the model would have it, with these costs."""
+    batch = run_waiting_pool(N_TASKS, float(at[0]), int(at[1]), COSTS)
+    cpu = {"user_s": 0.5 + 1e-4 * batch.n_threads, "system_s": 0.2 + 2e-4 * batch.n_threads}
+    total_s = factor * batch.total_s
+    percent = 100 * sum(cpu.values()) / total_s
+    return Run(
+        at, block, {"total_s": total_s, **cpu, "cpu_percent": percent, "n_threads": float(batch.n_threads)}
+    )
+
+
+def nornir_outcome(seeds: Mapping[str, Any] = SEEDS, *, quick: bool = False, n: int = 1) -> Outcome:
+    experiment = Nornir()
+    points = experiment.points(list(experiment.published(SEEDS)), quick=quick)
+    runs = [nornir_run(at, block, 1 + 0.01 * block) for block in range(n) for at in points]
+    return outcome(experiment, seeds, runs)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Outcome:
+    return nornir_outcome(n=3)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_an_experiment_repeats_what_was_published(experiment: Experiment) -> None:
+    told = experiment.published(SEEDS)
+    points = experiment.points(list(told), quick=False)
+    quick = experiment.points(list(told), quick=True)
+    keys = {figure.key for figure in experiment.figures}
+
+    assert set(told) <= set(points)
+    assert 0 < len(quick) < len(points)
+    assert all(len(at) == len(experiment.parameters) for at in points)
+    assert all(figures.keys() <= keys for figures in told.values())
+    assert experiment.figures[0].key in keys & set(next(iter(told.values())))
+
+
+def test_each_block_has_each_point_once_in_an_order_of_its_own() -> None:
+    points: list[At] = [(float(n),) for n in range(12)]
+    order = in_blocks(points, 3, seed=1)
+
+    assert Counter(at for _, at in order) == dict.fromkeys(points, 3)
+    assert [block for block, _ in order] == sorted(block for block, _ in order)
+    blocks = [[at for block, at in order if block == one] for one in range(3)]
+    assert len({tuple(block) for block in blocks}) == 3
+    assert in_blocks(points, 3, seed=1) == order
+    assert in_blocks(points, 3, seed=2) != order
+
+
+def test_a_row_has_the_middle_of_its_runs_and_how_far_they_lie_apart(whole: Outcome) -> None:
+    row = next(row for row in whole.rows if row.at == (0.05, 100.0))
+    spread = row.measured["total_s"]
+    first_s = nornir_run(row.at).values["total_s"]
+
+    assert spread.n == 3
+    assert (spread.low, spread.median, spread.high) == pytest.approx(
+        (first_s, 1.01 * first_s, 1.02 * first_s)
+    )
+    assert row.published["total_s"] == 5.532
+
+
+def test_the_model_is_fitted_to_the_corners_and_tells_the_others(whole: Outcome) -> None:
+    errors = whole.errors("total_s")
+
+    assert sorted(row.at for row in whole.rows if row.is_fitted) == [
+        (0.05, 100.0), (0.05, 10_000.0), (1.0, 100.0), (1.0, 10_000.0)
+    ]  # fmt: skip
+    assert len(errors) == 28
+    assert max(map(abs, errors.values())) < 0.05
+
+
+def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_against_it(
+    whole: Outcome,
+) -> None:
+    other = deepcopy(SEEDS)
+    for row in other["nornir_2020"]["rows"]:
+        row[2:] = [3 * value for value in row[2:]]
+    found = nornir_outcome(other, n=3)
+
+    assert [row.measured for row in found.rows] == [row.measured for row in whole.rows]
+    assert [row.modelled for row in found.rows] == [row.modelled for row in whole.rows]
+    assert found.follows == whole.follows
+    assert [row.published for row in found.rows] != [row.published for row in whole.rows]
+
+
+def test_a_published_knee_is_held_against_the_measured_one(whole: Outcome) -> None:
+    """With these costs, 500 workers are enough for 50 ms: the table says 1000."""
+    here = whole.findings[0]
+    agreeing = deepcopy(SEEDS)
+    for row in agreeing["nornir_2020"]["rows"]:
+        row[-1] = nornir_run((row[0], row[1])).values["total_s"]
+
+    assert here.claim.startswith("Waits of 50 ms: of 8 numbers of workers, 1000 are the fewest")
+    assert here.holds is False
+    assert all(finding.holds for finding in nornir_outcome(agreeing, n=3).findings[:4])
+
+
+def test_one_run_of_each_tells_no_knee() -> None:
+    assert nornir_outcome(n=1).findings[0].holds is None
+
+
+def test_points_that_were_not_run_stay_published(whole: Outcome) -> None:
+    quick = nornir_outcome(quick=True)
+
+    assert len(quick.rows) == len(whole.rows) == 32
+    assert sum(1 for row in quick.rows if row.measured) == 15
+    assert all(row.modelled for row in quick.rows if row.measured)
+
+
+@pytest.mark.parametrize("fmt", [one for one in table_formats() if one not in ("csv", "tsv")])
+def test_it_is_told_in_every_format(whole: Outcome, fmt: str) -> None:
+    told = render_lab(whole, "Measured here: somewhere.", fmt)
+
+    assert "5.532" in told
+    assert "somewhere" in told
+
+
+def test_people_read_a_table_and_then_what_was_claimed(whole: Outcome) -> None:
+    box = box_told(
+        whole.experiment,
+        {"worker_python": "CPython 3.11.7", "nornir": "3.6.0", "cpu": "a CPU"},
+        2,
+        96,
+        repeats=3,
+        quick=False,
+    )
+    lines = render_lab(whole, box, "simple").splitlines()
+
+    assert lines[0] == "nornir: how many threads are enough threads?"
+    assert "nornir 3.6.0, 2 cores, a CPU" in lines[4]
+    (row,) = (line for line in lines if line.split()[:3] == ["0.05", "100", "5.532"])
+    assert row.split()[-1] == "*"  # the model was fitted to it
+    assert any(line.startswith("The model, fitted to 4 measured rows (*), is off by ") for line in lines)
+    assert sum(line.startswith(("Holds here: ", "Does not hold here: ")) for line in lines) == 7
+
+
+def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcome) -> None:
+    svg = ElementTree.fromstring(lab_picture(whole).svg(standalone=True))
+    told = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
+
+    assert len(told) == 32
+    first_s = whole.rows[0].of("total_s")
+    assert told[0].startswith(f"0.05, 100, measured {first_s:.3f}, published 5.532, model ")
+
+
+def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
+    page = render_document(lab_page(whole, "Measured here: x.", "it.svg", "tuner lab nornir"), "markdown")
+
+    assert page.startswith(
+        "# nornir: how many threads are enough threads?\n\n**Of the workers that were tried"
+    )
+    assert "](it.svg)" in page
+    assert "```sh\ntuner lab nornir\n```" in page
+    assert page.count("\n- ") == 7
+
+
+def test_csv_has_every_figure(whole: Outcome) -> None:
+    head, *rows = render_lab(whole, "", "csv").splitlines()
+
+    assert head.startswith("wait s,workers,total s published,measured,model,user s published,")
+    assert len(rows) == 32
+
+
+def test_programs_read_json_without_nan(whole: Outcome) -> None:
+    text = render_lab_json([(whole, {"quick": False, "repeats": 3, "seed": 1, "cores": 2, "provenance": {}})])
+    (facts,) = json.loads(text, parse_constant=lambda constant: pytest.fail(constant))["experiments"]
+
+    assert facts["rows"][0]["at"] == {"wait s": 0.05, "workers": 100.0}
+    assert facts["rows"][0]["measured"]["total_s"]["n"] == 3
+    assert 0 <= facts["model"]["mean_error_ratio"] < 0.05
+    assert [finding["holds"] for finding in facts["findings"]].count(None) == 0
+
+
+def test_the_list_names_every_experiment_with_its_source() -> None:
+    told = render_list([(one, "somebody, some day") for one in EXPERIMENTS], "simple")
+
+    assert all(one.name in told for one in EXPERIMENTS)
+    assert "somebody, some day" in told
+
+
+def test_an_experiment_that_is_not_there_is_told_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no experiment is called 'nornri'") as told:
+        experiment_named("nornri")
+    assert told.value.hint == "Did you mean nornir?"
+
+
+RESULTS = Results("nornir", True, 2, 7, 2, {"cpu": "a CPU"}, (nornir_run((0.05, 200.0)),))
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    file = tmp_path / "it.lab.json"
+    more = RESULTS.with_run(Run(("local", 3.0), 1, {"total_s": 0.1}))
+    write_results(file, more)
+
+    assert read_results(file) == more
+    assert read_results(tmp_path / "none.lab.json") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it does not read as one"),
+        ("[]", "it does not read as one"),
+        ('{"tuner_lab": 1}', "it does not read as one"),
+        ('{"tuner_lab": 2}', "version 2, and this tuner knows 1"),
+        ('{"tuner_lab": 1, "name": "nornir", "quick": true, "repeats": "many"}', "it does not read as one"),
+    ],
+)
+def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "notes.json"
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ConfigError, match=why):
+        read_results(file)
+    assert file.read_text(encoding="utf-8") == text

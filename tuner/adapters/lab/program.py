@@ -1,0 +1,149 @@
+"""One program of ``workers/lab/``, run to its end and timed from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from resource import struct_rusage as Usage
+from typing import IO
+
+from tuner.core.durations import render_duration
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.lab.experiment import Job
+
+_MOST_WORDS = 400  #: characters of what a program that failed said last
+_ASK_WAIT_S = 60.0
+#: prints which Python it is, and the version of each package that is named, "" for one that is not there
+_QUESTION = """
+import importlib.metadata, json, platform, sys
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+interpreter = platform.python_implementation() + " " + platform.python_version()
+print(json.dumps([interpreter, {name: version(name) for name in sys.argv[1:]}]))
+"""
+
+
+def folder_of_programs() -> Path:
+    """Where the programs of experiments are installed."""
+    found = find_spec("tuner_workers.lab")
+    if found is None or found.origin is None:
+        raise ConfigError("tuner_workers.lab is not installed", hint="Install tuner whole: make grid")
+    return Path(found.origin).parent
+
+
+def packages_of(python: str, names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Which Python an interpreter is, and the versions of packages that it has; "" for one it has not.
+
+    Raises:
+        ConfigError: it cannot be run, or does not answer as a Python does.
+    """
+    try:
+        done = subprocess.run(
+            [python, "-c", _QUESTION, *names],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_WAIT_S,
+            check=True,
+        )
+        interpreter, versions = json.loads(done.stdout)
+    except OSError as error:
+        raise ConfigError(f"{python} cannot be run: {error.strerror}") from error
+    except (ValueError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"{python} does not answer as a Python does") from error
+    return str(interpreter), {str(name): str(version) for name, version in versions.items()}
+
+
+def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
+    """Run *job* with the interpreter *python*; gives its clocks and what it printed.
+
+    ``total_s`` is from its start to its end, interpreter included; ``user_s`` and ``system_s`` are the
+    kernel's for it and the children that it waited for; ``cpu_percent`` is their sum per total.
+
+    Raises:
+        MeasurementError: it failed, took longer than it may, or printed something else than an object of
+            numbers.
+    """
+    words = [*python, str(folder / job.program), *job.options]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        begun_s = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, **job.environment},
+                process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
+            )
+        except OSError as error:
+            raise ConfigError(f"{words[0]} cannot be run: {error.strerror}") from error
+        usage = _waited(process, job.at_most_s)
+        total_s = time.monotonic() - begun_s
+        if process.returncode != 0:
+            raise MeasurementError(
+                f"{job.program} {_how(process.returncode, total_s, job)}{_last_words(err)}"
+            )
+        out.seek(0)
+        printed = _numbers(out.read(), job)
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return {
+        **printed,
+        "total_s": total_s,
+        "user_s": usage.ru_utime,
+        "system_s": usage.ru_stime,
+        "cpu_percent": 100 * cpu_s / total_s,
+    }
+
+
+def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
+    """Wait for a program, kill its group at its end, or when it takes too long; gives its clocks.
+
+    The group is killed while its leader is still there to be waited for, so that its number is nobody else's.
+    """
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(1000 * at_most_s)
+    finally:
+        os.close(descriptor)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)  # Popen cannot know
+    return usage
+
+
+def _how(code: int, took_s: float, job: Job) -> str:
+    if code == -signal.SIGKILL and took_s >= job.at_most_s:
+        return f"took longer than {render_duration(job.at_most_s)} and was killed"
+    return f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+
+
+def _last_words(err: IO[bytes]) -> str:
+    err.seek(0)
+    lines = err.read().decode("utf-8", "replace").strip().splitlines()
+    return f": {lines[-1][:_MOST_WORDS]}" if lines else ""
+
+
+def _numbers(printed: bytes, job: Job) -> dict[str, float]:
+    try:
+        found = json.loads(printed)
+        return {str(name): float(value) for name, value in found.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise MeasurementError(
+            f"{job.program} printed no object of numbers but {printed[:_MOST_WORDS]!r}"
+        ) from error

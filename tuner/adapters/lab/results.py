@@ -1,0 +1,99 @@
+"""What the runs of an experiment gave, in a file that is replaced as a whole after each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tuner.adapters.text_file import read_text, replace_text
+from tuner.core.errors import ConfigError
+from tuner.core.lab.experiment import Run
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The runs of one experiment, and how they were made."""
+
+    name: str  #: of the experiment
+    quick: bool
+    repeats: int
+    seed: int
+    cores: int  #: that the programs could use
+    provenance: Mapping[str, str]  #: of the box and the interpreter
+    runs: tuple[Run, ...] = ()
+
+    def with_run(self, run: Run) -> Results:
+        """One more."""
+        return replace(self, runs=(*self.runs, run))
+
+
+def read_results(file: Path) -> Results | None:
+    """What *file* has; None when there is no such file.
+
+    Raises:
+        ConfigError: it is no file of results, or one of a later version.
+    """
+    text = read_text(file)
+    if text is None:
+        return None
+    try:
+        return _results(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = str(error) if isinstance(error, _LaterError) else "it does not read as one"
+        raise ConfigError(
+            f"{file} holds no results of tuner lab: {why}", hint="Name another file with --results."
+        ) from error
+
+
+def write_results(file: Path, results: Results) -> None:
+    """Replace *file*.
+
+    Raises:
+        ConfigError: the folder or disk does not take it.
+    """
+    facts = {
+        "tuner_lab": _VERSION,
+        "name": results.name,
+        "quick": results.quick,
+        "repeats": results.repeats,
+        "seed": results.seed,
+        "cores": results.cores,
+        "provenance": dict(results.provenance),
+    }
+    head = json.dumps(facts, ensure_ascii=False)[:-1]
+    runs = ",\n  ".join(
+        json.dumps({"at": list(run.at), "block": run.block, "values": dict(run.values)})
+        for run in results.runs
+    )
+    replace_text(file, f'{head}, "runs": [\n  {runs}\n]}}\n')
+
+
+class _LaterError(ValueError):
+    """Written by a later tuner."""
+
+
+def _results(facts: Any) -> Results:
+    if facts["tuner_lab"] != _VERSION:
+        raise _LaterError(f"version {facts['tuner_lab']!r}, and this tuner knows {_VERSION}")
+    runs = tuple(
+        Run(
+            tuple(value if isinstance(value, str) else float(value) for value in run["at"]),
+            int(run["block"]),
+            {str(key): float(value) for key, value in run["values"].items()},
+        )
+        for run in facts["runs"]
+    )
+    return Results(
+        str(facts["name"]),
+        bool(facts["quick"]),
+        int(facts["repeats"]),
+        int(facts["seed"]),
+        int(facts["cores"]),
+        {str(key): str(value) for key, value in facts["provenance"].items()},
+        runs,
+    )

@@ -1,0 +1,188 @@
+"""Published experiments, run here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.adapters.lab.results import Results
+    from tuner.core.lab.experiment import Experiment, Outcome, Run
+
+_USUAL_REPEATS, _QUICK_REPEATS = 3, 1
+
+
+@dataclass(frozen=True, slots=True)
+class LabAsked:
+    """How an experiment is to be run; None: as the results that are there say, else as usual."""
+
+    results: Path  #: the file that they go to, and are gone on with
+    quick: bool = False  #: a few points, once
+    repeats: int | None = None  #: runs of each point
+    seed: int | None = None  #: of their order
+    python: str | None = None  #: the interpreter that runs the programs; None: the one that runs tuner
+
+
+def experiments() -> list[tuple[Experiment, str]]:
+    """Every experiment, with who published it."""
+    from tuner.adapters.lab.published import published
+    from tuner.core.lab import EXPERIMENTS
+    from tuner.core.lab.experiment import source_of
+
+    seeds = published()
+    return [(one, source_of(one, seeds)) for one in EXPERIMENTS]
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment called *name*.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from difflib import get_close_matches
+
+    from tuner.core.lab import EXPERIMENTS
+
+    known = {one.name: one for one in EXPERIMENTS}
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"They are {', '.join(known)}."
+        raise ConfigError(f"no experiment is called {name!r}", hint=hint)
+    return known[name]
+
+
+def lab_run(name: str, asked: LabAsked, tell: Callable[[str], None]) -> tuple[Outcome, Results]:
+    """Make the runs of an experiment that its file of results does not have yet; what came of all.
+
+    The file is written after each run, so that one that was ended goes on where it was.
+
+    Raises:
+        ConfigError: another tuner measures here, a package is missing, the file is of something else.
+        MeasurementError: a program failed.
+    """
+    from tuner.adapters.lab.published import published
+    from tuner.core.lab.experiment import in_blocks, outcome
+
+    experiment, seeds = experiment_named(name), published()
+    results = _results_of(experiment, asked)
+    points = experiment.points(list(experiment.published(seeds)), quick=results.quick)
+    made = {(run.block, run.at) for run in results.runs}
+    order = [one for one in in_blocks(points, results.repeats, results.seed) if one not in made]
+    if order:
+        results = _run_all(experiment, asked, results, order, tell)
+    return outcome(experiment, seeds, results.runs), results
+
+
+def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
+    """The results that are there, or none yet."""
+    from tuner.adapters.lab.results import Results, read_results
+
+    kept = read_results(asked.results)
+    if kept is None:
+        repeats = asked.repeats or (_QUICK_REPEATS if asked.quick else _USUAL_REPEATS)
+        return Results(
+            experiment.name, asked.quick, repeats, 1 if asked.seed is None else asked.seed, _n_cores(), {}
+        )
+    if kept.name != experiment.name:
+        raise ConfigError(
+            f"{asked.results} has results of {kept.name}, not of {experiment.name}",
+            hint="Name another file with --results.",
+        )
+    differing = [
+        option
+        for option, wanted, there in (
+            ("--quick", asked.quick or None, kept.quick),
+            ("--repeats", asked.repeats, kept.repeats),
+            ("--seed", asked.seed, kept.seed),
+        )
+        if wanted is not None and wanted != there
+    ]
+    if differing:
+        raise ConfigError(
+            f"{asked.results} was made with another {', '.join(differing)}",
+            hint="Leave that out to go on with it, or name another file.",
+        )
+    return kept
+
+
+def _run_all(
+    experiment: Experiment,
+    asked: LabAsked,
+    results: Results,
+    order: Sequence[tuple[int, tuple[str | float, ...]]],
+    tell: Callable[[str], None],
+) -> Results:
+    from dataclasses import replace
+
+    from tuner.adapters.box_lock import box_held
+    from tuner.adapters.guardian import Guardian, children_marked
+    from tuner.adapters.lab.program import folder_of_programs, run_job
+    from tuner.adapters.lab.results import write_results
+    from tuner.core.lab.experiment import Run
+
+    python = asked.python or sys.executable
+    facts = _facts(experiment, python)
+    if results.runs:
+        _check_same(results, facts, asked.results)
+    results = replace(results, provenance=facts)
+    folder, marker = folder_of_programs(), uuid.uuid4().hex
+    with ExitStack() as stack:
+        held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
+        stack.enter_context(children_marked(marker))
+        guardian = Guardian(marker, [held])
+        stack.callback(guardian.close)
+        write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
+        tell(f"{experiment.name}: the runs are kept in {asked.results}")
+        for n, (block, at) in enumerate(order, 1):
+            run = Run(at, block, run_job(experiment.job(at), [python], folder))
+            results = results.with_run(run)
+            write_results(asked.results, results)
+            tell(f"{n}/{len(order)}  {_told(experiment, run)}")
+    return results
+
+
+def _told(experiment: Experiment, run: Run) -> str:
+    figure = experiment.figures[0]
+    where = ", ".join(
+        f"{name} {value if isinstance(value, str) else f'{value:g}'}"
+        for name, value in zip(experiment.parameters, run.at, strict=True)
+    )
+    return f"{where}: {figure.label} {run.values[figure.key]:.{figure.digits}f}"
+
+
+def _facts(experiment: Experiment, python: str) -> dict[str, str]:
+    """The box, the interpreter that runs the programs, and the packages they need."""
+    from tuner.adapters.lab.program import packages_of
+    from tuner.adapters.provenance import provenance
+
+    interpreter, versions = packages_of(python, experiment.needs)
+    for package, version in versions.items():
+        if not version:
+            raise ConfigError(
+                f"{package} is not installed for {python}",
+                hint="pip install 'tuner[lab]', or name a Python that has it with --python.",
+            )
+    return {**provenance(None), **versions, "worker_python": interpreter}
+
+
+def _check_same(results: Results, facts: dict[str, str], file: Path) -> None:
+    """What was begun on one box, with one interpreter, is not gone on with on another."""
+    for name in ("cpu", "host", "worker_python"):
+        before, now = results.provenance.get(name, ""), facts.get(name, "")
+        if before != now:
+            raise ConfigError(
+                f"{file} was begun with {name} {before!r}, and here it is {now!r}",
+                hint="Go on there, or name another file with --results.",
+            )
+
+
+def _n_cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,141 @@
+"""tuner lab: published experiments, run here, beside what was published and what the model says."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.export import Format, checked_format
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.adapters.lab.results import Results
+    from tuner.core.lab.experiment import Outcome
+
+
+def lab(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which experiment; left out: what there are.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", metavar="", help="All of them, one after the other.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="Some points, once: a look, in a few minutes.")
+    ] = False,
+    repeats: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Runs of each point; default 3, quick 1.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of the order; default 1.")] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep the runs there, and go on with those that are there."),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PROGRAM", help="The Python that runs the programs; default: tuner's own."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write a page in Markdown, with its picture beside it."),
+    ] = None,
+    format_: Format = None,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+) -> int:
+    """Repeat a published experiment on this box.
+
+    Every published row stands beside what is measured here and what the model says; then what was claimed,
+    and whether it holds here. The runs are kept in a file, by default NAME-DATE-TIME.lab.json; one that was
+    interrupted goes on with --results FILE.
+
+    Example: tuner lab nornir --quick
+    """
+    from tuner import bootstrap
+    from tuner.cli.session import say
+
+    fmt = checked_format(format_, as_json=as_json) or "simple"
+    if name is None and not every:
+        return _listed(fmt)
+    if every and (name is not None or results is not None):
+        raise ConfigError(
+            "--all runs every experiment, each with a file of its own", hint="Leave out NAME and --results."
+        )
+    if every and page is not None:
+        raise ConfigError("--page is of one experiment", hint="Name it: tuner lab NAME --page FILE.md")
+    names = [one.name for one, _ in bootstrap.experiments()] if every else [str(name)]
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    found = []
+    for one in names:
+        file = results or Path(f"{one}-{stamp}.lab.json")
+        asked = bootstrap.LabAsked(file, quick, repeats, seed, python)
+        outcome, made = bootstrap.lab_run(one, asked, say)
+        if page is not None:
+            _write_page(page, outcome, made)
+        if fmt != "json":
+            typer.echo(_shown(outcome, made, fmt), nl=False)
+        found.append((outcome, made))
+    if fmt == "json":
+        typer.echo(_json(found), nl=False)
+    return 0
+
+
+def _listed(fmt: str) -> int:
+    from tuner import bootstrap
+    from tuner.reports.lab import render_list
+
+    typer.echo(render_list(bootstrap.experiments(), fmt), nl=False)
+    return 0
+
+
+def _write_page(page: Path, outcome: Outcome, made: Results) -> None:
+    from tuner.adapters.text_file import replace_text
+    from tuner.reports.charts.lab import lab_picture
+    from tuner.reports.documents import render_document
+    from tuner.reports.lab import lab_page
+
+    picture = page.with_suffix(".svg")
+    words = ["tuner", "lab", outcome.experiment.name, *(["--quick"] if made.quick else [])]
+    blocks = lab_page(outcome, _box_told(outcome, made), picture.name, " ".join(words))
+    replace_text(picture, lab_picture(outcome).svg(standalone=True) + "\n")
+    replace_text(page, render_document(blocks, "markdown"))
+
+
+def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
+    from tuner.reports.lab import render_lab
+
+    return render_lab(outcome, _box_told(outcome, made), fmt)
+
+
+def _box_told(outcome: Outcome, made: Results) -> str:
+    from tuner.reports.lab import box_told
+
+    return box_told(
+        outcome.experiment,
+        made.provenance,
+        made.cores,
+        len(made.runs),
+        repeats=made.repeats,
+        quick=made.quick,
+    )
+
+
+def _json(found: list[tuple[Outcome, Results]]) -> str:
+    from tuner.reports.lab import render_lab_json
+
+    told: list[tuple[Outcome, dict[str, Any]]] = [
+        (
+            outcome,
+            {
+                "quick": made.quick,
+                "repeats": made.repeats,
+                "seed": made.seed,
+                "cores": made.cores,
+                "provenance": dict(made.provenance),
+            },
+        )
+        for outcome, made in found
+    ]
+    return render_lab_json(told)

@@ -1,0 +1,232 @@
+"""An experiment that others published: its points, the runs made of them here, and what is made of both.
+
+An experiment is values in, values out. It names the programs that are to be run, by their words, and takes
+what they measured; the published figures are handed in, and reach nothing but the column that shows them
+and the claims that are held against it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Protocol
+
+Value = str | float  #: of a parameter: a name, or a number
+At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Something that is measured of each run."""
+
+    key: str  #: in what programs print, and in JSON
+    label: str  #: at the head of a column, with its unit
+    digits: int = 3  #: after the decimal point
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One program of ``workers/lab/`` to run to its end.
+
+    Its wall-clock time, user and system time are taken from outside (``total_s``, ``user_s``, ``system_s``,
+    ``cpu_percent``); what it prints, a JSON object of numbers, comes beside them.
+    """
+
+    program: str  #: its file in that folder
+    options: tuple[str, ...]  #: its further words
+    environment: Mapping[str, str] = field(default_factory=dict)  #: beside what is there
+    at_most_s: float = 600.0  #: then it is killed, and the run has failed
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of a point gave."""
+
+    at: At
+    block: int  #: 0, 1, ...; every point once in each
+    values: Mapping[str, float]  #: by the figures' keys
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle of some runs, and how far they lie apart."""
+
+    median: float
+    low: float  #: the least of the runs
+    high: float  #: the most
+    n: int  #: runs
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A point with what was published of it, what was measured, and what the model says; by figure."""
+
+    at: At
+    published: Mapping[str, float]  #: empty: nobody published this point
+    measured: Mapping[str, Spread]  #: empty: it was not run
+    modelled: Mapping[str, float]  #: empty: the model says nothing of it
+    is_fitted: bool = False  #: the model was fitted to this row, among others
+
+    def of(self, key: str) -> float:
+        """The measured median of a figure.
+
+        Raises:
+            KeyError: it was not measured.
+        """
+        return self.measured[key].median
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was claimed of the published figures, and what became of it here."""
+
+    claim: str
+    holds: bool | None  #: None: these runs cannot tell
+    why: str  #: the figures that show it
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What the model says, and of what it was made."""
+
+    modelled: Mapping[At, Mapping[str, float]]  #: by point and figure
+    fitted_to: frozenset[At]  #: points whose runs it has seen
+    told: str  #: what was fitted, and the values found, in a sentence
+
+
+class Experiment(Protocol):
+    """One published experiment. Its functions are pure."""
+
+    @property
+    def name(self) -> str:
+        """What is typed after ``tuner lab``."""
+
+    @property
+    def title(self) -> str:
+        """In half a line."""
+
+    @property
+    def publication(self) -> str:
+        """The block of published figures that it repeats."""
+
+    @property
+    def what(self) -> str:
+        """What is run and what is timed, in a few sentences."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The heads of the columns that name a point."""
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """What is measured; the first one is what the experiment is about."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Packages of Python that its programs import."""
+
+    def published(self, seeds: Mapping[str, Any]) -> Mapping[At, Mapping[str, float]]:
+        """The published figures of *seeds*, by point."""
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """What to run: every published point, or, *quick*, those that tell most in a few minutes."""
+
+    def job(self, at: At) -> Job:
+        """The program of one run."""
+
+    def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+        """The model's figures, from these runs alone."""
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """What was claimed, held against *rows*."""
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """What one learns from it, in two sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An experiment as it came out."""
+
+    experiment: Experiment
+    source: str  #: who published it, and when
+    rows: tuple[Row, ...]
+    model: str  #: of what it was made
+    findings: tuple[Finding, ...]
+    follows: str
+
+    def errors(self, key: str) -> dict[At, float]:
+        """Of each row that the model was not fitted to: modelled over measured, less 1."""
+        return {
+            row.at: row.modelled[key] / row.of(key) - 1
+            for row in self.rows
+            if key in row.modelled and key in row.measured and not row.is_fitted
+        }
+
+
+def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int, At]]:
+    """Every point once per block, each block in a random order of its own."""
+    order = []
+    for block in range(n_blocks):
+        shuffled = list(points)
+        random.Random(f"{seed}/{block}").shuffle(shuffled)
+        order += [(block, at) for at in shuffled]
+    return order
+
+
+def spreads(runs: Sequence[Run]) -> dict[At, dict[str, Spread]]:
+    """The runs of each point, put together by figure; points in the order of their first run."""
+    found: dict[At, dict[str, Spread]] = {}
+    for at in dict.fromkeys(run.at for run in runs):
+        same = [run.values for run in runs if run.at == at]
+        keys = [key for key in same[0] if all(key in values for values in same)]
+        found[at] = {key: _spread([values[key] for values in same]) for key in keys}
+    return found
+
+
+def source_of(experiment: Experiment, seeds: Mapping[str, Any]) -> str:
+    """Who published an experiment, and when."""
+    return str(seeds[experiment.publication]["source"])
+
+
+def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run]) -> Outcome:
+    """What *runs* make of an experiment; published points that were not run stay in it.
+
+    Raises:
+        ValueError: there is no run.
+    """
+    if not runs:
+        raise ValueError(f"no run of {experiment.name}")
+    published = experiment.published(seeds)
+    measured = spreads(runs)
+    model = experiment.model(measured)
+    others = sorted((at for at in measured if at not in published), key=_in_order)
+    rows = tuple(
+        Row(
+            at,
+            published.get(at, {}),
+            measured.get(at, {}),
+            model.modelled.get(at, {}),
+            at in model.fitted_to,
+        )
+        for at in [*published, *others]
+    )
+    findings = tuple(experiment.findings(rows))
+    return Outcome(
+        experiment,
+        source_of(experiment, seeds),
+        rows,
+        model.told,
+        findings,
+        experiment.follows(rows),
+    )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values), len(values))
+
+
+def _in_order(at: At) -> tuple[tuple[bool, Value], ...]:
+    return tuple((isinstance(value, str), value) for value in at)

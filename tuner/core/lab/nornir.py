@@ -1,0 +1,216 @@
+"""How many threads are enough threads? 10 000 tasks that wait, on a pool of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread
+from tuner.core.model.pools import run_waiting_pool
+from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
+
+N_TASKS = 10_000
+KNEE_WITHIN = 0.05  #: how near the best a number of workers has to be to be enough
+_QUICK_WAITS_S = (0.05, 0.1, 0.3)
+_QUICK_WORKERS = (200, 500, 1000, 2000, 10_000)
+_SURELY_S = 0.1  #: of CPU: less than that is a neighbour's doing as well
+_SURELY_PERCENT = 105.0  #: of a core, for the same reason
+_CPU = ("user_s", "system_s")
+
+
+class Nornir:
+    """nornir's own threaded runner."""
+
+    name = "nornir"
+    title = "how many threads are enough threads?"
+    publication = "nornir_2020"
+    what = (
+        "A batch of 10 000 tasks, each of which sleeps for a round trip, by nornir's threaded runner with at "
+        "most so many workers. Timed is the whole process, start of the interpreter included."
+    )
+    parameters = ("wait s", "workers")
+    figures = (
+        Figure("total_s", "total s", 3),
+        Figure("user_s", "user s", 2),
+        Figure("system_s", "system s", 2),
+        Figure("cpu_percent", "CPU %", 0),
+        Figure("n_threads", "threads", 0),
+    )
+    needs = ("nornir",)
+
+    def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
+        """32 rows: four waits, eight numbers of workers."""
+        keys = ("user_s", "system_s", "cpu_percent", "total_s")
+        return {
+            (float(row[0]), float(row[1])): dict(zip(keys, map(float, row[2:]), strict=True))
+            for row in seeds[self.publication]["rows"]
+        }
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """As published; quick: without the longest waits, and without the fewest workers."""
+        if not quick:
+            return list(published)
+        return [at for at in published if at[0] in _QUICK_WAITS_S and at[1] in _QUICK_WORKERS]
+
+    def job(self, at: At) -> Job:
+        """One batch."""
+        wait_s, n_workers = _numbers(at)
+        options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}", "--workers", f"{n_workers}")
+        alone_s = wait_s * N_TASKS / n_workers
+        return Job("nornir_pool.py", options, at_most_s=60 + 5 * alone_s)
+
+    def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+        """A line for the GIL, fitted to the four corners of what was run."""
+        measured = {_numbers(at): values for at, values in runs.items()}
+        waits, workers = {wait for wait, _ in measured}, {n for _, n in measured}
+        corners = [(wait, n) for wait in (min(waits), max(waits)) for n in (min(workers), max(workers))]
+        seen = [corner for corner in dict.fromkeys(corners) if corner in measured]
+        costs = fit_pool_costs(
+            [WaitingBatch(N_TASKS, wait, n, measured[wait, n]["total_s"].median) for wait, n in seen]
+        )
+        of_corners = [run_waiting_pool(N_TASKS, wait, n, costs) for wait, n in seen]
+        user, system = (
+            cpu_line(of_corners, [measured[corner][key].median for corner in seen])
+            for key in ("user_s", "system_s")
+        )
+        modelled = {}
+        for at in runs:
+            run = run_waiting_pool(N_TASKS, *_numbers(at), costs)
+            user_s = user[0] + user[1] * run.n_threads
+            system_s = system[0] + system[1] * run.n_threads
+            modelled[at] = {
+                "total_s": run.total_s,
+                "user_s": user_s,
+                "system_s": system_s,
+                "cpu_percent": 100 * (user_s + system_s) / run.total_s,
+                "n_threads": float(run.n_threads),
+            }
+        told = (
+            f"A line for the GIL, first come, first served, fitted to the totals of {len(seen)} corners: "
+            f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL for a task, "
+            f"{1e6 * costs.thread_s:.0f} us for a thread that is started, waits that end "
+            f"{1e3 * costs.wake_s:.1f} ms late. User and system time: a constant, and so much per thread."
+        )
+        return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), told)
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """The knee of each wait; what goes past it costs; and whether the CPU passes one core."""
+        by_wait = _by_wait(rows)
+        return [
+            *(_knee(wait, same) for wait, same in by_wait.items() if len(same) > 1),
+            _idle_threads_are_taken(by_wait),
+            _past_the_knee(by_wait),
+            _more_than_a_core(rows),
+        ]
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """How many are enough, and what more of them do."""
+        knees = [(wait, _fewest_enough(_totals(same))) for wait, same in _by_wait(rows).items()]
+        told = ", ".join(f"{n} for {1e3 * wait:g} ms" for wait, n in knees)
+        return (
+            f"Of the workers that were tried, enough are {told}: about as many as the interpreter can hand "
+            "tasks to while the first of them still wait. Where tasks end sooner than that, more are not "
+            "even started; where they do not, each costs its start and gains nothing."
+        )
+
+
+def _numbers(at: At) -> tuple[float, int]:
+    return float(at[0]), int(at[1])
+
+
+def _by_wait(rows: Sequence[Row]) -> dict[float, dict[int, Row]]:
+    """The rows that were run, by wait and number of workers."""
+    found: dict[float, dict[int, Row]] = {}
+    for wait, n in sorted(_numbers(row.at) for row in rows if row.measured):
+        found.setdefault(wait, {})[n] = next(row for row in rows if _numbers(row.at) == (wait, n))
+    return found
+
+
+def _totals(rows: Mapping[int, Row]) -> dict[int, float]:
+    return {n: row.of("total_s") for n, row in rows.items()}
+
+
+def _fewest_enough(total_s: Mapping[int, float]) -> int:
+    """The fewest workers whose time is within KNEE_WITHIN of the best."""
+    best_s = min(total_s.values())
+    return min(n for n, took_s in total_s.items() if took_s <= best_s * (1 + KNEE_WITHIN))
+
+
+def _knee(wait_s: float, rows: Mapping[int, Row]) -> Finding:
+    published = _fewest_enough({n: row.published["total_s"] for n, row in rows.items()})
+    modelled = _fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
+    total_s = _totals(rows)
+    here, best_s = _fewest_enough(total_s), min(total_s.values())
+    why = f"{here} here ({total_s[here]:.2f} s; the best takes {best_s:.2f} s), {modelled} by the model."
+    if here != published:
+        off = total_s[published] / best_s - 1
+        why += f" {published} take {total_s[published]:.2f} s here, {100 * off:.0f} % more than the best."
+    return Finding(
+        f"Waits of {1e3 * wait_s:g} ms: of {len(rows)} numbers of workers, {published} are the fewest within "
+        f"{100 * KNEE_WITHIN:.0f} % of the best.",
+        True if here == published else None if _unsure(rows, min(here, published)) else False,
+        why,
+    )
+
+
+def _unsure(rows: Mapping[int, Row], n_workers: int) -> bool:
+    """Whether some runs say that so many workers are enough, and others not; one run says nothing."""
+    took = rows[n_workers].measured["total_s"]
+    enough_s = min(_totals(rows).values()) * (1 + KNEE_WITHIN)
+    return took.n == 1 or took.low <= enough_s < took.high
+
+
+def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
+    last = {wait: rows[max(rows)] for wait, rows in by_wait.items()}
+    told = "; ".join(
+        f"{1e3 * wait:g} ms: {row.of('n_threads'):.0f} (model {row.modelled['n_threads']:.0f})"
+        for wait, row in last.items()
+    )
+    most = max(_numbers(row.at)[1] for row in last.values())
+    return Finding(
+        f"From some number of workers on it makes no difference, up to {most}.",
+        all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
+        f"The pool starts a thread only when none is idle. Threads there were at most, by wait: {told}.",
+    )
+
+
+def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
+    """What the most workers cost, beside those that are enough."""
+    published, told, rises = [], [], []
+    for wait, rows in by_wait.items():
+        knee, most = _fewest_enough(_totals(rows)), max(rows)
+        if knee == most:
+            continue
+        before, after = rows[knee], rows[most]
+        published.append(_cpu_s(after.published) - _cpu_s(before.published))
+        cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
+        rises.append(cpu_s[1] - cpu_s[0])
+        told.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
+    claim = "Workers past what is enough cost CPU and gain no time"
+    if not told:
+        return Finding(f"{claim}.", None, "No wait was run with more workers than are enough.")
+    worst = max(range(len(rises)), key=published.__getitem__)
+    return Finding(
+        f"{claim}: up to {published[worst]:.2f} s of it.",
+        rises[worst] > _SURELY_S,
+        f"User and system time here: {'; '.join(told)}.",
+    )
+
+
+def _cpu_s(figures: Mapping[str, float]) -> float:
+    return sum(figures[key] for key in _CPU)
+
+
+def _more_than_a_core(rows: Sequence[Row]) -> Finding:
+    claimed = max(row.published["cpu_percent"] for row in rows)
+    most = max((row for row in rows if row.measured), key=lambda row: row.of("cpu_percent"))
+    wait, n = _numbers(most.at)
+    percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
+    return Finding(
+        "Many threads of one interpreter use more than one core, though Python runs in one at a time: up to "
+        f"{claimed:.0f} %.",
+        percent > _SURELY_PERCENT,
+        f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
+        f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "
+        "the GIL.",
+    )

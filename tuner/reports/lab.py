@@ -1,0 +1,247 @@
+"""A published experiment, what was measured of it here and what the model says, for people and programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from tuner.core.figures import counted
+from tuner.core.lab.experiment import Experiment, Figure, Finding, Outcome, Row, Spread, Value
+from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
+from tuner.reports.formats import Table, render_paragraph, render_table
+
+SCHEMA_VERSION = 1
+_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Cannot be told by these runs"}
+
+
+def render_list(experiments: Sequence[tuple[Experiment, str]], fmt: str) -> str:
+    """The experiments there are, each with who published it."""
+    if fmt == "json":
+        listed = [{"name": one.name, "title": one.title, "source": source} for one, source in experiments]
+        facts = {"schema_version": SCHEMA_VERSION, "experiments": listed}
+        return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    rows = tuple((one.name, one.title, source) for one, source in experiments)
+    return render_table(Table(("name", "what it asks", "published"), rows, frozenset()), fmt)
+
+
+def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
+    """The outcome in a format of `table_formats`; ends in a newline.
+
+    Args:
+        box: on what it was measured, in a sentence.
+    """
+    if fmt in ("csv", "tsv"):
+        return render_table(figures_table(outcome), fmt)
+    parts: list[str | Table] = [
+        f"{outcome.experiment.name}: {outcome.experiment.title}",
+        *_beginning(outcome, box),
+        *_tables(outcome),
+    ]
+    parts += [*_model_told(outcome), *map(finding_told, outcome.findings), outcome.follows]
+    return "\n".join(
+        render_paragraph(part, fmt) if isinstance(part, str) else render_table(part, fmt) for part in parts
+    )
+
+
+def lab_page(outcome: Outcome, box: str, picture: str, command: str) -> list[Block]:
+    """The outcome as a page.
+
+    Args:
+        box: on what it was measured, in a sentence.
+        picture: the file of `lab_picture`, beside the page.
+        command: what was typed to measure it.
+    """
+    experiment = outcome.experiment
+    by = ", ".join(experiment.parameters)
+    alt = f"{experiment.figures[0].label}: published, measured and modelled, by {by}"
+    return [
+        Heading(f"{experiment.name}: {experiment.title}", 1),
+        Paragraph(outcome.follows, is_strong=True),
+        *map(Paragraph, _beginning(outcome, box)),
+        Code((command,)),
+        Picture(picture, alt),
+        Heading("What was claimed", 2),
+        Bullets(tuple(map(finding_told, outcome.findings))),
+        Heading("What the model says", 2),
+        *map(Paragraph, _model_told(outcome)),
+        Heading("Every figure", 2),
+        *_tables(outcome),
+    ]
+
+
+def _beginning(outcome: Outcome, box: str) -> list[str]:
+    not_run = sum(1 for row in outcome.rows if not row.measured)
+    return [
+        f"Published: {outcome.source}. {outcome.experiment.what}",
+        f"{box} {counted(not_run, 'published row')} not run, not shown." if not_run else box,
+    ]
+
+
+def _tables(outcome: Outcome) -> list[Table]:
+    beside = outcome.experiment.figures[1:]
+    return [main_table(outcome), *([figures_table(outcome, beside)] if beside else [])]
+
+
+def _model_told(outcome: Outcome) -> list[str]:
+    return [text for text in (errors_told(outcome), outcome.model) if text]
+
+
+def render_lab_json(outcomes: Sequence[tuple[Outcome, Mapping[str, Any]]]) -> str:
+    """Outcomes, each with the facts of how its runs were made, as JSON."""
+    facts = {"schema_version": SCHEMA_VERSION, "experiments": [_facts(*one) for one in outcomes]}
+    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+
+
+def box_told(
+    experiment: Experiment, box: Mapping[str, str], cores: int, n_runs: int, *, repeats: int, quick: bool
+) -> str:
+    """On what it was measured, in a sentence."""
+    packages = [f"{name} {box.get(name, '')}" for name in experiment.needs]
+    where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
+    kind = " A quick look: some of the points." if quick else ""
+    times = "once" if repeats == 1 else f"{repeats} times, in an order of its own each time"
+    return f"Measured here: {counted(n_runs, 'run')}, each point {times}; {where}.{kind}"
+
+
+def main_table(outcome: Outcome) -> Table:
+    """The figure that the experiment is about: published, measured with its spread, modelled."""
+    experiment, figure = outcome.experiment, outcome.experiment.figures[0]
+    rows = [
+        (
+            *_at(row),
+            _number(_published(row, figure), figure),
+            _number(_median(row, figure), figure),
+            _range(row.measured.get(figure.key), figure),
+            _number(_modelled(row, figure), figure),
+            _off(row, figure),
+        )
+        for row in _run(outcome)
+    ]
+    headers = (
+        *experiment.parameters,
+        f"{figure.label} published",
+        "measured",
+        "least to most",
+        "model",
+        "model off",
+    )
+    return Table(headers, tuple(rows), frozenset(range(len(headers))))
+
+
+def figures_table(outcome: Outcome, figures: Sequence[Figure] | None = None) -> Table:
+    """Every figure: published, measured, modelled."""
+    shown = outcome.experiment.figures if figures is None else figures
+    columns: list[tuple[str, list[str]]] = [
+        (name, [_value(row.at[n]) for row in _run(outcome)])
+        for n, name in enumerate(outcome.experiment.parameters)
+    ]
+    for figure in shown:
+        sides = (("published", _published), ("measured", _median), ("model", _modelled))
+        filled = [(side, [_number(of(row, figure), figure) for row in _run(outcome)]) for side, of in sides]
+        filled = [(side, cells) for side, cells in filled if any(cells)]
+        columns += [
+            (side if n else f"{figure.label} {side}", cells) for n, (side, cells) in enumerate(filled)
+        ]
+    headers = tuple(head for head, _ in columns)
+    rows = tuple(zip(*(cells for _, cells in columns), strict=True))
+    return Table(headers, rows, frozenset(range(len(headers))))
+
+
+def finding_told(finding: Finding) -> str:
+    """What was claimed, and what became of it here."""
+    return f"{_VERDICTS[finding.holds]}: {finding.claim} {finding.why}"
+
+
+def errors_told(outcome: Outcome) -> str:
+    """How far the model is off where it was not fitted, in a sentence; empty: there is no such row."""
+    figure = outcome.experiment.figures[0]
+    errors = outcome.errors(figure.key)
+    if not errors:
+        return ""
+    worst = max(errors, key=lambda at: abs(errors[at]))
+    n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
+    return (
+        f"The model, fitted to {counted(n_fitted, 'measured row')} (*), is off by "
+        f"{100 * fmean(map(abs, errors.values())):.1f} % in the mean of the other {len(errors)}, by "
+        f"{100 * errors[worst]:+.1f} % at worst ({', '.join(map(_value, worst))})."
+    )
+
+
+def _run(outcome: Outcome) -> list[Row]:
+    return [row for row in outcome.rows if row.measured]
+
+
+def _at(row: Row) -> tuple[str, ...]:
+    return tuple(map(_value, row.at))
+
+
+def _value(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _number(value: float | None, figure: Figure) -> str:
+    return "" if value is None else f"{value:.{figure.digits}f}"
+
+
+def _published(row: Row, figure: Figure) -> float | None:
+    return row.published.get(figure.key)
+
+
+def _median(row: Row, figure: Figure) -> float | None:
+    return row.of(figure.key) if figure.key in row.measured else None
+
+
+def _modelled(row: Row, figure: Figure) -> float | None:
+    return row.modelled.get(figure.key)
+
+
+def _range(spread: Spread | None, figure: Figure) -> str:
+    if spread is None or spread.n == 1:
+        return ""
+    return f"{_number(spread.low, figure)} to {_number(spread.high, figure)}"
+
+
+def _off(row: Row, figure: Figure) -> str:
+    if figure.key not in row.modelled or figure.key not in row.measured:
+        return ""
+    told = f"{100 * (row.modelled[figure.key] / row.of(figure.key) - 1):+.1f} %"
+    return f"{told} *" if row.is_fitted else told
+
+
+def _facts(outcome: Outcome, made: Mapping[str, Any]) -> dict[str, Any]:
+    experiment = outcome.experiment
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "source": outcome.source,
+        **made,
+        "rows": [_row_facts(experiment, row) for row in outcome.rows],
+        "model": {
+            "told": outcome.model,
+            "mean_error_ratio": _mean_error(outcome),
+        },
+        "findings": [
+            {"published": one.claim, "holds": one.holds, "because": one.why} for one in outcome.findings
+        ],
+        "follows": outcome.follows,
+    }
+
+
+def _row_facts(experiment: Experiment, row: Row) -> dict[str, Any]:
+    return {
+        "at": dict(zip(experiment.parameters, row.at, strict=True)),
+        "published": dict(row.published),
+        "measured": {
+            key: {"median": spread.median, "low": spread.low, "high": spread.high, "n": spread.n}
+            for key, spread in row.measured.items()
+        },
+        "model": dict(row.modelled),
+        "is_fitted": row.is_fitted,
+    }
+
+
+def _mean_error(outcome: Outcome) -> float | None:
+    errors = outcome.errors(outcome.experiment.figures[0].key)
+    return fmean(map(abs, errors.values())) if errors else None

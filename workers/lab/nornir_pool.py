@@ -1,0 +1,72 @@
+"""A nornir task that waits, on every host of an inventory, by a pool of so many threads.
+
+Run as a file, by any Python that has nornir; ``--pool asyncio`` needs nothing but the standard library. It
+prints one JSON object: how many hosts were done, how many threads there were, how long the run itself took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+
+
+def with_nornir(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
+    """Run the task by nornir's own threaded runner; gives (hosts done, most threads seen)."""
+    from nornir.core import Nornir
+    from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
+    from nornir.core.task import Result, Task
+    from nornir.plugins.runners import ThreadedRunner
+
+    most = 0
+
+    def wait(task: Task) -> Result:
+        nonlocal most
+        most = max(most, threading.active_count() - 1)
+        time.sleep(wait_s)
+        return Result(host=task.host)
+
+    hosts = Hosts({name: Host(name=name) for name in (f"host{number}" for number in range(n_tasks))})
+    inventory = Inventory(hosts=hosts, groups=Groups(), defaults=Defaults())
+    done = Nornir(inventory=inventory, runner=ThreadedRunner(num_workers=n_workers)).run(task=wait)
+    return sum(1 for result in done.values() if not result.failed), most
+
+
+def with_asyncio(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
+    """As many coroutines, *n_workers* of them waiting at a time; one thread."""
+    import asyncio
+
+    async def all_of_them() -> int:
+        free = asyncio.Semaphore(n_workers)
+
+        async def wait() -> bool:
+            async with free:
+                await asyncio.sleep(wait_s)
+            return True
+
+        return sum(await asyncio.gather(*(wait() for _ in range(n_tasks))))
+
+    return asyncio.run(all_of_them()), 1
+
+
+POOLS = {"nornir": with_nornir, "asyncio": with_asyncio}
+
+
+def main() -> None:
+    """Run one batch."""
+    parser = argparse.ArgumentParser(description="Tasks that wait, on a pool.")
+    parser.add_argument("--pool", choices=POOLS, default="nornir")
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--wait-s", type=float, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    asked = parser.parse_args()
+    begun_s = time.perf_counter()
+    n_done, n_threads = POOLS[asked.pool](asked.tasks, asked.wait_s, asked.workers)
+    took_s = time.perf_counter() - begun_s
+    sys.stdout.write(json.dumps({"n_done": n_done, "n_threads": n_threads, "run_s": took_s}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
