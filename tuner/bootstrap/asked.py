@@ -90,7 +90,7 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
 
 
 def _simulated_cores(profile: Profile) -> int:
-    from tuner.config.settings import MOST_CORES
+    from tuner.config.study import MOST_CORES
 
     cores = profile.machine.cores
     if cores > MOST_CORES:

@@ -15,7 +15,8 @@ from tuner.ports import Feeder
 if TYPE_CHECKING:
     from tuner.adapters.queues.queue import Claim
     from tuner.config.feeders import HttpFeederSettings, QueueFeederSettings
-    from tuner.config.settings import ScriptSettings, Settings
+    from tuner.config.service import ScriptSettings
+    from tuner.config.settings import Settings
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 

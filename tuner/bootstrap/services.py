@@ -14,7 +14,8 @@ from tuner.core.service import ServiceSpec
 from tuner.ports import Feeder
 
 if TYPE_CHECKING:
-    from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
+    from tuner.config.settings import Settings
     from tuner.services.running import Running
 
 

@@ -31,7 +31,7 @@ from tuner.cli.options import (
 
 if TYPE_CHECKING:
     from tuner.cli.session import Options, Session
-    from tuner.config.settings import StudySettings
+    from tuner.config.study import StudySettings
     from tuner.core.forecast import Basis, Course, Question
     from tuner.core.pilot import Pilot
     from tuner.core.records import StudyRecord
@@ -236,13 +236,13 @@ def _forecast(file: Path, *, as_json: bool) -> int:
 
 def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
-    from tuner.config.settings import StudySettings
+    from tuner.config.study import StudySettings
 
     return StudySettings.model_validate(json.loads(record.config).get("study", {}))
 
 
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
-    from tuner.config.settings import SHORTEST_WINDOW_S
+    from tuner.config.study import SHORTEST_WINDOW_S
     from tuner.core.forecast import Basis
     from tuner.core.pooled import pooled_variants
     from tuner.core.surfaces import drawn_surfaces

@@ -14,7 +14,8 @@ from tuner.config.document import Document, Place, read_document
 from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
 from tuner.config.redaction import redacted
-from tuner.config.settings import OF_STRATEGY, Settings
+from tuner.config.settings import Settings
+from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
 from tuner.core.resuming import HIDDEN
 

@@ -1,0 +1,255 @@
+"""The section of a config that tells what is measured: the built-in worker, or a service of the user's."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from tuner.config.feeders import FeederSettings, NoFeederSettings
+from tuner.config.fields import (
+    FILLED_IN_BY_PROBES,
+    ConfigPath,
+    Count,
+    Environment,
+    LayoutCommand,
+    LimitName,
+    LongerThanZero,
+    Misplaced,
+    Name,
+    Ratio,
+    Section,
+    SignalName,
+    VariantName,
+    WholeNumber,
+    fields_in,
+    nearest,
+)
+from tuner.config.probes import ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings, has_own_port
+from tuner.config.ready import ReadySettings
+from tuner.core.service import Programs, Workers
+
+
+class StopSettings(Section):
+    """How a worker process is told to end."""
+
+    signal: SignalName = "TERM"  #: that asks it to end
+    wait: LongerThanZero = 60.0  #: for its end; then KILL
+    as_group: bool = False  #: signal the whole process group; for shell wrappers only
+
+
+def _user(name: str) -> str:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise ValueError(
+            f"no such user: {name}{nearest(name, [user.pw_name for user in pwd.getpwall()])}"
+        ) from None
+    if os.geteuid() not in (0, entry.pw_uid):
+        raise ValueError(f"only root can run a service as {name}; start tuner as root, or as {name}")
+    return name
+
+
+class RunSettings(Section):
+    """Where, as whom and with what a service runs."""
+
+    user: Annotated[str, AfterValidator(_user)] | None = None  #: runs it; tuner is root then; None: tuner's
+    directory: ConfigPath | None = None  #: it runs there; None: the current folder
+    environment: Environment = Field(default_factory=dict)  #: beside tuner's own environment
+    environment_file: ConfigPath | None = None  #: lines of NAME=VALUE; nothing is filled in
+    stop: StopSettings = StopSettings()  #: how a worker is told to end
+    limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)  #: of resources, in units of `ulimit`
+    #: OS threads that a process may have beyond its layout's; None: the service's own, or any number
+    max_extra_threads: WholeNumber | None = None
+    #: that a process opens (to its database): as many as it has threads, or its pool's size
+    connections: Count | Literal["threads"] = "threads"
+
+    @field_validator("directory")
+    @classmethod
+    def _is_a_folder(cls, value: Any) -> Any:
+        if value is not None and not value.is_dir():
+            raise ValueError(f"no such folder: {value}")
+        return value
+
+    @property
+    def probe_fields(self) -> tuple[str, ...]:
+        """The fields that this service's probe fills in, beside those of every service."""
+        return ()
+
+    @property
+    def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """The texts in which fields are filled in, with their places."""
+        return [(("environment", name), word) for name, word in self.environment.items()]
+
+    @model_validator(mode="after")
+    def _somebody_fills_in_every_field(self) -> Self:
+        for place, word in self.filled_in:
+            for name in fields_in(word).intersection(FILLED_IN_BY_PROBES).difference(self.probe_fields):
+                raise Misplaced(f"{{{name}}} is filled in with {FILLED_IN_BY_PROBES[name]} only", place)
+        return self
+
+
+class VariantSettings(Section):
+    """What is different in one variant of a service; what is left out is as in the service."""
+
+    command: LayoutCommand | None = None  #: None: the service's
+    environment: Environment = Field(default_factory=dict)  #: beside the service's
+    threads: bool | None = None  #: None: the service's
+    programs: Programs | None = None  #: None: the service's
+    workers: Workers | None = None  #: None: the service's
+    ready: ReadySettings | None = None  #: None: the service's
+    stop: StopSettings | None = None  #: None: the service's
+    max_extra_threads: WholeNumber | None = None  #: None: the service's
+
+
+class CrashProcessorSettings(RunSettings):
+    """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
+
+    record: ClassVar[None] = None
+    cautions: ClassVar[dict[str, str]] = {}
+    variants: ClassVar[dict[str, VariantSettings]] = {}
+    threads: ClassVar[bool] = True
+    reports_latency: ClassVar[bool] = False
+    programs: ClassVar[Programs] = "each"
+    workers: ClassVar[Workers | None] = None
+    ready: ClassVar[None] = None
+    probe: ClassVar[MmapCounterSettings] = MmapCounterSettings()
+    cross_check: ClassVar[None] = None
+    cross_check_within: ClassVar[None] = None
+    kind: Literal["crash-processor"] = "crash-processor"  #: which service
+    name: Name = "crash-processor"  #: names the study's file, and its section in a runbook
+    spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
+    items: Count | None = None  #: in the spool; None: four times what the largest layout holds at once
+    seed: WholeNumber = 1  #: of the synthetic dumps
+    symbols_bytes: Count | None = None  #: size of each synthetic symbol file
+    dumps: ConfigPath | None = None  #: real dumps instead of synthetic ones
+    symbols: ConfigPath | None = None  #: their symbols
+    #: further options of `crash-processor run`, by name; unless told otherwise, the shares of an item in 2014
+    options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
+
+    @model_validator(mode="after")
+    def _symbols_belong_to_dumps(self) -> Self:
+        if self.symbols is not None and self.dumps is None:
+            raise ValueError("symbols without dumps: synthetic dumps bring their own")
+        return self
+
+
+class ScriptSettings(RunSettings):
+    """A worker of the user's own: its command, once per process or once in all."""
+
+    kind: Literal["script"]  #: which service
+    name: Name  #: names the study's file, and its section in a runbook
+    command: LayoutCommand  #: starts it
+    threads: bool = True  #: no: it has none to choose, only processes
+    programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
+    #: who works on items: the programs, or what they start; None: children of the one program, else programs
+    workers: Workers | None = None
+    ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
+    probe: ProbeSettings = MmapCounterSettings()  #: who counts its items
+    cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one
+    #: how far the two may differ; None: 2 %
+    cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
+    feeder: FeederSettings = NoFeederSettings()  #: where its items come from
+    #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
+    variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
+    record: Name | None = None  #: the known service that this is one of
+    cautions: dict[str, str] = Field(default_factory=dict)  #: what its user should know, by slug
+
+    def of(self, variant: str) -> Self:
+        """The service in one of its variants."""
+        asked = self.variants[variant]
+        other = {
+            name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None
+        }
+        environment = {**self.environment, **asked.environment}
+        return self.model_copy(update={**other, "environment": environment, "variants": {}})
+
+    @model_validator(mode="after")
+    def _is_told_what_it_has(self) -> Self:
+        if not self.variants:
+            _check_told(self)
+        for name, asked in self.variants.items():
+            try:
+                _check_told(self.of(name))
+            except Misplaced as problem:
+                own = bool(problem.below) and problem.below[0] in asked.model_fields_set
+                below = ("variants", name, *problem.below) if own else problem.below
+                raise Misplaced(f"variant {name}: {problem}", below) from problem
+        return self
+
+    @property
+    def reports_latency(self) -> bool:
+        """Whether it is known how long its items take: those that tuner's load generator sends."""
+        return self.feeder.kind == "http"
+
+    @property
+    def probe_fields(self) -> tuple[str, ...]:
+        """The address of statsd, and the port of the launch's own, with such probes."""
+        probes = self.probes.values()
+        statsd = ("TUNER_STATSD",) if any(probe.kind == "statsd" for probe in probes) else ()
+        return (*statsd, "TUNER_PROBE_PORT") if any(has_own_port(probe) for probe in probes) else statsd
+
+    @property
+    def probes(self) -> dict[str, ProbeSettings]:
+        """The one that counts, and the second one where there is one, by their keys."""
+        second = {} if self.cross_check is None else {"cross_check": self.cross_check}
+        return {"probe": self.probe, **second}
+
+    @property
+    def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """The command too."""
+        return [*((("command", n), word) for n, word in enumerate(self.command)), *super().filled_in]
+
+    @model_validator(mode="after")
+    def _what_counts_by_the_feeder_has_it(self) -> Self:
+        for key, probe in self.probes.items():
+            if probe.kind == "generator" and self.feeder.kind != "http":
+                raise Misplaced(
+                    f"generator counts the answers that feeder http gets; the feeder is {self.feeder.kind}",
+                    (key,),
+                )
+            if probe.kind == "queue" and self.feeder.kind != "queue":
+                raise Misplaced(
+                    f"queue counts what feeder queue puts into a queue; the feeder is {self.feeder.kind}",
+                    (key,),
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _two_probes_can_differ(self) -> Self:
+        if self.cross_check is None:
+            if self.cross_check_within is not None:
+                raise Misplaced("belongs to a cross_check, and there is none", ("cross_check_within",))
+            return self
+        kind = self.cross_check.kind
+        if kind == self.probe.kind and kind in ONE_OF_A_KIND:
+            why = f"a launch has one {kind} only, and probe has it: name a probe of another kind"
+            raise Misplaced(why, ("cross_check",))
+        if has_own_port(self.probe) and has_own_port(self.cross_check):
+            raise Misplaced("a launch has one {TUNER_PROBE_PORT} only, and probe has it", ("cross_check",))
+        if self.cross_check == self.probe:
+            raise Misplaced("is the same as probe, and would always agree with it", ("cross_check",))
+        return self
+
+
+def _check_told(service: ScriptSettings) -> None:
+    words = service.filled_in
+    for place, word in words:
+        if not service.threads and "threads" in fields_in(word):
+            raise Misplaced("asks for {threads}, and threads is no", place)
+    if service.workers == "pools" and (service.programs == "one" or not service.threads):
+        raise Misplaced(
+            "a layout's threads are the processes of each program's pool then: programs is each, threads yes",
+            ("workers",),
+        )
+    if service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
+        raise Misplaced(
+            "the one program is not told how many processes to start: write {processes} in its command or"
+            " environment",
+            ("programs",),
+        )
+
+
+ServiceSettings = Annotated[CrashProcessorSettings | ScriptSettings, Field(discriminator="kind")]

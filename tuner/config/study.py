@@ -1,0 +1,169 @@
+"""The section of a config that tells how a study goes: in which layouts, how long, how often, until when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from tuner.config.fields import (
+    Count,
+    Duration,
+    Layouts,
+    LongerThanZero,
+    MaxLoad,
+    MaxMemory,
+    MaxP95,
+    ObjectiveName,
+    Ratio,
+    Section,
+    Variants,
+    WholeNumber,
+    nearest,
+)
+from tuner.core.durations import parse_duration, render_duration
+from tuner.core.errors import ConfigError
+from tuner.core.layout import GRIDS, Layout, grid_of
+from tuner.core.pooled import shape_of
+from tuner.core.service import connections_of
+
+GridName = Literal["small", "divisors", "full"]
+SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
+STRATEGIES = ("race", "all")
+#: strategy -> the settings that no other one has
+OF_STRATEGY = {"race": ("within", "kind", "min_window"), "all": ("repeats", "windows_per_launch")}
+MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
+
+
+class StudySettings(Section):
+    """What is measured, how long and how often; a key of another strategy is refused.
+
+    None is "as usual" for the strategy.
+    """
+
+    strategy: Literal["race", "all"] = "race"  #: race: until the best is known; all: each as often as told
+    cores: Annotated[Count, Field(le=MOST_CORES)] | None = (
+        None  #: the cores the layouts are for; None: what the process may use
+    )
+    #: small: N threads in all; divisors: N/2, N, 2N; full: every PxT up to 2N, for N cores; None: divisors
+    grid: GridName | None = None
+    layouts: Layouts | None = None  #: just these, instead of a grid
+    variants: Variants | None = None  #: of those that the service has; None: all of them
+    within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: the answer's margin; None: 2 %
+    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95  #: of the answer and of every interval
+    kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
+    objective: ObjectiveName = "throughput"  #: what is to be large
+    max_connections: Count | None = None  #: a layout that opens more is not measured; see the service's
+    max_load: MaxLoad | None = None  #: a layout with a larger load average cannot win
+    max_memory: MaxMemory | None = None  #: one whose workers and their children use more (PSS) cannot win
+    max_p95: MaxP95 | None = None  #: one whose p95 is longer cannot win; for services that report latency
+    window: LongerThanZero = 600.0  #: how long a window is; race: the longest
+    min_window: LongerThanZero | None = None  #: race: the shortest; None: 1 m, or the longest if that is less
+    repeats: Count | None = None  #: all: launches of each layout; None: 3
+    windows_per_launch: Count | None = None  #: all: windows of each launch; None: 1
+    warmup: Literal["auto"] | Duration = "auto"  #: auto: until items and active tasks have settled
+    warmup_cap: LongerThanZero = 300.0  #: the longest of auto; what has not settled is measured and marked
+    warm_cache: bool = True  #: begin with one launch that is discarded
+    seed: WholeNumber = 1  #: of the order of launches
+    budget: LongerThanZero | None = None  #: stop within it, with what is known by then; None: no end
+    max_attempts: Count = 3  #: tries of a window that was void
+    #: cores that strangers may use; None: 0.15, or 1 % of the cores where that is more
+    foreign_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    #: share of a window in which some task may wait for memory
+    memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
+
+    @field_validator("warmup", mode="wrap")
+    @classmethod
+    def _warmup(cls, value: Any, handler: Any, info: ValidationInfo) -> Any:  # noqa: ARG003  # pydantic's signature
+        """One message instead of one per kind of value."""
+        return "auto" if value == "auto" else _duration_only(value)
+
+    @field_validator("strategy", "kind", "grid", mode="before")
+    @classmethod
+    def _known_word(cls, value: Any, info: ValidationInfo) -> Any:
+        known = {"strategy": STRATEGIES, "kind": ("strict", "calibrated"), "grid": tuple(GRIDS)}[
+            str(info.field_name)
+        ]
+        if value is not None and value not in known:
+            raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(value), known)}")
+        return value
+
+    @field_validator("within", "kind", "min_window", "repeats", "windows_per_launch")
+    @classmethod
+    def _belongs_to_the_strategy(cls, value: Any, info: ValidationInfo) -> Any:
+        strategy = info.data.get("strategy")
+        if value is not None and strategy is not None and info.field_name not in OF_STRATEGY[strategy]:
+            (other,) = (name for name in STRATEGIES if name != strategy)
+            raise ValueError(f"belongs to strategy {other}, this study's is {strategy}")
+        return value
+
+    @field_validator("min_window")
+    @classmethod
+    def _not_longer_than_the_longest(cls, value: Any, info: ValidationInfo) -> Any:
+        longest_s = info.data.get("window")
+        if value is not None and longest_s is not None and value > longest_s:
+            shown = render_duration(value), render_duration(longest_s)
+            raise ValueError(f"{shown[0]} is longer than the longest window, {shown[1]}")
+        return value
+
+    @field_validator("layouts")
+    @classmethod
+    def _one_choice_of_layouts(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.data.get("grid") is not None:
+            raise ValueError("name a grid or layouts, not both")
+        return value
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The most that a layout may use and still win, by quantity."""
+        asked = {"load": self.max_load, "memory_bytes": self.max_memory, "p95_s": self.max_p95}
+        return {name: at_most for name, at_most in asked.items() if at_most is not None}
+
+    @property
+    def shortest_window(self) -> float:
+        """The shortest window that the strategy may choose."""
+        if self.strategy == "all":
+            return self.window
+        return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
+
+    def layouts_for(
+        self,
+        cores: int,
+        threads_of: Mapping[str, bool],
+        connections: int | Literal["threads"] = "threads",
+        pooled: Collection[str] = (),
+    ) -> tuple[Layout, ...]:
+        """The layouts to measure.
+
+        Args:
+            cores: that they are for.
+            threads_of: of each variant of the service whether it has threads to choose; "" is the service as
+                it is.
+            connections: that a process opens; a layout of the grid with too many is left out.
+            pooled: the variants whose threads are processes of a pool.
+        """
+        if self.layouts is not None:
+            return tuple(
+                replace(layout, has_threads=threads_of.get(layout.variant, threads_of.get("", True)))
+                for layout in self.layouts
+            )
+        every = (
+            replace(layout, variant=variant)
+            for variant, has_threads in threads_of.items()
+            for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
+        )
+        most = self.max_connections
+        return tuple(
+            layout
+            for layout in every
+            if most is None or connections_of(shape_of(layout, pooled), connections) <= most
+        )
+
+
+def _duration_only(value: Any) -> float:
+    try:
+        return parse_duration(str(value))
+    except ConfigError as error:
+        raise ValueError(f"should be auto or a duration: {error.problem}. {error.hint}") from error
