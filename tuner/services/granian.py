@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.http_address import CLIENTS, http_feeder, url_of, url_of_socket
-from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
+from tuner.services.record import Command, Counted, Form, Section, Service, Told
 
 _PORT = "8000"
 _READY = {"kind": "log", "pattern": r"Started worker-\d+"}
@@ -75,22 +75,11 @@ SERVICE = Service(
     ),
     form_of=_form_of,
     settings=(
-        Setting(
-            "url",
-            "where tuner's load generator sends its requests",
-            _url,
-            f"http://127.0.0.1:{_PORT}/",
-            needed="listens where tuner cannot send to",
-        ),
+        url_setting(_url, f"http://127.0.0.1:{_PORT}/"),
         CLIENTS,
     ),
     probes=(
-        Counted(
-            "generator",
-            "good answers that the load generator got",
-            "nothing",
-            lambda _command, _settings: {"kind": "generator"},
-        ),
+        BY_GENERATOR,
         Counted(
             "metrics",
             "requests answered, whatever their status, up to a second ago: for windows of a minute or more",

@@ -5,8 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from tuner.services.http_address import CLIENTS, http_feeder, url_of_address, url_of_socket
-from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.http_address import (
+    BY_GENERATOR,
+    CLIENTS,
+    http_feeder,
+    url_of_address,
+    url_of_socket,
+    url_setting,
+)
+from tuner.services.record import Command, Counted, Form, Section, Service, Told
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
 _LAYOUT_OPTIONS = ("-w", "--workers", "--threads", "-k", "--worker-class", "--worker-connections")
@@ -101,13 +108,7 @@ SERVICE = Service(
     ),
     form_of=_form_of,
     settings=(
-        Setting(
-            "url",
-            "where tuner's load generator sends its requests",
-            _url,
-            "http://127.0.0.1:8000/",
-            needed="binds to what tuner cannot send to",
-        ),
+        url_setting(_url, "http://127.0.0.1:8000/", "binds to what tuner cannot send to"),
         CLIENTS,
     ),
     probes=(
@@ -123,12 +124,7 @@ SERVICE = Service(
             ),
             forms=("gthread", "sync", "gevent"),  # event loops tell statsd nothing
         ),
-        Counted(
-            "generator",
-            "good answers that the load generator got",
-            "nothing",
-            lambda _command, _settings: {"kind": "generator"},
-        ),
+        BY_GENERATOR,
     ),
     feeder=lambda _command, settings: http_feeder(settings),
     joined=(_CMD_ARGS,),

@@ -1,14 +1,29 @@
-"""Where an HTTP server listens, as its options say it, and the URL that the load generator needs."""
+"""What HTTP servers share: where one listens, as its options say it, how it is fed and counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
-from tuner.services.record import Section, Setting
+from tuner.services.record import Command, Counted, Section, Setting
 
 _ANYWHERE = ("", "*", "0.0.0.0", "[::]", "::")
 CLIENTS = Setting("clients", "connections of the load generator; default: twice the layout's threads")
+BY_GENERATOR = Counted(
+    "generator",
+    "good answers that the load generator got",
+    "nothing",
+    lambda _command, _settings: {"kind": "generator"},
+)
+
+
+def url_setting(
+    find: Callable[[Command], str | None],
+    default: str | None = None,
+    needed: str = "listens where tuner cannot send to",
+) -> Setting:
+    """The URL to send to, which *find* sees in a command; *needed*: what to tell where it is nowhere."""
+    return Setting("url", "where tuner's load generator sends its requests", find, default, needed)
 
 
 def url_of(host: str | None, port: str | None) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.services.http_address import CLIENTS, http_feeder, url_of, url_of_socket
-from tuner.services.record import Command, Counted, Form, Service, Setting, Told
+from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
+from tuner.services.record import Command, Form, Service, Told
 
 _PORT = "8000"
 
@@ -46,23 +46,10 @@ SERVICE = Service(
         ),
     ),
     settings=(
-        Setting(
-            "url",
-            "where tuner's load generator sends its requests",
-            _url,
-            f"http://127.0.0.1:{_PORT}/",
-            needed="listens where tuner cannot send to",
-        ),
+        url_setting(_url, f"http://127.0.0.1:{_PORT}/"),
         CLIENTS,
     ),
-    probes=(
-        Counted(
-            "generator",
-            "good answers that the load generator got",
-            "nothing",
-            lambda _command, _settings: {"kind": "generator"},
-        ),
-    ),
+    probes=(BY_GENERATOR,),
     feeder=lambda _command, settings: http_feeder(settings),
     logs=_logs,
     # without it a connection that came while it stopped is served as long as its client sends requests

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.http_address import CLIENTS, http_feeder, url_of_address
-from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of_address, url_setting
+from tuner.services.record import Command, Counted, Form, Section, Service, Told
 
 _HTTP = ("--http-socket", "--http11-socket", "--http")
 
@@ -41,11 +41,8 @@ SERVICE = Service(
         ),
     ),
     settings=(
-        Setting(
-            "url",
-            "where tuner's load generator sends its requests",
-            _url,
-            needed="has no --http11-socket, --http-socket or --http that tuner could send requests to",
+        url_setting(
+            _url, needed="has no --http11-socket, --http-socket or --http that tuner could send requests to"
         ),
         CLIENTS,
     ),
@@ -57,12 +54,7 @@ SERVICE = Service(
             _stats,
             Told(flags=("--stats=127.0.0.1:{TUNER_PROBE_PORT}",)),
         ),
-        Counted(
-            "generator",
-            "good answers that the load generator got",
-            "nothing",
-            lambda _command, _settings: {"kind": "generator"},
-        ),
+        BY_GENERATOR,
     ),
     feeder=lambda _command, settings: http_feeder(settings),
     logs=lambda command: not command.has("--logto", "--logto2", "--logger", "--syslog"),
