@@ -83,7 +83,7 @@ def test_a_stop_loses_nothing(
 
 
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
-@pytest.mark.parametrize("layout", ["2x-@prefork", "2x2@nodes", "2x2@threads"])
+@pytest.mark.parametrize("layout", ["2x-@prefork", "2x2@nodes", "2x2@threads", "2x4@gevent"])
 def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str, victim: str
 ) -> None:
