@@ -119,12 +119,18 @@ class TunerAccount:
 
 
 class BackendAccount:
-    """Servers that the service leans on (Redis, a database), by pid or by the name of their program."""
+    """Servers that the service leans on (Redis, a database), by pid or by the name of their program.
 
-    def __init__(self, proc: Path, names: Sequence[str], clock: Clock) -> None:
+    *pids* are of processes that were found: nobody misses them once they end.
+    """
+
+    def __init__(
+        self, proc: Path, names: Sequence[str], clock: Clock, pids: frozenset[int] = frozenset()
+    ) -> None:
         self._proc = proc
         self._table = ProcessTable(proc)
         self._names = frozenset(names)
+        self._pids = pids
         self._clock = clock
         self._ticks: dict[int, int] = {}  # the uppermost process of each backend -> its tree's ticks
         self._ended_ticks = 0
@@ -133,7 +139,7 @@ class BackendAccount:
 
     def cpu_s_total(self, service: Iterable[ProcessStat]) -> float:
         """Add it up; processes of the *service* are never a backend's."""
-        if not self._names:
+        if not self._names and not self._pids:
             return 0.0
         now_s = self._clock.monotonic_s()
         if self._looked_s is None or now_s - self._looked_s >= BACKENDS_EVERY_S:
@@ -156,8 +162,10 @@ class BackendAccount:
         missing = set(self._names)
         for pid in self._table.pids():
             stat = self._table.stat(pid) if pid not in service else None
-            names = self._names & self._names_of(stat) if stat else None
-            if stat and names:
+            if stat is None:
+                continue
+            names = self._names & self._names_of(stat)
+            if names or pid in self._pids:
                 named[pid] = stat
                 missing -= names
         self._missing = frozenset(missing)

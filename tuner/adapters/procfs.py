@@ -32,9 +32,9 @@ def _warn_on_stderr(slug: str, text: str) -> None:
 class ProcSampler:
     """The sampler of a Linux box.
 
-    *backends* are names of programs (``redis-server``) or pids; *machine* is as platform.machine() has it,
-    and that is the default. How often threads that wait for the GIL are looked for is *gil_looks_per_s*;
-    None: they are not.
+    *backends* are names of programs (``redis-server``) or pids; *found* looks for the pids of others, once
+    a launch is up. *machine* is as platform.machine() has it, and that is the default. How often threads
+    that wait for the GIL are looked for is *gil_looks_per_s*; None: they are not.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class ProcSampler:
         *,
         proc: Path = Path("/proc"),
         backends: Sequence[str] = (),
+        found: Callable[[], frozenset[int]] = frozenset,
         own_pid: int | None = None,
         machine: str | None = None,
         warn: Warn = _warn_on_stderr,
@@ -53,6 +54,7 @@ class ProcSampler:
         self._proc = proc
         self._machine = machine
         self._backends = tuple(backends)
+        self._found = found
         self._own_pid = os.getpid() if own_pid is None else own_pid
         self._warn = warn
         self._warned: set[str] = set()
@@ -67,7 +69,7 @@ class ProcSampler:
             launch,
             ServiceAccount(self._proc, launch),
             TunerAccount(self._proc, launch, self._own_pid, extra_pids),
-            BackendAccount(self._proc, self._backends, self._clock),
+            BackendAccount(self._proc, self._backends, self._clock, self._found()),
             self._warn_once,
         )
         if self._gil_looks_per_s is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
+from tuner.bootstrap.backends import backends_found
 from tuner.bootstrap.brake import brake_of
 from tuner.bootstrap.feeders import study_name, tell_of_saturation
 from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
@@ -85,7 +86,13 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
             launcher=launcher,
             probe=probe,
             feeder=feeder,
-            sampler=ProcSampler(clock, backends=settings.backends, warn=warn, gil_looks_per_s=LOOKS_PER_S),
+            sampler=ProcSampler(
+                clock,
+                backends=settings.backends or (),
+                found=backends_found(settings, spec, warn),
+                warn=warn,
+                gil_looks_per_s=LOOKS_PER_S,
+            ),
             hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
             cross_check=cross_check,
             brake=brake,

@@ -38,8 +38,9 @@ class Settings(Section):
     study: StudySettings = StudySettings()  #: in which layouts, how long, until when
     brake: BrakeSettings | None = None  #: at what a launch is stopped; None: at nothing
     hooks: HookSettings = HookSettings()  #: commands at certain moments
-    #: names of programs whose CPU is the service's own backends': redis-server
-    backends: tuple[Name, ...] = ()
+    #: names of programs whose CPU is the service's own backends': redis-server; None: those that listen on
+    #: this box where the config names a broker or a database
+    backends: tuple[Name, ...] | None = None
 
     @field_validator("study")
     @classmethod
