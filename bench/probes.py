@@ -1,0 +1,296 @@
+"""What being counted costs a service: its CPU per item, with the probe and without, in interleaved pairs.
+
+    python bench/probes.py [CASE ...] [--services .venv-services] [--launches 8] [--pairs 6] [--slice 5]
+
+The bar: 1 % of the service's CPU per item. Everything is the real thing: launcher, feeder, probe, server.
+Within each launch slices take turns, in the order ABBA: in one the probe is read once a second, as a study
+does, in the other nobody asks (with mmap-counter the workers do not count either). Where the service has to
+be told something (uWSGI --stats, granian --metrics), launches with and without it take turns as well. Items
+are those that the service keeps in a file, in every slice alike. Figures are medians of pairs, with intervals
+of 95 % by order statistics, which no outlier moves. It takes about an hour and means nothing but on a quiet
+box; it needs `make services`, redis-server, and rabbitmq-server for its case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from probe_services import CASES, ITEM, Case
+
+from tuner import bootstrap
+from tuner.core.errors import TunerError
+from tuner.ports import Counting, Watch
+
+ROOT = Path(__file__).resolve().parents[1]
+BAR_RATIO = 0.01
+FEWEST_PAIRS = 6  #: that have an interval of 95 %
+WARMUP_S = 4.0
+TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some seconds of a service at work."""
+
+    cpu_s: float  #: of the service, per item
+    backend_cpu_s: float  #: of its broker, per item
+    asking_s: float  #: CPU of this process, per reading; 0: nobody asked
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much more it is in the first of each pair, as a share."""
+
+    middle: float
+    low: float
+    high: float
+    n: int
+
+
+def difference(pairs: Sequence[tuple[float, float]]) -> Difference:
+    """The median of first / second - 1, with its interval: from end to end where the pairs are too few."""
+    ratios = sorted(math.log(first / second) for first, second in pairs)
+    n = len(ratios)
+    beyond, k = 0.5**n, 0  # the chance that so few lie below the median
+    while beyond <= 0.025 and k < n // 2:
+        k += 1
+        beyond += math.comb(n, k) * 0.5**n
+    k = max(k - 1, 0)
+    middle, low, high = (math.expm1(one) for one in (median(ratios), ratios[k], ratios[n - 1 - k]))
+    return Difference(middle, low, high, n)
+
+
+def verdict(*parts: Difference) -> str:
+    """Whether the bar is met by all *parts* together, as far as their intervals tell."""
+    if min(part.n for part in parts) < FEWEST_PAIRS:
+        return f"open: it takes {FEWEST_PAIRS} pairs to tell"
+    if sum(part.high for part in parts) <= BAR_RATIO:
+        return "met"
+    return "MISSED" if sum(part.low for part in parts) > BAR_RATIO else "open: more pairs, or a quieter box"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder with a service in it, and what it needs."""
+
+    case: Case
+    folder: Path
+    port: int
+    broker: str
+
+    def write(self) -> None:
+        """The service's files."""
+        (self.folder / "item.py").write_text(ITEM)
+        (self.folder / "app.py").write_text(self.case.app)
+        (self.folder / "counts").write_bytes(b"\1")
+
+    def record_sample(self, python: Path) -> None:
+        """``sample.json``, of ten items that the service sent itself; they are gone from the queue again."""
+        send = "import app\nfor _ in range(10): app.send()"
+        subprocess.run(
+            [python, "-c", send], cwd=self.folder, env={**os.environ, "BROKER": self.broker}, check=True
+        )
+        taken = ("sample", "--url", self.broker, "--form", self.case.form, "-o", "sample.json")
+        subprocess.run([*TUNER, *taken], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+        empty = f"import app\n{_EMPTY[self.case.broker]}"
+        subprocess.run(
+            [python, "-c", empty], cwd=self.folder, env={**os.environ, "BROKER": self.broker}, check=True
+        )
+
+    def config(self, probe: str) -> Path:
+        """A study of it with that probe."""
+        asked = self.case.service.format(python=sys.executable, port=self.port)
+        environment = (
+            f"BROKER: '{self.broker}', RQ_REDIS_URL: '{self.broker}', PYTHONPATH: '{ROOT}:{self.folder}'"
+        )
+        fed = f", sample: sample.json, url: '{self.broker}', queue: default" if self.case.broker else ""
+        path = self.folder / "study.yaml"
+        path.write_text(
+            f"service: {{{asked}, directory: '{self.folder}', environment: {{{environment}}},"
+            f" probe: {probe}{fed}}}\n"
+            f"study: {{strategy: all, layouts: [{self.case.layout}], warmup: {WARMUP_S}s}}\n"
+        )
+        return path
+
+    def n_finished(self) -> int:
+        """Items up to now."""
+        return (self.folder / "finished").stat().st_size // 8
+
+    def counting(self, *, on: bool) -> None:
+        """Let workers that look at the byte count, or not."""
+        with (self.folder / "counts").open("r+b") as file:
+            file.write(b"\1" if on else b"\0")
+
+
+_EMPTY = {
+    "redis": "import redis; redis.Redis.from_url(os.environ['BROKER']).flushall()".replace("os.", "app.os."),
+    "rabbitmq": "app.dramatiq.get_broker().flush('default')",
+}
+
+
+@contextmanager
+def launched(place: Place, probe: str) -> Iterator[tuple[Counting, Watch]]:
+    """The service in its layout, fed and warm, with who counts and who looks."""
+    settings = bootstrap.settings_of(place.config(probe), {})
+    record = bootstrap.planned(settings)
+    (layout,) = record.layouts
+
+    def warn(slug: str, text: str) -> None:
+        if slug not in ("backend-found", "probe-costs"):
+            print(f"    warning [{slug}]: {text}", file=sys.stderr)
+
+    with ExitStack() as stack:
+        box = stack.enter_context(
+            bootstrap.this_box(settings, record, str(place.folder / "s.tuner.db"), warn)
+        )
+        counting = stack.enter_context(box.probe.counting(layout))
+        stack.enter_context(box.feeder.feeding(layout))
+        launch = stack.enter_context(box.launcher.running(layout, counting.environment))
+        own = box.feeder.pids() | counting.pids()
+        watch = stack.enter_context(box.sampler.watching(launch, own))
+        counting.read()
+        time.sleep(WARMUP_S)
+        yield counting, watch
+
+
+def taken(place: Place, counting: Counting, watch: Watch, lasts_s: float, *, asked: bool) -> Slice:
+    """One slice."""
+    place.counting(on=asked)
+    spent_s, n_readings = 0.0, 0
+    before, n_before = watch.usage(), place.n_finished()
+    end_s = time.monotonic() + lasts_s
+    while (left_s := end_s - time.monotonic()) > 0:
+        if asked:
+            began_s = time.process_time()
+            counting.read()
+            spent_s, n_readings = spent_s + time.process_time() - began_s, n_readings + 1
+        time.sleep(min(1.0, left_s))
+    after, n = watch.usage(), place.n_finished() - n_before
+    if n < 1:
+        sys.exit("nothing was finished in a slice: the service does not work")
+    return Slice(
+        (after.service_cpu_s_total - before.service_cpu_s_total) / n,
+        (after.backend_cpu_s_total - before.backend_cpu_s_total) / n,
+        spent_s / n_readings if n_readings else 0.0,
+    )
+
+
+def pairs_of(place: Place, probe: str, options: argparse.Namespace) -> list[tuple[Slice, Slice]]:
+    """Slices of one launch: asked, not asked."""
+    found = []
+    with launched(place, probe) as (counting, watch):
+        for n in range(options.pairs):
+            order = (True, False) if n % 2 == 0 else (False, True)
+            both = {asked: taken(place, counting, watch, options.slice, asked=asked) for asked in order}
+            found.append((both[True], both[False]))
+    return found
+
+
+def unasked_of(place: Place, probe: str, options: argparse.Namespace) -> float:
+    """CPU per item of a launch in which nobody asks, as long as all slices of the other kind of launch."""
+    with launched(place, probe) as (counting, watch):
+        return taken(place, counting, watch, options.slice * options.pairs, asked=False).cpu_s
+
+
+def measure(name: str, place: Place, options: argparse.Namespace) -> None:
+    """All launches of one case, and what they say."""
+    case = place.case
+    pairs: list[tuple[Slice, Slice]] = []
+    told: list[tuple[float, float]] = []
+    for n in range(options.launches):
+        alone_s = unasked_of(place, case.without, options) if case.without and n % 2 else None
+        latest = pairs_of(place, case.probe, options)
+        pairs += latest
+        if case.without:
+            alone_s = alone_s or unasked_of(place, case.without, options)
+            told.append((math.fsum(unasked.cpu_s for _, unasked in latest) / len(latest), alone_s))
+    asked = difference([(first.cpu_s, second.cpu_s) for first, second in pairs])
+    item_ms = 1e3 * median(second.cpu_s for _, second in pairs)
+    print(f"{name}, {case.layout}: {item_ms:.3f} ms of the service's CPU per item, not asked")
+    _print("asked once a second", asked, "pairs of slices")
+    parts = [asked]
+    if told:
+        parts.append(difference(told))
+        _print("told to count (its option)", parts[-1], "pairs of launches")
+    if case.broker and all(one.backend_cpu_s for pair in pairs for one in pair):
+        _print(
+            "CPU of its broker", difference([(a.backend_cpu_s, b.backend_cpu_s) for a, b in pairs]), "pairs"
+        )
+    print(f"    {'a reading':28} {1e3 * median(first.asking_s for first, _ in pairs):.2f} ms of tuner's CPU")
+    print(f"    the bar of {BAR_RATIO:.0%} is {verdict(*parts)}", flush=True)
+
+
+def _print(what: str, of: Difference, unit: str) -> None:
+    print(f"    {what:28} {of.middle:+.2%} ({of.low:+.2%} to {of.high:+.2%}, {of.n} {unit})")
+
+
+@contextmanager
+def broker_of(case: Case) -> Iterator[str]:
+    """The URL of a server of this case's own; empty: it needs none."""
+    sys.path.insert(0, str(ROOT))  # the tests know how to start them
+    if case.broker == "redis":
+        from tests.redis_server import running_redis
+
+        with running_redis() as server:
+            yield server.url
+    elif case.broker == "rabbitmq":
+        from tests.rabbitmq_server import running_rabbitmq
+
+        with running_rabbitmq() as rabbit:
+            yield rabbit.url
+    else:
+        yield ""
+
+
+def why_not(case: Case, services: Path) -> str:
+    """What keeps *case* from being measured here; empty: nothing."""
+    if not (services / "bin" / "python").exists():
+        return f"no services in {services}: make services, or --services FOLDER"
+    program = {"redis": "redis-server", "rabbitmq": "rabbitmq-server", "": "true"}[case.broker]
+    return "" if shutil.which(program) else f"{program} is not installed"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--services", type=Path, default=ROOT / ".venv-services")
+    parser.add_argument("--launches", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=6, help="of slices, in each launch")
+    parser.add_argument("--slice", type=float, default=5.0, help="seconds")
+    options = parser.parse_args()
+    if unknown := set(options.cases) - set(CASES):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    os.environ["PATH"] = f"{options.services.resolve() / 'bin'}:{os.environ['PATH']}"
+    for name in options.cases or CASES:
+        if reason := why_not(CASES[name], options.services):
+            sys.exit(f"{name}: {reason}")
+        with broker_of(CASES[name]) as broker, tempfile.TemporaryDirectory(prefix="pb-") as folder:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            place = Place(CASES[name], Path(folder), port, broker)
+            place.write()
+            try:
+                if broker:
+                    place.record_sample(options.services / "bin" / "python")
+                measure(name, place, options)
+            except TunerError as error:
+                sys.exit(f"{name}: {error}")
+
+
+if __name__ == "__main__":
+    main()
