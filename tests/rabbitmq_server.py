@@ -32,18 +32,20 @@ class RabbitServer:
 
     port: int
     management_url: str | None  #: where the management API answers; None without it
+    metrics_url: str | None = None  #: of the page for Prometheus; None without it
 
     @property
     def url(self) -> str:
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def answers(self) -> bool:
-        """Whether an AMQP client would be heard, and the management API where it is wanted."""
-        return _speaks_amqp(self.port) and (self.management_url is None or _serves(self.management_url))
+        """Whether an AMQP client would be heard, and the pages that are wanted are served."""
+        pages = (self.management_url, self.metrics_url)
+        return _speaks_amqp(self.port) and all(url is None or _serves(url) for url in pages)
 
 
 @contextmanager
-def running_rabbitmq(*, management: bool = False) -> Iterator[RabbitServer]:
+def running_rabbitmq(*, management: bool = False, metrics: bool = False) -> Iterator[RabbitServer]:
     """A server for one test; its start takes 6 s of CPU. Skips at home where none is installed,
     fails in CI."""
     if not Path(SERVER).exists():
@@ -54,7 +56,7 @@ def running_rabbitmq(*, management: bool = False) -> Iterator[RabbitServer]:
         for attempt in range(1, ATTEMPTS + 1):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rq-")))
             try:
-                server = stack.enter_context(_running(folder, management=management))
+                server = stack.enter_context(_running(folder, management=management, metrics=metrics))
             except EndedAtStartError as error:
                 if attempt == ATTEMPTS or "eaddrinuse" not in str(error):
                     raise
@@ -64,12 +66,22 @@ def running_rabbitmq(*, management: bool = False) -> Iterator[RabbitServer]:
 
 
 @contextmanager
-def _running(folder: Path, *, management: bool) -> Iterator[RabbitServer]:
-    port, management_port, node_port, epmd_port = _free_ports(4)
-    server = RabbitServer(port, f"http://127.0.0.1:{management_port}" if management else None)
-    (folder / "plugins").write_text("[rabbitmq_management]." if management else "[].")
+def _running(folder: Path, *, management: bool, metrics: bool) -> Iterator[RabbitServer]:
+    port, management_port, metrics_port, node_port, epmd_port = _free_ports(5)
+    server = RabbitServer(
+        port,
+        f"http://127.0.0.1:{management_port}" if management else None,
+        f"http://127.0.0.1:{metrics_port}/metrics" if metrics else None,
+    )
+    pages = {"management": (management, management_port), "prometheus": (metrics, metrics_port)}
+    plugins = [f"rabbitmq_{name}" for name, (wanted, _) in pages.items() if wanted]
+    (folder / "plugins").write_text(f"[{','.join(plugins)}].")
     (folder / "rabbitmq.conf").write_text(
-        f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {management_port}\n" if management else ""
+        "".join(
+            f"{name}.tcp.ip = 127.0.0.1\n{name}.tcp.port = {at}\n"
+            for name, (wanted, at) in pages.items()
+            if wanted
+        )
     )
     (folder / "env.conf").touch()
     environment = {

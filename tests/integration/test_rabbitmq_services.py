@@ -19,6 +19,7 @@ import pytest
 from tuner import bootstrap
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
+from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.queues.queue import Claim
 from tuner.core.layout import Layout
@@ -140,7 +141,7 @@ class Box:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RabbitServer]:
-    with running_rabbitmq() as server:
+    with running_rabbitmq(metrics=True) as server:
         yield server
 
 
@@ -196,6 +197,32 @@ def test_windows_count_what_was_finished(box: Box) -> None:
         logging.getLogger(__name__).info("%s: counted %d, finished %d", box.service.form, n_counted, n_true)
         assert abs(n_counted - n_true) <= max(0.005 * n_true, box.service.n_in_hand)
     feeder.prepare()  # the queue is empty
+
+
+def test_what_rabbitmq_itself_counts_as_acknowledged_was_finished(box: Box) -> None:
+    """Its page for Prometheus; feeding acknowledges nothing. A look takes a while, in which it is counted."""
+    assert box.server.metrics_url is not None
+    acknowledged = Metric("rabbitmq_global_messages_acknowledged_total")
+    probe = PrometheusProbe(
+        SystemClock(), box.server.metrics_url, acknowledged, None, 30.0, lambda *told: pytest.fail(str(told))
+    )
+    feeder, _ = fed(box)
+    layout = box.service.layout
+    with feeder.feeding(layout), probe.counting(layout) as counting, box.running():
+        wait_for_work(box, 100)
+        looks = []
+        for _ in range(2):
+            before_s = time.monotonic()
+            looks.append((before_s, fresh(counting), time.monotonic()))
+            wait_for_work(box, 500)
+    (began_s, begin, begun_s), (ending_s, end, ended_s) = looks
+    finished_s = box.finished_s()
+    n_least = bisect.bisect(finished_s, ending_s) - bisect.bisect(finished_s, begun_s)
+    n_most = bisect.bisect(finished_s, ended_s) - bisect.bisect(finished_s, began_s)
+    n_counted = end.n_done_total - begin.n_done_total
+
+    assert n_least >= 500 - box.service.n_in_hand
+    assert n_least - box.service.n_in_hand <= n_counted <= n_most + box.service.n_in_hand
 
 
 def test_a_service_that_is_killed_leaves_nothing_to_the_next_launch(box: Box) -> None:
