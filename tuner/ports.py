@@ -91,8 +91,8 @@ class Feeder(Protocol):
         """What the rate of the windows follows from, in each launch anew; None: it goes on as it begins."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Let requests become due at that rate from now on, until told another one or the launch ends;
-        *capacity_per_s* is what was answered before. Only for a feeder with a pace."""
+        """Let requests become due at that rate from now on, until told another one or the launch ends; at 0
+        none does. *capacity_per_s* is what was answered before. Only for a feeder with a pace."""
 
     def prepare(self) -> None:
         """Find what would make every launch fail, and supply what the first one needs; once, before a study.

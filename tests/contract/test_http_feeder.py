@@ -211,6 +211,41 @@ def test_at_a_pace_it_begins_in_a_closed_loop_and_goes_on_at_every_rate_that_it_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_requests_without_an_answer_are_told_of_by_how_long_they_have_waited(tmp_path: Path) -> None:
+    """The service answers one request, then none until it is let; with a rate of 0 no more become due."""
+    let = threading.Event()
+
+    async def held(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        while number > 1 and not let.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(answer())
+        return True
+
+    with running(held) as service:
+        feeding = Feeding(tmp_path, service.url, pace=Share(0.5), connections=6, timeout_s=PATIENCE_S)
+        with feeding.feeder.feeding(Layout(1, 1)):
+            wait_for(lambda: feeding.feeder.requests().unfinished.n_recorded == 6)  # closed loop
+            feeding.feeder.go_on_at(100.0, 200.0)
+            wait_for(lambda: feeding.feeder.requests().unfinished.n_recorded >= 40)
+            feeding.feeder.go_on_at(0.0, 200.0)
+            time.sleep(0.5)
+            seen = feeding.feeder.requests()
+            time.sleep(0.5)
+            later = feeding.feeder.requests()
+            let.set()
+            wait_for(lambda: not feeding.feeder.requests().unfinished.n_recorded)
+            ended = feeding.feeder.requests()
+
+    assert (seen.n_total, seen.rate_per_s) == (1, 0.0)
+    assert later.unfinished.n_recorded == seen.unfinished.n_recorded  # none became due
+    longest_s, longer_s = (one.unfinished.quantile(1.0) for one in (seen, later))
+    assert longest_s.low_s > 0.5
+    assert longer_s.high_s >= longest_s.low_s + 0.5
+    assert ended.n_total == ended.latencies.n_recorded == 1 + seen.unfinished.n_recorded
+    assert ended.latencies.quantile(1.0).high_s >= longer_s.low_s
+    assert later.since(seen).latency_s(0.95) is None  # of those who came meanwhile: none
+
+
 def grown_in(feeding: Feeding, seconds: float) -> int:
     before = feeding.counts()[0]
     time.sleep(seconds)

@@ -107,5 +107,10 @@ class Latencies:
                 return LatencyQuantile(low_ns / 1e9, high_ns / 1e9)
         raise ValueError("nothing was recorded" if not n_below else f"there is no {rank} of {n_below}")
 
+    def n_within(self, seconds: float) -> int:
+        """Requests that took no longer than that, as exactly as the buckets tell."""
+        limit = bucket_of(int(seconds * 1e9))
+        return sum(n for bucket, n in self.n_by_bucket.items() if bucket <= limit)
+
     def _in(self, bucket: int) -> int:
         return self.n_by_bucket.get(bucket, 0)

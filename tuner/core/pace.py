@@ -12,6 +12,7 @@ from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 
 MOST_PER_S = 1e6
+P95 = 0.95
 N_TRIED = 6  #: rates of a search: the answer is known to 1/64 of the capacity
 _HINT = "Write requests per second, as 200; a share of each layout's capacity, as 70%; or p95=200ms."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -128,7 +129,12 @@ class HttpFeeder:
             return before
         except (DamagedTotalsError, OSError) as error:
             raise MeasurementError(f"the load generator's counts cannot be read: {error}") from error
-        return replace(before, latencies=totals.latencies, n_failed=totals.n_failed_total)
+        return replace(
+            before,
+            latencies=totals.latencies,
+            n_failed=totals.n_failed_total,
+            unfinished=totals.unfinished(time.monotonic_ns()),
+        )
 
     @property
     def pace(self) -> Pace | None:

@@ -19,12 +19,21 @@ class Client:
     """
 
     def __init__(
-        self, host: str, port: int, totals: TotalsWriter, ended: Callable[[Client, str | None], None]
+        self,
+        host: str,
+        port: int,
+        totals: TotalsWriter,
+        number: int,
+        ended: Callable[[Client, str | None], None],
     ) -> None:
-        """*ended* is told the kind of failure, or None when there was an answer, whatever its status."""
+        """*ended* is told the kind of failure, or None when there was an answer, whatever its status.
+
+        *number* is its own among the clients of *totals*, from 0 on.
+        """
         self._host = host
         self._port = port
         self._totals = totals
+        self._number = number
         self._ended = ended
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -44,6 +53,7 @@ class Client:
         self._due_ns = due_ns
         self.gives_up_ns = gives_up_ns
         self._is_retry = False
+        self._totals.sent(self._number, due_ns)
         self._go()
 
     def give_up(self) -> None:
@@ -54,6 +64,7 @@ class Client:
     def close(self) -> None:
         """Leave the connection; what is under way counts as nothing."""
         self._request = None
+        self._totals.ended(self._number)
         self._drop()
 
     def answered(self, answer: Answer) -> None:
@@ -63,6 +74,7 @@ class Client:
         if not answer.keeps_alive:
             self._drop()
         self._totals.answered(answer.status, answer.n_bytes, self._due_ns, now_ns)
+        self._totals.ended(self._number)
         self._ended(self, None)
 
     def lost(self, connection: _Connection, kind: str) -> None:
@@ -114,6 +126,7 @@ class Client:
     def _failed(self, kind: str) -> None:
         self._request = None
         self._totals.failed(kind, time.monotonic_ns())
+        self._totals.ended(self._number)
         self._ended(self, kind)
 
 

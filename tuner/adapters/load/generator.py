@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import cycle
+from math import inf
 from pathlib import Path
 
 from tuner.adapters.load.answer import Answer, GarbageError
@@ -153,10 +154,12 @@ class Generator:
     # Open loop.
 
     async def _arrivals(self, rate_per_s: float) -> None:
-        """Send each request when it is due, whatever became of those before."""
+        """Send each request when it is due, whatever became of those before; at a rate of 0 none is."""
         order = self._order
         due_ns = float(time.monotonic_ns())
-        gaps, mean_ns = _gaps(order.arrivals, order.seed), 1e9 / rate_per_s
+        gaps, mean_ns = _gaps(order.arrivals, order.seed), _mean_gap_ns(rate_per_s)
+        if not rate_per_s:
+            due_ns = inf
         n_clients_most = order.max_outstanding
         while not self._over.is_set():
             now_ns = time.monotonic_ns()
@@ -177,7 +180,7 @@ class Generator:
             wait_s = max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
             await self._over_within(min(wait_s, _LOOK_EVERY_S))
             if (told := self._new_rate()) is not None:
-                mean_ns = 1e9 / told
+                mean_ns = _mean_gap_ns(told)
                 due_ns = time.monotonic_ns() + next(gaps) * mean_ns
 
     # Both.
@@ -203,7 +206,7 @@ class Generator:
         return told
 
     def _new_client(self) -> Client:
-        client = Client(self._host, self._order.port, self._totals, self._ended)
+        client = Client(self._host, self._order.port, self._totals, len(self._clients), self._ended)
         self._clients.add(client)
         return client
 
@@ -228,6 +231,10 @@ class Generator:
             now_ns = time.monotonic_ns()
             for client in [one for one in self._clients if one.is_busy and one.gives_up_ns <= now_ns]:
                 client.give_up()
+
+
+def _mean_gap_ns(rate_per_s: float) -> float:
+    return 1e9 / rate_per_s if rate_per_s else inf
 
 
 def _gaps(arrivals: str, seed: int) -> Iterator[float]:
@@ -272,7 +279,7 @@ def _raise_file_limit() -> None:
 
 
 async def _main(order: Order, path: Path) -> None:
-    totals = TotalsWriter(path)
+    totals = TotalsWriter(path, order.n_clients)
     try:
         generator = Generator(order, totals)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, generator.stop)

@@ -35,13 +35,21 @@ class Order:
     requests: tuple[Request, ...]  #: sent in turn
     connections: int  #: closed loop: each one sends its next request when the last is answered
     rate_per_s: float | None = None  #: open loop: requests that become due per second; None: closed loop
-    rate_file: str | None = None  #: once it is there it holds the rate, which may change; see ``tell_rate``
+    rate_file: str | None = (
+        None  #: once it is there it holds the rate, which may change, and be 0; see ``tell_rate``
+    )
     arrivals: str = "poisson"  #: how they become due: poisson or even
     max_outstanding: int = 1000  #: open loop: one that becomes due beyond them is not sent
     timeout_s: float = 30.0  #: for one answer
     wait_s: float = 60.0  #: for the service's first answer
     n_requests: int | None = None  #: after so many it ends; None: when it is told to
     seed: int = 1  #: of the arrivals
+
+    @property
+    def n_clients(self) -> int:
+        """Requests that may be under way at once."""
+        is_closed_only = self.rate_per_s is None and self.rate_file is None
+        return self.connections if is_closed_only else max(self.connections, self.max_outstanding)
 
     def write(self, path: Path) -> None:
         """Keep it where only this user reads it: headers hold secrets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,13 @@ from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
 #: why a request failed: could not connect; connection lost before the answer's end; no answer in time; no
 #: HTTP; status 400 to 499; 500 and above; not sent at all, as too many were outstanding
 KINDS = ("refused", "closed", "timeout", "garbage", "4xx", "5xx", "overdue")
-_MAGIC = int.from_bytes(b"tunload1", "little")
+_MAGIC = int.from_bytes(b"tunload2", "little")
 _BYTES, _DONE, _FAILED = 1, 2, 3  #: places, in words of 8 bytes; the magic number is in the first
 _UNANSWERED = _FAILED + len(KINDS)  #: failures since the last request that was done was sent, by kind
 _LATENCIES = _UNANSWERED + len(KINDS)
-_N_WORDS = _LATENCIES + N_BUCKETS
+_UNDER_WAY = (
+    _LATENCIES + N_BUCKETS
+)  #: from here on a word for each client: since when its request is due, or 0
 _HEAD = struct.Struct(f"={_LATENCIES}Q")
 
 
@@ -37,23 +39,33 @@ class Totals:
     n_failed_since_done: Mapping[str, int]
     n_bytes: int  #: of answers that were whole
     latencies: Latencies  #: of the requests that were done
+    #: since when each of those under way is due, in ns of ``time.monotonic_ns()``
+    due_ns: tuple[int, ...] = ()
 
     @property
     def n_failed_total(self) -> int:
         """Failures of every kind."""
         return sum(self.n_failed.values())
 
+    def unfinished(self, now_ns: int) -> Latencies:
+        """How long the requests under way have waited up to *now_ns*."""
+        return Latencies(dict(sorted(Counter(bucket_of(now_ns - due) for due in self.due_ns).items())))
+
 
 class TotalsWriter:
     """Counts into a new file; each count is there for readers at once."""
 
-    def __init__(self, path: Path) -> None:
-        """Make the file whole before it has its name: a reader finds all of it or none."""
+    def __init__(self, path: Path, n_clients: int = 0) -> None:
+        """Make the file whole before it has its name: a reader finds all of it or none.
+
+        *n_clients* may have a request under way at once.
+        """
+        n_bytes = 8 * (_UNDER_WAY + n_clients)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            os.truncate(descriptor, 8 * _N_WORDS)
-            self._mapped = mmap.mmap(descriptor, 8 * _N_WORDS)
+            os.truncate(descriptor, n_bytes)
+            self._mapped = mmap.mmap(descriptor, n_bytes)
         finally:
             os.close(descriptor)
         self._words = memoryview(self._mapped).cast("Q")
@@ -62,6 +74,14 @@ class TotalsWriter:
         self._unanswered: deque[tuple[int, int]] = (
             deque()
         )  #: when a request failed, and the place of its kind
+
+    def sent(self, client: int, due_ns: int) -> None:
+        """A request that was due at *due_ns* is under way; clients are numbered from 0 on."""
+        self._words[_UNDER_WAY + client] = due_ns
+
+    def ended(self, client: int) -> None:
+        """Nothing of that client's is under way any more."""
+        self._words[_UNDER_WAY + client] = 0
 
     def answered(self, status: int, n_bytes: int, due_ns: int, now_ns: int) -> None:
         """Count one whole answer, which came at *now_ns* to a request that was due at *due_ns*."""
@@ -104,14 +124,16 @@ def read_totals(path: Path) -> Totals:
     """Everything that was counted up to now; raises as ``read_counts``."""
     content = path.read_bytes()
     words = _unpacked(path, content)
-    if len(content) != 8 * _N_WORDS:
+    if len(content) < 8 * _UNDER_WAY or len(content) % 8:
         raise DamagedTotalsError(f"{path} ends too early")
+    counts = memoryview(content).cast("Q")
     return Totals(
         n_done=words[_DONE],
         n_failed=_by_kind(words[_FAILED:_UNANSWERED]),
         n_failed_since_done=_by_kind(words[_UNANSWERED:_LATENCIES]),
         n_bytes=words[_BYTES],
-        latencies=Latencies.of(memoryview(content).cast("Q")[_LATENCIES:]),
+        latencies=Latencies.of(counts[_LATENCIES:_UNDER_WAY]),
+        due_ns=tuple(due for due in counts[_UNDER_WAY:] if due),
     )
 
 

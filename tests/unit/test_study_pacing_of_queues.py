@@ -1,0 +1,178 @@
+"""The search for the highest rate that keeps a p95, on virtual time: queues that are known exactly."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from math import inf
+
+import pytest
+
+from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.errors import MeasurementError
+from tuner.core.latency import Latencies, bucket_of
+from tuner.core.layout import Layout
+from tuner.core.pace import WithinP95
+from tuner.core.requests import Requests
+from tuner.study.pacing import find_rate
+from tuner.study.watching import RunningLayout
+
+LAYOUT = Layout(1, 2)
+SERVICE = VirtualService({LAYOUT: 10.0})
+STUDY = virtual_study(SERVICE, window_s=5.0, n_blocks=1)
+N_CONNECTIONS = 8
+
+
+class Queue:
+    """Servers that work off requests in the order in which they become due, given up ones too."""
+
+    def __init__(self, n_servers: int, service_s: Callable[[float | None], float], now_s: float) -> None:
+        """*service_s* gets the rate (None: closed loop)."""
+        self._service_s = service_s
+        self._free_s = [now_s] * n_servers
+        self._ends: list[tuple[float, float]] = []  # heap: when each is done, and was due
+
+    def ends_s(self, due_s: float, rate_per_s: float | None) -> float:
+        """When a request that becomes due then will be answered."""
+        ends_s = max(due_s, heapq.heappop(self._free_s)) + self._service_s(rate_per_s)
+        heapq.heappush(self._free_s, ends_s)
+        return ends_s
+
+
+class QueueFeeder:
+    """Sends to such a queue: a closed loop first, Poisson arrivals at each rate that it is told."""
+
+    def __init__(self, box: VirtualBox, queue: Queue, timeout_s: float = 30.0) -> None:
+        self._clock, self._queue, self._timeout_s = box.clock, queue, timeout_s
+        now_s = box.clock.monotonic_s()
+        self._due = [now_s] * N_CONNECTIONS  #: heap
+        self._rate_per_s: float | None = None
+        self._chance = random.Random(1)
+        self._sent: list[tuple[float, float, bool]] = []  # when it ends, was due, and whether it is answered
+        self.told: list[
+            tuple[float, int]
+        ] = []  #: rates, and how many requests were under way when each began
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        under_way = self.requests().unfinished.n_recorded
+        now_s = self._clock.monotonic_s()
+        self._rate_per_s = rate_per_s
+        self._due = [now_s + self._chance.expovariate(rate_per_s)] if rate_per_s else []
+        if rate_per_s:
+            self.told.append((rate_per_s, under_way))
+
+    def requests(self) -> Requests:
+        now_s = self._clock.monotonic_s()
+        while self._due and self._due[0] <= now_s:
+            due_s = heapq.heappop(self._due)
+            ends_s = self._queue.ends_s(due_s, self._rate_per_s)
+            given_up_s = due_s + self._timeout_s
+            self._sent.append((min(ends_s, given_up_s), due_s, ends_s <= given_up_s))
+            if self._rate_per_s is None:
+                heapq.heappush(self._due, self._sent[-1][0])
+            else:
+                heapq.heappush(self._due, due_s + self._chance.expovariate(self._rate_per_s))
+        done = [
+            ends_s - due_s for ends_s, due_s, is_answered in self._sent if ends_s <= now_s and is_answered
+        ]
+        return Requests(
+            counted(done),
+            n_failed=sum(ends_s <= now_s and not is_answered for ends_s, _, is_answered in self._sent),
+            rate_per_s=self._rate_per_s,
+            unfinished=counted([now_s - due_s for ends_s, due_s, _ in self._sent if ends_s > now_s]),
+        )
+
+    def is_dry(self) -> bool:
+        return False
+
+
+def counted(took_s: list[float]) -> Latencies:
+    return Latencies(dict(sorted(Counter(bucket_of(int(one_s * 1e9)) for one_s in took_s).items())))
+
+
+def searched(
+    within_s: float,
+    n_servers: int,
+    service_s: Callable[[float | None], float],
+    timeout_s: float = 30.0,
+    feeders: list[QueueFeeder] | None = None,
+) -> QueueFeeder:
+    """The feeder after the search."""
+    box = VirtualBox(SERVICE)
+    with (
+        box.running(LAYOUT, {}) as launch,
+        box.counting(LAYOUT) as counting,
+        box.watching(launch, frozenset()) as watch,
+    ):
+        feeder = QueueFeeder(box, Queue(n_servers, service_s, box.clock.monotonic_s()), timeout_s)
+        if feeders is not None:
+            feeders.append(feeder)
+        running = RunningLayout(LAYOUT, STUDY, box.clock, launch, counting, watch, feeder)  # type: ignore[arg-type]
+        find_rate(running, WithinP95(within_s), lambda: False)
+    return feeder
+
+
+def p95_s(rate_per_s: float, n_servers: int, takes_s: float) -> float:
+    """Of M/D/c: from 60 000 requests."""
+    queue, chance, due_s = Queue(n_servers, lambda _rate: takes_s, 0.0), random.Random(7), 0.0
+    took_s = []
+    for _ in range(60_000):
+        due_s += chance.expovariate(rate_per_s)
+        took_s.append(queue.ends_s(due_s, rate_per_s) - due_s)
+    return sorted(took_s)[int(0.95 * len(took_s))]
+
+
+@pytest.mark.parametrize(
+    ("n_servers", "takes_s", "within_s"), [(1, 0.005, 0.015), (2, 0.0125, 0.025), (4, 0.025, 0.0375)]
+)
+def test_the_rate_that_is_found_is_near_the_highest_that_keeps_the_p95_of_a_queue(
+    n_servers: int, takes_s: float, within_s: float
+) -> None:
+    """M/D/c. A look of 30 s cannot tell closer: it sees few of the times at which requests queue."""
+    found_per_s, _ = searched(within_s, n_servers, lambda _rate: takes_s).told[-1]
+
+    assert p95_s(0.85 * found_per_s, n_servers, takes_s) <= within_s
+    assert p95_s(1.2 * found_per_s, n_servers, takes_s) > within_s
+
+
+def test_every_rate_begins_with_nothing_under_way_though_the_one_before_had_overloaded_the_service() -> None:
+    """Beyond 20/s each request takes 0.4 s, in the closed loop 0.02 s: the capacity of 50/s is a fib."""
+    told = searched(0.1, 1, lambda rate: 0.4 if rate is not None and rate > 20 else 0.02).told
+
+    assert max(rate for rate, _ in told) > 20
+    assert told[-1][0] == pytest.approx(19.6, abs=0.9)  # 1/64 of 50 below 20
+    assert {under_way for _, under_way in told} == {0}
+
+
+def test_requests_that_were_given_up_are_waited_for_too_as_the_service_works_them_off() -> None:
+    """Given up after 0.3 s, when the queue is 10 s long."""
+    told = searched(0.1, 1, lambda rate: 0.4 if rate is not None and rate > 20 else 0.02, timeout_s=0.3).told
+
+    assert told[-1][0] == pytest.approx(19.6, abs=0.9)
+
+
+def test_a_layout_that_answers_few_at_once_and_the_others_not_at_all_does_not_look_fast() -> None:
+    """Beyond 20/s nine of ten are never answered, and the tenth in 10 ms."""
+    numbers = count()
+
+    def service_s(rate: float | None) -> float:
+        return 0.01 if rate is None or rate <= 20 or next(numbers) % 10 == 0 else 40.0
+
+    told = searched(0.1, 500, service_s).told
+
+    assert told[-1][0] < 20
+
+
+def test_a_layout_that_stops_answering_for_good_is_said_to() -> None:
+    with pytest.raises(
+        MeasurementError, match="1x2 has stopped answering at 25/s: nor was any of 62 requests"
+    ):
+        searched(0.1, 1, lambda rate: 0.02 if rate is None else inf)
+
+
+def test_a_queue_that_does_not_drain_is_said_to() -> None:
+    with pytest.raises(MeasurementError, match="left 52 requests at 25/s without an answer for 60 s"):
+        searched(0.1, 1, lambda rate: 0.02 if rate is None else inf, timeout_s=300.0)
