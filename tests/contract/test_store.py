@@ -130,7 +130,9 @@ def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) 
         usage=(usage(50.0, **clocks(50.0)), usage(54.0, pss_bytes=2**40, **clocks(54.0))),
         readings=(Reading(50.0, 100, 0, None, 10**9), Reading(54.0, 128, 4, 2**60, 3 * 10**9, 5, 4)),
         void=void,
-        requests=Requests(Latencies({0: 3, 15_000: 20, 33_420: 1}), 4, rate_per_s=7.5, capacity_per_s=10.0),
+        requests=Requests(
+            Latencies({0: 3, 15_000: 20, 33_420: 1}), 4, 7.5, 10.0, Latencies({7: 2}), Latencies({9: 1})
+        ),
     )
 
 

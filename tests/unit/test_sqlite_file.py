@@ -36,6 +36,7 @@ VERSION_2 = GOLDEN / "study_version_2.db"  #: likewise, while the launch of the 
 VERSION_3 = GOLDEN / "study_version_3.db"  #: likewise
 VERSION_4 = GOLDEN / "study_version_4.db"  #: likewise
 VERSION_5 = GOLDEN / "study_version_5.db"  #: likewise
+VERSION_6 = GOLDEN / "study_version_6.db"  #: likewise
 
 
 @pytest.fixture
@@ -153,9 +154,9 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute("PRAGMA user_version = 8")
 
-    assert refused(file) == f"{file} has schema version 7, this tuner knows 6"
+    assert refused(file) == f"{file} has schema version 8, this tuner knows 7"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_older_than_the_
     assert [window.probe_child_cpu_s for window in windows] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6])
 def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_unchanged(
     tmp_path: Path, old: Path
 ) -> None:
@@ -305,7 +306,7 @@ def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_un
     assert len(windows) == 4
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6])
 def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path, old: Path) -> None:
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
@@ -511,7 +512,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 6,
+        "user_version": 7,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

@@ -11,6 +11,7 @@
 --   4  of the time that workers spent in state D, the part in which they were starting a child
 --   5  the time that workers' threads waited for the GIL; layouts of services that have no threads to choose
 --   6  what became of the requests that tuner's load generator sent, and how long they took
+--   7  the requests that were under way when a window began and when it ended, and how long they had waited
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
@@ -120,12 +121,16 @@ CREATE TABLE window (
   gil_waking_s       REAL,          -- of these, awake to ask for it: waiting for a core
   -- Of the requests that tuner's load generator sent; NULL: it sends none. In an open loop latency counts from when a
   -- request was due. What failed counts as taking longest; 3600 stands for all that is longer, or has no end.
+  -- What was under way at its end counts as taking longer than it had waited: tuner/core/requests.py.
   n_requests         INTEGER,       -- requests that came to their end in it, failed ones included
   n_requests_failed  INTEGER,       -- of these, not answered with a status below 400, or not even sent
   latency_p50_s      REAL,          -- half of them were answered well within so many seconds; NULL also: too few to say
   latency_p95_s      REAL,          -- the same of 95 %
   latency_p99_s      REAL,          -- the same of 99 %
+  n_requests_unfinished INTEGER,    -- requests that were under way at its end; NULL also: not known
   latencies          BLOB,          -- histogram of those that were answered well: tuner/adapters/latencies_packed.py
+  unfinished         BLOB,          -- of those under way at its end, likewise: how long they had waited; NULL also: not known
+  unfinished_before  BLOB,          -- the same of those under way at its beginning
   rate_per_s         REAL,          -- requests that became due per second; NULL: closed loop
   capacity_per_s     REAL,          -- of which closed loop's throughput that rate is a share; NULL: of none
   UNIQUE (launch_id, window_index, attempt)

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from tuner.adapters.latencies_packed import packed, unpacked
+from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import Requests
@@ -37,8 +38,11 @@ _CLOCKS = (
     "spawning_s",  #: since version 4
     *("gil_waiting_s", "gil_waking_s"),  #: since version 5
 )  #: of a window since version 3, as WindowRecord has them
-#: of a window since version 6, as `requests_of` takes them
-_REQUESTS = ("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s")
+#: of a window since version 6, as `requests_of` takes them; the last two since version 7
+_REQUESTS = (
+    *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
+    *("unfinished", "unfinished_before"),
+)
 N_REQUESTS = len(_REQUESTS)
 _COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
@@ -150,12 +154,18 @@ def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests 
 
 
 def requests_of(
-    latencies: bytes | None, n_failed: int, rate_per_s: float | None, capacity_per_s: float | None
+    latencies: bytes | None,
+    n_failed: int,
+    rate_per_s: float | None,
+    capacity_per_s: float | None,
+    unfinished: bytes | None,
+    unfinished_before: bytes | None,
 ) -> Requests | None:
     """The requests of such columns."""
     if latencies is None:
         return None
-    return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s)
+    waited = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
+    return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, *waited)
 
 
 def _requests_in(known: Set[str]) -> list[str]:
@@ -171,7 +181,10 @@ def _request_columns(requests: Requests | None) -> dict[str, Any]:
         "latency_p50_s": requests.latency_s(0.5),
         "latency_p95_s": requests.latency_s(0.95),
         "latency_p99_s": requests.latency_s(0.99),
+        "n_requests_unfinished": requests.unfinished.n_recorded,
         "latencies": packed(requests.latencies),
+        "unfinished": packed(requests.unfinished),
+        "unfinished_before": packed(requests.unfinished_before),
         "rate_per_s": requests.rate_per_s,
         "capacity_per_s": requests.capacity_per_s,
     }
