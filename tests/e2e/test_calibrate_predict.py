@@ -212,6 +212,7 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ("calibrate none.tuner.db --simulate shop.yaml", "and --simulate has no place"),
         ("calibrate --resume x.db --windows 2", "--windows is for a new one"),
         ("calibrate --simulate shop.yaml --variant fast", "1x1@fast: a profile knows of no variants"),
+        ("calibrate --variant fast", "1x1@fast: crash-processor has no variants"),
         ("predict shop.yaml --variant fast", "--variant fast: shop.yaml is a profile, which knows one"),
         ("calibrate --launches 0", "--launches: should be greater than or equal to 1"),
         ("calibrate --window 5", "--window: '5' has no unit"),

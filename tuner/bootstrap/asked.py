@@ -22,7 +22,7 @@ from tuner.core.resuming import TYPED
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
 
 if TYPE_CHECKING:
-    from tuner.config.settings import Settings
+    from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
@@ -40,7 +40,7 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
 
     Raises:
-        ConfigError: what is to be simulated cannot be.
+        ConfigError: what is to be simulated cannot be, or a layout is of a variant that there is not.
     """
     from tuner.adapters.cores import usable_cores
     from tuner.config.load import canonical_json
@@ -57,6 +57,8 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
         )
     if profile is not None:
         check_simulated(layouts)
+    else:
+        _check_variants(settings.service, layouts)
     return StudyRecord(
         service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,
@@ -118,6 +120,20 @@ def check_simulated(layouts: Sequence[Layout]) -> None:
             hint="Simulate each with its own profile.",
         )
     check_modelled(layouts)
+
+
+def _check_variants(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> None:
+    """Where a service tells of no variants, layouts are of none, or what is measured is not what is named.
+
+    Its command or environment may have the name of one filled in all the same.
+    """
+    of_variants = [str(layout) for layout in layouts if layout.variant]
+    told = [*service.command, *service.environment.values()] if service.kind == "script" else []
+    if of_variants and not service.variants and not any("{variant}" in text for text in told):
+        raise ConfigError(
+            f"{', '.join(of_variants)}: {service.name} has no variants",
+            hint="Name a config whose service has some (service.variants), or leave out the @ and its name.",
+        )
 
 
 def check_modelled(layouts: Sequence[Layout]) -> None:
