@@ -326,6 +326,20 @@ def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(warms
     )
 
 
+def test_a_launch_that_failed_by_bad_luck_does_not_fail_again_by_the_same() -> None:
+    """The only layout's first launch dies in half of the studies; asked again whether it starts, half do."""
+    service, n_died, n_given_up = VirtualService({A: 10.0}), 0, 0
+    for seed in range(30):
+        store, progress = MemoryStore(virtual_study(service, **SHORT)), MemoryProgress()
+        box = VirtualBox(service, seed=seed, risks={"dies-at-start": 0.5}).box()
+        run_study(box, store, progress, PlannedStop(), strategy_of(store.study()))
+        n_died += store.launches()[0][1].error is not None
+        n_given_up += "never-started" in dict(progress.warnings)
+
+    assert 8 <= n_died <= 22  # from the seeds: always the same
+    assert 0.2 * n_died <= n_given_up <= 0.8 * n_died
+
+
 def test_a_service_that_starts_in_its_smallest_layout_is_tried_in_all_others() -> None:
     ran = Ran((Trouble("dies-at-start", B), Trouble("dies-at-start", C)))
 

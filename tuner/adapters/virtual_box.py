@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import exp, sqrt
 from random import Random
 
@@ -20,6 +21,7 @@ from tuner.adapters.virtual_troubles import Fate, Kind, Trouble, Try
 from tuner.adapters.virtual_watch import VirtualCounting, VirtualWatch
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.records import WARMING_BLOCK
 from tuner.ports import Box, Launch
 
 __all__ = [
@@ -62,6 +64,7 @@ class VirtualBox:
         self._stream = f"{seed}/{name}"
         self._fate = Fate(self._stream, tuple(troubles), dict(risks or {}), varied)
         self._try = Try()
+        self._n_warming = 0  #: launches that only warmed the cache: each has luck of its own
         self._running: RunningLayout | None = None
         self._drift: list[float] = []
 
@@ -72,11 +75,17 @@ class VirtualBox:
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Hear from the study what it is about to do."""
         if event == "before_launch":
-            self._try = Try(int(facts["block"]), int(facts["position"]), int(facts["attempt"]))
+            block = int(facts["block"])
+            again = self._n_warming if block == WARMING_BLOCK else 0
+            self._n_warming += block == WARMING_BLOCK
+            self._try = Try(block, int(facts["position"]), int(facts["attempt"]), again=again)
         elif event in ("before_window", "after_window"):
-            launch = self._try.block, self._try.position, self._try.attempt
-            window = (int(facts["window"]), int(facts["window_attempt"])) if event == "before_window" else ()
-            self._try = Try(*launch, *window)
+            is_inside = event == "before_window"
+            self._try = replace(
+                self._try,
+                window=int(facts["window"]) if is_inside else None,
+                window_attempt=int(facts["window_attempt"]) if is_inside else None,
+            )
             if self._running is not None:
                 self._begin_stretch(self._running)
 

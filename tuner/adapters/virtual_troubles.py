@@ -40,10 +40,12 @@ class Try:
     attempt: int = 1
     window: int | None = None
     window_attempt: int | None = None
+    again: int = 0  #: launches before it that were told the same; only those that warm the cache are
 
     def launch_key(self, stream: str, layout: Layout) -> str:
         """Names the random streams of this launch; *stream* those of its box."""
-        return f"{stream}/{self.block}/{self.position}/{layout}/{self.attempt}"
+        again = f"/{self.again} before" if self.again else ""
+        return f"{stream}/{self.block}/{self.position}/{layout}/{self.attempt}{again}"
 
     def window_key(self, stream: str, layout: Layout) -> str:
         """The same of this window, or of the warm-up."""
