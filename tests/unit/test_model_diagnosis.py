@@ -386,6 +386,16 @@ def test_children_that_use_more_cores_than_there_are_threads_leave_no_share_for_
     assert found.shares["asleep"].value == 0
 
 
+def test_the_cpu_of_a_master_is_called_so_and_not_a_childs() -> None:
+    seen = Evidence(Layout(2, 1), 100.0, 100, 100, own_cpu_s=50.0, child_cpu_s=30.0, has_master=True)
+
+    found = diagnose_one(seen, Machine(8), Expected(0.0, 0.0, 0.5, 0.0, 1.9))
+
+    assert found.shares["master"].value == pytest.approx(0.15)
+    assert "child" not in found.shares
+    assert "have their master at work 15 %" in sentence(found)
+
+
 def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
     (found,) = diagnose([own_cpu("1x4", 0.2)], Machine(2), None)
 

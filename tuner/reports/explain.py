@@ -23,6 +23,7 @@ SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or g
 SHARES: dict[Share, str] = {
     "python": "Python",
     "child": "child",
+    "master": "master",
     "core_line": "core line",
     "gil_line": "GIL line",
     "asleep": "asleep",

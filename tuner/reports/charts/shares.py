@@ -22,6 +22,7 @@ _TOP = 24.0
 _LOOKS: dict[Share, tuple[str, str]] = {
     "python": (colours.BLUE, ""),
     "child": (colours.SKY, ""),
+    "master": (colours.SKY, "M3 0L3 6"),
     "core_line": (colours.ORANGE, "M0 6L6 0"),
     "gil_line": (colours.VERMILLION, "M0 0L6 6"),
     "asleep": (colours.GREY, ""),

@@ -34,7 +34,9 @@ from tuner.core.model.machine import Machine
 
 What = Literal["gil", "cores", "waiting", "backend", "memory"]
 Station = Literal["gil", "cores"]
-Share = Literal["python", "child", "core_line", "gil_line", "asleep", "blocked", "contended", "elsewhere"]
+Share = Literal[
+    "python", "child", "master", "core_line", "gil_line", "asleep", "blocked", "contended", "elsewhere"
+]
 Source = Literal["measured", "modelled"]
 
 BUSY = 0.8  #: a station that is busy for so much of the time binds: more threads would bring 25 % at most
@@ -155,7 +157,7 @@ def bound_by(
 def _at_once(shares: Mapping[Share, float]) -> float:
     """The largest of: computing, standing in line, an item's own waits."""
     groups: tuple[tuple[Share, ...], ...] = (
-        ("python", "child"),
+        ("python", "child", "master"),
         ("core_line", "gil_line"),
         ("asleep", "elsewhere"),
     )
@@ -195,7 +197,8 @@ def _shares(
 ) -> dict[Share, Figure]:
     """What threads spend their time on: what clocks say as it is, the rest as the model divides it."""
     n, thread_s = seen.layout.total_threads, seen.length_s * seen.layout.total_threads
-    measured: dict[Share, float] = {"python": seen.own_cpu_s / thread_s, "child": seen.child_cpu_s / thread_s}
+    beside: Share = "master" if seen.has_master else "child"
+    measured: dict[Share, float] = {"python": seen.own_cpu_s / thread_s, beside: seen.child_cpu_s / thread_s}
     others_wait = seen.child_cpu_s > _FEW * seen.own_cpu_s or seen.backend_cpu_s > _LITTLE * seen.own_cpu_s
     if seen.run_delay_s is not None and not others_wait:
         measured["core_line"] = max(0.0, seen.run_delay_s - (seen.gil_waking_s or 0.0)) / thread_s

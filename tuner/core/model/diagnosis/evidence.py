@@ -11,6 +11,7 @@ from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
+from tuner.core.masters import has_master
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.pooled import pooled_variants
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
@@ -52,6 +53,7 @@ class Evidence:
     memory: str | None = None  #: why memory binds, in words; None: it does not
     spare_cores: float = 0.0  #: cores that the service may not use
     windows: tuple[WindowRecord, ...] = field(default=(), repr=False)  #: these windows
+    has_master: bool = False  #: child_cpu_s is also that of a master that starts the workers
     is_pooled: bool = False  #: the layout's threads are processes of a pool, each with a GIL of its own
 
     def __post_init__(self) -> None:
@@ -108,6 +110,7 @@ def evidence_of(
         memory = _memory(verdicts.get(layout), len(short[layout]), len(good[layout]))
         one = _added(layout, good[layout] or short[layout], study, memory)
         if one is not None:
+            one = replace(one, has_master=has_master(study.config, layout))
             found.append(_as_pool(one) if layout.variant in pooled else one)
     return found
 

@@ -21,6 +21,7 @@ MODELLED = "~"  #: before a figure of the model; all others were measured
 _DOING: dict[Share, str] = {
     "python": "are in Python",
     "child": "have a child at work",
+    "master": "have their master at work",
     "core_line": "wait for a core",
     "gil_line": "wait for the GIL",
     "asleep": "sleep",

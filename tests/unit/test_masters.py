@@ -1,0 +1,39 @@
+"""Whether a master runs beside the workers, by what a study keeps of its settings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tuner.core.layout import parse_layout
+from tuner.core.masters import has_master
+
+
+@pytest.mark.parametrize(
+    ("service", "layout", "expected"),
+    [
+        ({}, "1x2", False),
+        ({"programs": "one", "workers": None}, "1x2", True),  # gunicorn
+        ({"programs": "one", "workers": "programs"}, "1x2", False),
+        ({"programs": "each", "workers": "pools"}, "2x4", True),  # nodes of Celery
+        ({"programs": "each", "workers": "children"}, "1x-", True),
+        ({"programs": "one", "workers": "children-if-several"}, "1x-", False),  # uvicorn
+        ({"programs": "one", "workers": "children-if-several"}, "2x-", True),
+        ({"programs": "each", "variants": {"prefork": {"programs": "one"}}}, "2x-@prefork", True),
+        (
+            {"programs": "each", "variants": {"prefork": {"programs": "one"}, "threads": {}}},
+            "2x2@threads",
+            False,
+        ),
+    ],
+)
+def test_a_master_runs_where_the_workers_are_not_the_programs(
+    service: dict[str, object], layout: str, expected: bool
+) -> None:
+    assert has_master(json.dumps({"service": service}), parse_layout(layout)) is expected
+
+
+@pytest.mark.parametrize("config", ["", "{}", '{"service": "x"}'])
+def test_a_study_that_tells_nothing_of_its_service_has_none(config: str) -> None:
+    assert not has_master(config, parse_layout("1x1"))
