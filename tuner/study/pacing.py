@@ -143,8 +143,8 @@ class _Search:
                 return
         if not seen.latencies.n_recorded:
             raise MeasurementError(
-                f"{self.running.layout} has stopped answering{self._at_rate()}: nor was any of"
-                f" {counted(seen.n_due, 'request')} answered well in the {LONGEST_DRAIN_S:g} s after it"
+                f"{self.running.layout} has stopped answering{self._at_rate()}: of"
+                f" {counted(seen.n_due, 'request')} in the {LONGEST_DRAIN_S:g} s after that none was answered"
             )
 
     def _after_a_step(self) -> Requests:
