@@ -197,11 +197,12 @@ def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(tuner) -> No
     assert done.returncode == 0, done.stderr
 
     shown = tuner("watch", "s.tuner.db")
-    drawn = tuner("watch", "s.tuner.db", "--svg", "s.svg")
+    drawn = tuner("watch", "s.tuner.db", "--svg", "s.svg", "--json")
 
     assert shown.returncode == drawn.returncode == 0, shown.stderr + drawn.stderr
     assert shown.stdout.startswith("Simulated: no service ran, a model of waiting-bound on 2 cores")
     assert "\x1b" not in shown.stdout
+    assert json.loads(drawn.stdout)["stage"] == "over"
     picture = (tuner.folder / "s.svg").read_text()
     assert picture.startswith("<svg")
     assert "measured" in picture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.core.board import Board, Place, Stage
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout, parse_layout
+from tuner.core.limits import Finding, Limit, Verdict
 from tuner.core.overview import Live
 from tuner.core.records import StudyRecord
 from tuner.core.strategy import Answer
@@ -42,13 +43,26 @@ def place(
     void: int = 0,
     behind: float | None = None,
     reason: str | None = None,
+    verdict: Verdict | None = None,
 ) -> Place:
     value = (
         Estimate(None)
         if mean is None
         else Estimate(mean, *((mean - spread, mean + spread) if spread else ()))
     )
-    return Place(parse_layout(layout), state, value, behind, n, void, reason)  # type: ignore[arg-type]
+    return Place(parse_layout(layout), state, value, behind, n, void, reason, verdict)  # type: ignore[arg-type]
+
+
+def beyond(name: str, at_most: float, level: float) -> Verdict:
+    """Shown to pass one limit."""
+    limit = Limit(name, at_most)  # type: ignore[arg-type]
+    return Verdict("beyond", (Finding(limit, "beyond", 5, level, 0.01, 4.0, 0.01),))
+
+
+def not_shown(name: str, at_most: float, level: float) -> Verdict:
+    """Not known to keep one limit."""
+    limit = Limit(name, at_most)  # type: ignore[arg-type]
+    return Verdict("open", (Finding(limit, "open", 2, level, 0.1, 1.0, 0.01),))
 
 
 def live_of(layout: str, **more: object) -> Live:
@@ -113,7 +127,9 @@ def over() -> Board:
 def limited() -> Board:
     places = (
         place("2x6", "leads", 1612, 20, 4),
-        place("4x6", "kept-out", 2600, 25, 5, reason="load 21.4 (20.9 to 21.9), over 20"),
+        place("6x4", "open", 1608, 60, 1, verdict=not_shown("memory_bytes", 8 * 2.0**30, 7.9 * 2.0**30)),
+        place("4x6", "kept-out", 2600, 25, 5, reason="it is so", verdict=beyond("load", 20.0, 21.4)),
+        place("8x3", "kept-out", 2590, 25, 5, reason="so", verdict=beyond("memory_bytes", 2.0**33, 9.3e9)),
         place(
             "12x4",
             "left-out",
@@ -122,8 +138,13 @@ def limited() -> Board:
             reason="left out by the brake 40 s into its launch: load 96, over 64",
         ),
     )
-    study = study_of([str(one.layout) for one in places], limits={"load": 20.0, "memory_bytes": 8 * 2.0**30})
-    return Board(study, "at-rest", places, Answer(Layout(2, 6), False, "strict"))
+    study = study_of(
+        [str(one.layout) for one in places],
+        limits={"load": 20.0, "memory_bytes": 8 * 2.0**30},
+        budget_s=28800.0,
+    )
+    answer = Answer(Layout(2, 6), False, "strict", (Layout(6, 4),), 0.2)
+    return Board(study, "at-rest", places, answer, is_spent=True)
 
 
 def hostile() -> Board:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.bootstrap import overview
 from tuner.core.board import BoardKeeper, board_of
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
 from tuner.core.strategies.followed import Followed
+from tuner.core.strategies.of_study import strategy_of
 from tuner.core.strategy import Answer
-from tuner.reports.live_words import standing_told
+from tuner.reports.live_words import end_told, place_told, standing_told
+from tuner.study import run_study
 
 from . import boards
 
@@ -53,6 +59,47 @@ def test_a_layout_against_itself_names_nobody() -> None:
 
     assert board.answer is None
     assert [place.state for place in board.places] == ["open"]
+    assert board.n_void == 11  # of 24 windows: each was tried as often as it may be, so its pairs are taken
+    assert board.stage == "over"
+    assert standing_told(board) == "Its pairs are taken: tuner aa with this file says what they show."
+
+
+def raced(tmp_path: Path, **asked: object) -> Path:
+    """A race on a virtual box, of layouts that take 200, 400 and 800 MiB."""
+    service = VirtualService(
+        {Layout(2, 1): 10.0, Layout(4, 1): 20.0, Layout(8, 1): 30.0},
+        {Layout(2, 1): 2.0, Layout(4, 1): 4.0, Layout(8, 1): 8.0},
+    )
+    file = tmp_path / "s.tuner.db"
+    study = replace(virtual_study(service, window_s=60.0, warmup_s=10.0), strategy="race", **asked)
+    with SqliteStore.create(file, study) as store:
+        noise = Noise(window_sd=0.002, launch_sd=0.002, drift_sd=0.002, sample_sd=0.01)
+        box = VirtualBox(service, noise, seed=3, clock=VirtualClock.resumed(store)).box()
+        run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(study))
+    return file
+
+
+def test_a_race_tells_which_limit_a_layout_passes_and_what_is_slower_is_not_out_for_one(
+    tmp_path: Path,
+) -> None:
+    board = board_of(overview(raced(tmp_path, limits={"load": 6.0})))
+
+    told = {str(place.layout): (place.state, place_told(place, board)) for place in board.places}
+    assert told["4x1"] == ("leads", "the answer")
+    assert told["8x1"][0] == "kept-out"
+    assert re.fullmatch(r"load \d\S*, over 6", told["8x1"][1])
+    assert told["2x1"][0] == "behind"
+    assert "that keeps load at most 6" in standing_told(board)
+
+
+def test_a_budget_that_is_spent_is_told_as_such_and_one_that_is_not_as_the_end(tmp_path: Path) -> None:
+    found = overview(raced(tmp_path, budget_s=240.0))
+    begun = overview(STUDIES / "crash-processor-2-cores-busy.tuner.db")
+
+    assert board_of(found).stage == "at-rest"
+    assert "its budget of 4m is spent, and going on may take as much again" in end_told(board_of(found))
+    assert "or after its budget of 4m" in end_told(board_of(replace(found, is_held=True)))
+    assert "spent" not in end_told(board_of(begun))
 
 
 def launch(layout: Layout, error: str | None) -> LaunchRecord:
@@ -80,6 +127,26 @@ def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launche
     assert board.places[0].value == Estimate(2400.0, 3.9 * 600, 4.1 * 600)
     assert board.places[2].behind_ratio == pytest.approx(1 - 3.12 / 3.9)
     assert (board.n_windows, board.n_void) == (3, 1)
+
+
+def test_a_race_under_way_tells_of_its_limits_what_its_strategy_knows() -> None:
+    study = boards.study_of(["4x6", "6x4", "8x3"], limits={"load": 20.0})
+    a, b, c = study.layouts
+    keeper = BoardKeeper(study)
+    for layout in study.layouts:
+        keeper._add(layout, 2400, 600.0, is_void=False)
+    estimates = {a: Estimate(4.0, 3.9, 4.1), b: Estimate(3.95, 3.8, 4.2), c: Estimate(5.0, 4.9, 5.1)}
+    judged = {b: boards.not_shown("load", 20.0, 19.8), c: boards.beyond("load", 20.0, 25.0)}
+
+    board = keeper.board(Answer(a, False, "strict", (b,)), estimates, (), tuple, judged)
+
+    assert [(place.state, place_told(place, board)) for place in board.places] == [
+        ("leads", "leads"), ("open", "may be best, load open"), ("kept-out", "load 25, over 20"),
+    ]  # fmt: skip
+    assert board.places[2].reason is not None
+    assert "25" in board.places[2].reason
+    led = keeper.board(Answer(b, False, "strict"), estimates, (), tuple, judged)
+    assert "6x4 leads; not yet shown to keep load at most 20" in standing_told(led)
 
 
 def test_a_full_grid_under_way_names_no_leader_where_there_are_limits() -> None:
@@ -133,3 +200,4 @@ def test_a_strategy_that_is_followed_is_asked_once_per_block() -> None:
     assert strategy.asked == 2
     assert followed.failed == (Layout(1, 1),)
     assert followed.expected_rest() is None
+    assert followed.verdicts() == {}

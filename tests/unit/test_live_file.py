@@ -11,7 +11,7 @@ from tuner.adapters.live_file import LiveFile, live_path, read_live, render_live
 from tuner.adapters.sqlite import SqliteStore
 from tuner.bootstrap import live_now, overview
 from tuner.core.layout import Layout
-from tuner.core.window import Sample
+from tuner.core.window import Sample, VoidReason, Window
 
 from . import boards
 
@@ -45,6 +45,35 @@ def test_what_runs_is_in_the_file_as_long_as_the_study_is_measured(tmp_path: Pat
     assert live_now(study) == (None, False)
     assert overview(study).live is None
     assert overview(study).is_over is False
+
+
+def test_a_window_that_does_not_count_is_told_too(tmp_path: Path) -> None:
+    study = tmp_path / "s.tuner.db"
+    file = LiveFile(study, no_warning)
+    with file.written(7, 1):
+        before = read_live(study)
+        for void in ((VoidReason("foreign-cpu", "a neighbour"),), ()):
+            file._written_at_s -= 2.0
+            file.window_taken(taken(void), 8, None, None)
+        after = read_live(study)
+
+    assert before is not None
+    assert after is not None
+    assert (before.n_taken, before.n_void) == (7, 1)
+    assert (after.n_taken, after.n_void) == (8, 2)
+
+
+def taken(void: tuple[VoidReason, ...]) -> Window:
+    return Window(Layout(4, 6), 0, 1, 0.0, 600.0, 2612, 0, (), (), (), void)
+
+
+def test_what_a_tuner_before_this_one_says_is_read(tmp_path: Path) -> None:
+    live = boards.live_of("4x6")
+    said = json.loads(render_live(live))
+    del said["n_void"]
+    live_path(tmp_path / "s.tuner.db").write_text(json.dumps(said))
+
+    assert read_live(tmp_path / "s.tuner.db") == live
 
 
 def test_seconds_of_a_window_are_written_every_other_one(tmp_path: Path) -> None:

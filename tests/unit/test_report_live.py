@@ -96,6 +96,27 @@ def test_a_word_that_is_old_says_how_old() -> None:
     assert any("last heard of 5 min ago" in line for line in plain(live_lines(boards.race(), look)))
 
 
+def test_a_reason_goes_on_below_where_there_is_room_and_else_ends_where_it_must() -> None:
+    board = replace(boards.race(), places=boards.race().places[4:6], live=None)
+    long = replace(board.places[1], reason=f"{board.places[1].reason}; its log: {'x y ' * 40}z")
+    board = replace(board, places=(board.places[0], long))
+
+    wide, low = shown(board, lines=40), shown(board, lines=5)
+
+    assert any("out of memory" in row for row in wide)
+    assert sum("x y x y" in row for row in wide) == 3
+    assert wide[wide.index(next(row for row in wide if "cannot run" in row)) + 1].startswith(" " * 9)
+    assert len(low) <= 5
+
+
+def test_a_launch_that_is_discarded_is_no_block() -> None:
+    told = plain(
+        live_lines(replace(boards.grid(), live=boards.live_of("4x6", block=-1)), Look(80, 30, boards.NOW_S))
+    )
+
+    assert any("now    4x6, a first launch, which is discarded: window" in line for line in told)
+
+
 def test_text_is_cut_by_cells_and_keeps_nothing_that_steers() -> None:
     assert printable("a\x1b[31m\n\tb\u202e\x9bc") == "a?[31m b??c"
     assert (width("日本"), width("é"), width("e\u0301")) == (4, 1, 1)

@@ -42,6 +42,7 @@ class Follower:
             n_active=now.n_active,
             n_taken=now.n_taken,
             n_planned=now.n_planned,
+            n_void=now.n_void,
             remaining_s=remaining_s,
             warnings=tuple(self._warnings),
         )
@@ -73,13 +74,14 @@ class Follower:
 
     def window_taken(  # noqa: D102
         self,
-        window: Window,  # noqa: ARG002
+        window: Window,
         n_taken: int,
         n_planned: int | None,
         remaining_s: float | None,
     ) -> None:
         now = self._enter("between")
         now.n_taken, now.n_planned = n_taken, n_planned
+        now.n_void += bool(window.void)
         now.remaining_s, now.told_at_s = remaining_s, now.since_s
         self._changed(at_once=False)
 
@@ -87,9 +89,9 @@ class Follower:
         self._warnings = [*self._warnings[1 - _MOST_WARNINGS :], (slug, text[:_LONGEST_WARNING])]
         self._changed(at_once=False)
 
-    def _begins(self, n_taken: int) -> None:
-        """*n_taken* windows that count are known from earlier sessions."""
-        self._now.n_taken = n_taken
+    def _begins(self, n_taken: int, n_void: int) -> None:
+        """So many windows that count, and that do not, are known from earlier sessions."""
+        self._now.n_taken, self._now.n_void = n_taken, n_void
 
     def _changed(self, *, at_once: bool) -> None:
         """There is something new to be shown; *at_once*: what runs now is another one than before."""
@@ -104,6 +106,7 @@ class Follower:
             block=before.block,
             n_taken=before.n_taken,
             n_planned=before.n_planned,
+            n_void=before.n_void,
             remaining_s=before.remaining_s,
             told_at_s=before.told_at_s,
         )
@@ -126,4 +129,5 @@ class _Now:
     n_active: int | None = None
     n_taken: int = 0
     n_planned: int | None = None
+    n_void: int = 0
     remaining_s: float | None = None

@@ -44,9 +44,12 @@ class LiveFile(Follower):
         self._written_at_s = -math.inf
 
     @contextmanager
-    def written(self, n_taken: int) -> Iterator[None]:
-        """Keep the file within the block, with the lock on the study held; *n_taken* windows count by now."""
-        self._begins(n_taken)
+    def written(self, n_taken: int, n_void: int = 0) -> Iterator[None]:
+        """Keep the file within the block, with the lock on the study held; so many windows there are by now.
+
+        *n_taken* of them count, *n_void* do not.
+        """
+        self._begins(n_taken, n_void)
         self._is_kept = True
         try:
             self._changed(at_once=True)
@@ -130,6 +133,7 @@ def _parsed(found: Any) -> Live:
         n_active=_count(found["n_active"]),
         n_taken=int(_finite(found["n_taken"])),
         n_planned=_count(found["n_planned"]),
+        n_void=int(_finite(found.get("n_void", 0))),  # a tuner before this one says none
         remaining_s=_number(found["remaining_s"]),
         warnings=tuple((str(slug), str(text)) for slug, text in found["warnings"]),
     )

@@ -60,7 +60,8 @@ class LiveView(Follower):
 
     def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
         """The file holds *windows*; *launches* gives those it will hold."""
-        self._begins(sum(not window.void for window in windows))
+        n_void = sum(bool(window.void) for window in windows)
+        self._begins(len(windows) - n_void, n_void)
         self._keeper, self._launches = BoardKeeper(self._study, windows), launches
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
@@ -114,4 +115,6 @@ class LiveView(Follower):
 
     def _worked_out(self) -> Board:
         strategy = self._strategy
-        return self._keeper.board(strategy.answer(), strategy.estimates(), strategy.failed, self._launches)
+        return self._keeper.board(
+            strategy.answer(), strategy.estimates(), strategy.failed, self._launches, strategy.verdicts()
+        )

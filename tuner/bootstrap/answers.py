@@ -58,17 +58,17 @@ def overview(
     """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
     from tuner.core.overview import Overview
     from tuner.core.question import Question
-    from tuner.core.strategies.of_study import NAMES
 
     question = question or Question()
     live, is_held = live_now(file)
     with open_store(file, read_only=True) as store:
-        known = recalled(store) if store.study().strategy in NAMES else None
+        known = _known(store)
         record, ranking = _ranked(
             store, file, current=current, confidence=confidence, question=question, known=known
         )
         windows, launches = store.windows(), store.launches()
     explanation, rules = _explained(record, windows, question, None)
+    ending = None if known is None else known.ending()
     return Overview(
         name=file.name,
         study=record,
@@ -79,8 +79,9 @@ def overview(
         rules=rules,
         live=live,
         is_held=is_held,
-        is_over=_pairs_are_taken(record, windows) if known is None else known.is_over(),
+        is_over=None if ending is None else ending == "over",
         rest_s=None if known is None or known.rest is None else known.rest.lasts_s,
+        is_spent=ending == "out-of-budget",
     )
 
 
@@ -109,12 +110,15 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def _pairs_are_taken(record: StudyRecord, windows: Sequence[WindowRecord]) -> bool | None:
-    """Whether a layout against itself was launched as often as was asked; None: the file does not tell."""
-    if record.strategy != "aa":
-        return None
-    asked = 2 * record.n_blocks * record.windows_per_launch
-    return sum(not window.void for window in windows) >= asked
+def _known(store: Store) -> Recalled | None:
+    """The strategy of the study in *store*, shown all of it; None: the file alone does not tell (a check)."""
+    from tuner.core.strategies.of_study import NAMES
+    from tuner.study.pairing import pairs_strategy
+    from tuner.study.recall import recalled as recalled_by
+
+    if (record := store.study()).strategy == "aa":
+        return recalled_by(store, pairs_strategy(record))
+    return recalled(store) if record.strategy in NAMES else None
 
 
 def _ranked(

@@ -59,7 +59,8 @@ def begun(store: Store, view: Progress | LiveView, file: LiveFile) -> Iterator[N
     windows = store.windows()
     if isinstance(view, LiveView):
         view.begins(windows, lambda: [launch for _, launch in store.launches()])
-    with file.written(sum(not window.void for window in windows)):
+    n_void = sum(bool(window.void) for window in windows)
+    with file.written(len(windows) - n_void, n_void):
         yield
 
 

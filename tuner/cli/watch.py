@@ -17,6 +17,7 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.core.board import Board
+    from tuner.core.overview import Live
 
 _EVERY_S = (0.5, 3600.0)  #: from, to
 _ALL_LINES = 100_000
@@ -48,9 +49,11 @@ def watch(
     look = _Look(study)
     if as_json:
         typer.echo(json.dumps(look.facts()))
-    elif svg is not None:
+    if svg is not None:
         _write_svg(look, svg)
-    elif not once and look.board.stage == "running" and is_screen(sys.stdout, os.environ.get("TERM")):
+    if as_json or svg is not None:
+        return 0
+    if not once and look.board.stage == "running" and is_screen(sys.stdout, os.environ.get("TERM")):
         _watched(look, every_s)
     else:
         _print(look)
@@ -70,8 +73,7 @@ class _Look:
 
         live, is_held = bootstrap.live_now(self.file)
         before = self.board.live
-        same = live is not None and before is not None and live.n_taken == before.n_taken
-        same = same and live is not None and before is not None and live.layout == before.layout
+        same = live is not None and before is not None and _seen(live) == _seen(before)
         if is_held and (same or bootstrap.study_stamp(self.file) == self._stamp):
             self.board = replace(self.board, live=live)
             return
@@ -96,6 +98,11 @@ class _Look:
 
         self._stamp = bootstrap.study_stamp(self.file)
         return board_of(bootstrap.overview(self.file))
+
+
+def _seen(live: Live) -> tuple[object, ...]:
+    """What differs once a launch or a window has come, also one that does not count."""
+    return live.n_taken, live.n_void, live.layout, live.block
 
 
 def _seconds(text: str) -> float:

@@ -9,6 +9,8 @@ from typing import Literal
 from tuner.core.brake import over_limit
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.limit_text import why_kept_out
+from tuner.core.limits import Verdict
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
@@ -33,6 +35,7 @@ class Place:
     n_windows: int  #: that count
     n_void: int
     reason: str | None = None  #: why it is kept out, left out, cannot be run, or has no window that counts
+    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none, or nobody says yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Board:
     live: Live | None = None
     last: WindowRecord | None = None  #: the last window; None: none yet, or it is told elsewhere
     rest_s: float | None = None  #: what it is expected to take still, where nobody measures; None: unknown
+    is_spent: bool = False  #: its budget has no room for what is to be measured next
 
     @property
     def n_windows(self) -> int:
@@ -74,6 +78,7 @@ def board_of(overview: Overview) -> Board:
         live=overview.live,
         last=overview.windows[-1] if overview.windows else None,
         rest_s=overview.rest_s,
+        is_spent=overview.is_spent,
     )
 
 
@@ -96,9 +101,9 @@ def _place(
     state: State
     if row.layout in braked:
         state = "left-out"
-    elif row.is_kept_out:
+    elif row.is_kept_out and not _may_still_win(row, ranking):
         state = "kept-out"
-    elif row.reason is not None:
+    elif row.reason is not None and not row.is_kept_out:
         state = "failed" if row.n_windows or row.layout in errors else "unseen"
     else:
         state = _state(row.layout, answer)
@@ -113,7 +118,12 @@ def _place(
         first = next((other for other in ranking.rows if other.layout == answer.layout), None)
         if first is not None and ranking.objective == "throughput":
             behind = _behind(value, first.throughput_per_10min)
-    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason)
+    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason, row.verdict)
+
+
+def _may_still_win(row: RankedLayout, ranking: Ranking) -> bool:
+    """Whether a race counts it among its layouts: only what is shown to pass a limit is out for that."""
+    return ranking.claim is not None and row.verdict is not None and row.verdict.state == "open"
 
 
 def _state(layout: Layout, answer: Answer | None) -> State:
@@ -174,15 +184,17 @@ class BoardKeeper:
         estimates: Mapping[Layout, Estimate],
         failed: Sequence[Layout],
         launches: Callable[[], Iterable[LaunchRecord]],
+        verdicts: Mapping[Layout, Verdict] | None = None,
     ) -> Board:
         """As it stands by what the strategy says; *launches* are asked for where a layout *failed*."""
+        judged = verdicts or {}
         scale = TEN_MINUTES_S if self._study.objective == "throughput" else 1.0
         errors: dict[Layout, str] = {}
         braked: Mapping[Layout, str] = {}
         if failed:
-            known = list(launches())
-            errors = {record.layout: record.error for record in known if record.error is not None}
-            braked = over_limit(known)
+            made = list(launches())
+            errors = {record.layout: record.error for record in made if record.error is not None}
+            braked = over_limit(made)
         knows_all = self._study.strategy in _NAMES_ONE and not (
             self._study.limits and self._study.strategy == "all"  # the full grid itself knows of no limits
         )
@@ -200,10 +212,13 @@ class BoardKeeper:
             elif not seen.n_windows:
                 state = "unseen"
                 reason = f"no window counts, {seen.n_void} void" if seen.n_void else None
+            elif layout in judged and judged[layout].state == "beyond":
+                state, reason = "kept-out", why_kept_out(judged[layout])
             elif state == "behind" and own is not None and first is not None:
                 behind = _behind(own, first)
             value = self._value(seen, own, scale)
-            places.append(Place(layout, state, value, behind, seen.n_windows, seen.n_void, reason))
+            known = (layout, state, value, behind, seen.n_windows, seen.n_void, reason)
+            places.append(Place(*known, judged.get(layout) if seen.n_windows else None))
         return Board(self._study, "running", _in_order(places, answer), answer if knows_all else None)
 
     def _value(self, seen: _Seen, own: Estimate | None, scale: float) -> Estimate:

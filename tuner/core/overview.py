@@ -12,6 +12,8 @@ from tuner.core.model.diagnosis.sizing import Rule
 from tuner.core.ranking import Ranking
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 
+#: why a study that nobody measures goes no further
+Ending = Literal["over", "out-of-budget", "cut-off"]
 Phase = Literal["starting", "warming-up", "window", "between"]
 
 
@@ -31,6 +33,7 @@ class Live:
     n_taken: int  #: windows that count
     n_planned: int | None  #: None: nobody knows how many it takes
     remaining_s: float | None  #: of the study, from *at_wall_s* on; None: unknown
+    n_void: int = 0  #: windows that do not count
     warnings: tuple[tuple[str, str], ...] = ()  #: the last ones, oldest first: slug, text
 
 
@@ -49,3 +52,4 @@ class Overview:
     is_held: bool = False  #: a tuner has the file open to write into it
     is_over: bool | None = None  #: nothing is left to be measured; None: the file alone does not tell
     rest_s: float | None = None  #: what is expected to be left; None: the file alone does not tell
+    is_spent: bool = False  #: its budget has no room for what is to be measured next

@@ -152,6 +152,10 @@ class Race:
             rest.extend(proposals)
         return None
 
+    def verdicts(self) -> Mapping[Layout, Verdict]:
+        """Whether each layout keeps the limits; none without limits, or before the first block is whole."""
+        return self._verdicts
+
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Each measured layout's value with its interval, drift taken out."""
         if self._posterior is None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
+
+if TYPE_CHECKING:
+    from tuner.core.limits import Verdict
 
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
 #: studies; none: the strategy names a layout and promises nothing.
@@ -107,3 +110,11 @@ class Foreseeing(Protocol):
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """The launches still to be expected, those already proposed left out; None: it cannot tell."""
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """What a strategy that heeds limits may offer beside the rest: which layouts keep them."""
+
+    def verdicts(self) -> Mapping[Layout, Verdict]:
+        """By layout, as far as is known by now; none without limits."""

@@ -10,7 +10,7 @@ from typing import Literal
 Style = Literal["", "bold", "dim", "good", "bad", "doubtful"]
 Line = Sequence[tuple[str, Style]]
 
-_BREAK = re.compile(r" (?!%)")  # a figure keeps its sign
+_BREAK = re.compile(r" (?!%|[KMGT]iB\b)")  # a figure keeps its sign, a size its unit
 _CODES: dict[Style, str] = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "doubtful": "33"}
 
 

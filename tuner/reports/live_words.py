@@ -7,8 +7,8 @@ from datetime import datetime
 from tuner.core.board import Board, Place, State
 from tuner.core.durations import render_duration, render_rest
 from tuner.core.figures import counted, percent
-from tuner.core.limit_text import render_limit
-from tuner.core.limits import limits_from
+from tuner.core.limit_text import WORDS, render_amount, render_limit
+from tuner.core.limits import Verdict, limits_from
 from tuner.core.overview import Live, Phase
 from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.records import StudyRecord, WindowRecord
@@ -67,42 +67,78 @@ def place_told(place: Place, board: Board) -> str:
     is_race = board.study.strategy == "race"
     reached = board.answer is not None and board.answer.reached
     if place.state == "leads":
-        return "the answer" if reached else "leads" if is_race else "best so far"
+        return _with_open("the answer" if reached else "leads" if is_race else "best so far", place)
     if place.state == "open":
         if board.answer is None or board.answer.layout is None:
             return ""
-        return "may be best" if is_race and not reached else "may be as good"
+        return _with_open("may be best" if is_race and not reached else "may be as good", place)
     if place.state == "behind":
         worse = "slower" if board.study.objective == "throughput" else "worse"
         known = "" if place.behind_ratio is None else f"at least {_share(place.behind_ratio)} {worse}"
         return known or ("out" if is_race else worse)
+    if place.state == "kept-out" and place.verdict is not None:
+        return _kept_out_told(place.verdict)
     reason = "" if place.reason is None else printable(place.reason)
     if place.state == "failed":
         return f"cannot run: {reason}" if reason else "cannot run"
     return reason or STATES[is_race][place.state]
 
 
+def _with_open(told: str, place: Place) -> str:
+    """*told*, and which limits the layout is not known to keep."""
+    findings = () if place.verdict is None else place.verdict.findings
+    names = " and ".join(WORDS[one.limit.name] for one in findings if one.state == "open")
+    return f"{told}, {names} open" if names else told
+
+
+def _kept_out_told(verdict: Verdict) -> str:
+    """Which limit is passed, or may be, in few words: ``memory 206 MiB, over 150 MiB``."""
+    parts = []
+    for finding in verdict.findings:
+        if finding.state != verdict.state:
+            continue
+        name, estimate = finding.limit.name, finding.estimate
+        limit = render_amount(name, finding.limit.at_most)
+        seen = "" if estimate.mean is None else render_amount(name, estimate.mean)
+        if verdict.state == "beyond":
+            parts.append(
+                f"{WORDS[name]} over {limit}" if seen == limit else f"{WORDS[name]} {seen}, over {limit}"
+            )
+        else:
+            parts.append(f"{WORDS[name]} may be over {limit}")
+    return "; ".join(parts)
+
+
+def _limits_told(study: StudyRecord) -> str:
+    return " and ".join(render_limit(limit) for limit in limits_from(study.limits))
+
+
 def standing_told(board: Board) -> str:
     """Who leads, in a sentence; empty where no layout is named."""
     answer, study = board.answer, board.study
     if answer is None:
+        if study.strategy == "aa" and board.stage == "over":
+            return "Its pairs are taken: tuner aa with this file says what they show."
         is_open = study.limits and study.strategy == "all"
         return "Which layouts keep the limits is judged by tuner watch, and at the end." if is_open else ""
     if answer.layout is None:
         if any(place.state == "kept-out" for place in board.places):
-            limits = " and ".join(render_limit(limit) for limit in limits_from(study.limits))
-            return f"No layout is shown to keep {limits}."
+            return f"No layout is shown to keep {_limits_told(study)}."
         return "Nothing can be compared before the first block is whole." if board.n_windows else ""
     ties = answer.ties
     named = ", ".join(map(str, ties[:_MOST_NAMED])) + (
         f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
     )
     if answer.reached:
-        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best"
+        keeps = f" that keeps {_limits_told(study)}" if study.limits else ""
+        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}"
         return f"{told}; cannot be told from {named}." if ties else f"{told}."
     unseen = sum(place.state == "unseen" for place in board.places)
     if study.strategy == "race":
         parts = [f"{answer.layout} leads"]
+        leader = next((place for place in board.places if place.layout == answer.layout), None)
+        if leader is not None and leader.verdict is not None and leader.verdict.state == "open":
+            parts.append(f"not yet shown to keep {_open_told(leader.verdict)}")
         parts += [f"not ruled out: {named}"] * bool(ties) + [f"{unseen} not measured yet"] * bool(unseen)
         if answer.doubt is not None and answer.doubt < 1:
             parts.append(f"to take it now is wrong with a probability of {percent(answer.doubt)} at most")
@@ -111,11 +147,19 @@ def standing_told(board: Board) -> str:
     return f"{told}; cannot be told from {named}." if ties else f"{told}."
 
 
+def _open_told(verdict: Verdict) -> str:
+    return " and ".join(render_limit(one.limit) for one in verdict.findings if one.state == "open")
+
+
 def end_told(board: Board) -> str:
-    """The rule by which the study stops, in words."""
+    """The rule by which the study stops, in words, and what became of its budget."""
     study = board.study
-    at_last = "" if study.budget_s is None else f", or after its budget of {render_duration(study.budget_s)}"
-    return f"Ends {_rule(study)}{at_last}."
+    if study.budget_s is None:
+        return f"Ends {_rule(study)}."
+    budget = f"its budget of {render_duration(study.budget_s)}"
+    if board.is_spent and board.stage == "at-rest":
+        return f"Ends {_rule(study)}; {budget} is spent, and going on may take as much again."
+    return f"Ends {_rule(study)}, or after {budget}."
 
 
 def _rule(study: StudyRecord) -> str:

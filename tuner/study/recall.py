@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tuner.core.claim import Claim, Rest
 from tuner.core.layout import Layout
+from tuner.core.overview import Ending
 from tuner.core.records import StudyRecord
 from tuner.core.strategy import Proposal, Strategy
 from tuner.ports import Store
@@ -25,11 +26,17 @@ class Recalled:
     n_windows: int  #: that count
     spent_s: float  #: in launches, over all sessions
     rest: Rest | None  #: None: the strategy cannot tell
+    timetable: Timetable  #: of all sessions
     is_whole: bool = True  #: whether the last block was measured to its end
 
-    def is_over(self) -> bool:
-        """Whether nothing is left to be measured; the last thing to be asked: the strategy moves on by it."""
-        return self.is_whole and not self.strategy.propose()
+    def ending(self) -> Ending:
+        """Why it goes no further; the last thing to be asked: the strategy moves on by it."""
+        if not self.is_whole:
+            return "cut-off"
+        proposals = self.strategy.propose()
+        if not proposals:
+            return "over"
+        return "cut-off" if self.timetable.fits(proposals) else "out-of-budget"
 
     def claim(self) -> Claim:
         """What the strategy claims of the study, with what it took."""
@@ -72,5 +79,6 @@ def recalled(store: Store, strategy: Strategy) -> Recalled:
         n_windows=history.n_windows,
         spent_s=timetable.total_s,
         rest=None if rest is None else Rest(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
+        timetable=timetable,
         is_whole=not missing,
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.strategy import Answer, Foreseeing, Observed, Proposal, Strategy
+from tuner.core.limits import Verdict
+from tuner.core.strategy import Answer, Foreseeing, Judging, Observed, Proposal, Strategy
 
 
 class Followed:
@@ -43,6 +44,10 @@ class Followed:
     def estimates(self) -> Mapping[Layout, Estimate]:
         """As the other."""
         return self._asked()[1]
+
+    def verdicts(self) -> Mapping[Layout, Verdict]:
+        """As the other; none where that heeds no limits."""
+        return self._strategy.verdicts() if isinstance(self._strategy, Judging) else {}
 
     def _asked(self) -> tuple[Answer, Mapping[Layout, Estimate]]:
         if self._known is None:
