@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from tuner.adapters.live_file import LiveFile
+from tuner.adapters.sqlite import SqliteStore
+from tuner.bootstrap import studies_served
+from tuner.core.address import Address
+from tuner.core.layout import Layout
+
+from ..unit import boards
 from .typed import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,6 +158,34 @@ def test_what_a_command_prints_for_programs_is_as_its_schema_says(
 
     assert done.returncode in (0, 4, 5), done.stderr
     check(name, done.stdout)
+
+
+def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_path: Path) -> None:
+    shutil.copy(tuner.folder / "a.tuner.db", tmp_path)
+    (tmp_path / "torn.tuner.db").write_text("no study")
+    told = LiveFile(tmp_path / "runs.tuner.db", lambda slug, text: pytest.fail(f"{slug}: {text}"))
+    told.warning("left-out", "<b>24x1</b> is left out")
+    with (
+        SqliteStore.create(tmp_path / "runs.tuner.db", boards.study_of(["4x6", "6x4"])),
+        told.written(3, 1),
+        studies_served([tmp_path], Address("127.0.0.1", 0)) as served,
+    ):
+        told.launch_started(Layout(4, 6), 2, 0, 3600.0)
+
+        def get(path: str) -> str:
+            with urllib.request.urlopen(f"http://{served.address}{path}", timeout=60) as answer:
+                return answer.read().decode()
+
+        listed = check("studies", get("/api/studies"))["studies"]
+        rests = check("now", get("/study/a.tuner.db/now"))
+        runs = check("now", get("/study/runs.tuner.db/now"))
+        both = json.loads(get("/api/study/runs.tuner.db"))
+
+    assert [one.get("problem", "") != "" for one in listed] == [False, False, True]
+    assert (rests["is_measured"], rests["live"]) == (False, None)
+    assert (runs["live"]["layout"], runs["live"]["n_void"]) == ("4x6", 1)
+    assert both.pop("now").keys() == runs.keys() - {"schema_version", "version"}
+    check("ranking", json.dumps(both))
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_a_folder_shows_what_is_in_it_and_what_comes_later(tuner, study: Path) -
     folder = tuner.folder / "studies"
     folder.mkdir()
     with served(tuner, folder) as url:
-        assert json.loads(get(url, "/api/studies").text) == {"studies": []}
+        assert json.loads(get(url, "/api/studies").text) == {"schema_version": 1, "studies": []}
         shutil.copy(study, folder / "first.tuner.db")
         (folder / "torn.tuner.db").write_text("no study")
         listed = json.loads(get(url, "/api/studies").text)["studies"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.web.fresh import SHARE, Fresh
+from tuner.adapters.web.fresh import AGAIN_S, SHARE, Fresh
 from tuner.adapters.web.gate import Gate
 from tuner.adapters.web.server import Request, Response, plain
 from tuner.adapters.web.site import Shown, Site
@@ -131,6 +131,36 @@ def test_a_page_that_is_dear_to_make_is_not_made_as_often_as_its_study_changes()
     assert page.get()[1] == 0
     clock.now_s += 60
     assert page.get()[1] == 1
+
+
+def test_what_cannot_be_made_is_tried_again_once_its_study_has_changed_or_after_a_while() -> None:
+    tried: list[int] = []
+    state, clock = [0], Clock()
+
+    def broken() -> int:
+        tried.append(state[0])
+        if state[0] < 2:
+            raise ConfigError(f"damaged {state[0]}")
+        return state[0]
+
+    page = Fresh(broken, lambda: state[0], clock)
+    for _ in range(3):
+        with pytest.raises(ConfigError, match="damaged 0"):
+            page.get()
+    assert tried == [0]
+    clock.now_s += AGAIN_S
+    for _ in range(3):  # a right that was given, say: no stamp tells
+        with pytest.raises(ConfigError, match="damaged 0"):
+            page.get()
+    assert tried == [0, 0]
+    state[0] = 1
+    clock.now_s += 1.0
+    with pytest.raises(ConfigError, match="damaged 1"):
+        page.get()
+    state[0] = 2
+    clock.now_s += 1.0
+    assert page.get()[1] == 2
+    assert tried == [0, 0, 1, 2]
 
 
 @pytest.fixture

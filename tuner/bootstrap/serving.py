@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.adapters.web.site import Shown
-    from tuner.core.overview import Live
 
 _WHILE_IT_RUNS = "The model is not fitted while the study runs."
 _PATTERN = "*.tuner.db"  #: of a folder
@@ -54,11 +53,12 @@ class _Shelf:
     def __init__(self, named: Sequence[Path]) -> None:
         self._named = tuple(named)
         self._shown: dict[Path, Shown] = {}
-        for file in self._files():
-            with open_store(file, read_only=True):  # says what is wrong with it
-                pass
-        if not self._files() and not any(file.is_dir() for file in named):
+        if not named:
             raise ConfigError("no study is named")
+        for file in named:
+            if not file.is_dir():  # what is wrong with one in a folder is said in the list
+                with open_store(file, read_only=True):  # says what is wrong with it
+                    pass
 
     def studies(self) -> Mapping[str, Shown]:
         """By name; another one of a name has as many of its folders before it as tell them apart."""
@@ -118,6 +118,7 @@ def _facts(file: Path) -> dict[str, Any]:
 
 def _now(file: Path) -> dict[str, Any]:
     """What runs, as figures and in words."""
+    from tuner.reports.live_facts import moment_facts
     from tuner.reports.page.blocks import Facts, Text
     from tuner.reports.page.now import now_section
     from tuner.reports.visible import visible
@@ -128,14 +129,10 @@ def _now(file: Path) -> dict[str, Any]:
     told = [sentence for block in blocks if isinstance(block, Text) for sentence in block.sentences]
     return {
         "is_measured": is_held,
-        "live": None if live is None else {**asdict(live), "layout": _named(live)},
+        "live": None if live is None else moment_facts(live),
         "rows": [[name, visible(value)] for name, value in rows],
         "told": [visible(sentence) for sentence in told],
     }
-
-
-def _named(live: Live) -> str | None:
-    return None if live.layout is None else str(live.layout)
 
 
 def _summary(file: Path) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
         "windows": board.n_windows,
         "void": board.n_void,
         "layouts": [_place(place) for place in board.places],
-        "live": None if board.live is None else _live(board.live),
+        "live": None if board.live is None else moment_facts(board.live),
         "rest_s": board.rest_s if board.live is None else board.live.remaining_s,
         "ends": end_told(board),
         "go_on": go_on,
@@ -52,7 +52,8 @@ def _place(place: Place) -> dict[str, Any]:
     }
 
 
-def _live(live: Live) -> dict[str, Any]:
+def moment_facts(live: Live) -> dict[str, Any]:
+    """What runs at this moment."""
     warnings = [{"slug": slug, "text": text} for slug, text in live.warnings]
     layout = None if live.layout is None else str(live.layout)
     return {**asdict(live), "layout": layout, "warnings": warnings}

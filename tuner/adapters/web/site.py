@@ -48,7 +48,7 @@ class Site:
             if path == "/favicon.ico":
                 return Response(status=HTTPStatus.NO_CONTENT)
             if path == "/api/studies":
-                return _json({"studies": _summaries(studies)})
+                return _json({"schema_version": 1, "studies": _summaries(studies)})
             for prefix in (_STUDY, _API):
                 if path.startswith(prefix):
                     return _of_study(studies, prefix, path.removeprefix(prefix), request)
@@ -67,7 +67,7 @@ def _of_study(studies: Mapping[str, Shown], prefix: str, rest: str, request: Req
     name, _, last = rest.rpartition("/")
     if prefix == _STUDY and last == "now" and name in studies:
         shown = studies[name]
-        return _json({"version": shown.page.version(), **shown.now()})
+        return _json({"schema_version": 1, "version": shown.page.version(), **shown.now()})
     return plain(HTTPStatus.NOT_FOUND, "there is no such study")
 
 
