@@ -30,7 +30,8 @@ from tuner.cli.options import (
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Options, Session
+    from tuner.cli.session import Session
+    from tuner.cli.typed import Options
 
 _REPEATS = 10  #: pairs
 _WINDOWS = 3  #: of each launch
@@ -100,16 +101,8 @@ def aa(
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
     from tuner.bootstrap import metrics_asked
-    from tuner.cli.session import (
-        check_as_it_is,
-        check_nothing_asked,
-        given,
-        is_study,
-        kept,
-        measured,
-        resumed_session,
-        service_options,
-    )
+    from tuner.cli.session import kept, measured, resumed_session
+    from tuner.cli.typed import check_as_it_is, check_nothing_asked, given, is_study, service_options
     from tuner.study.pairing import pairs_strategy
 
     options = given(
@@ -156,7 +149,8 @@ def _new(
     study: Path | None,
     simulate: Path | None,
 ) -> Session:
-    from tuner.cli.session import asked_for, new_session, planned, told_of
+    from tuner.cli.session import new_session, planned
+    from tuner.cli.typed import asked_for, told_of
     from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
@@ -198,7 +192,7 @@ def _new(
 def _shown(file: Path, *, as_json: bool) -> int:
     """Print what the pairs in *file* show."""
     from tuner import bootstrap
-    from tuner.cli.session import echo
+    from tuner.cli.telling import echo
     from tuner.reports.self_test import render_self_test, self_test_facts
     from tuner.study.pairing import read_self_test
     from tuner.study.timetable import Timetable

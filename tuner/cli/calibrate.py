@@ -27,7 +27,8 @@ from tuner.cli.options import (
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Options, Session
+    from tuner.cli.session import Session
+    from tuner.cli.typed import Options
 
 
 def calibrate(
@@ -76,13 +77,7 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.cli.session import (
-        check_as_it_is,
-        check_nothing_asked,
-        given,
-        is_study,
-        service_options,
-    )
+    from tuner.cli.typed import check_as_it_is, check_nothing_asked, given, is_study, service_options
     from tuner.config.load import Given
 
     options = given(
@@ -128,7 +123,8 @@ def _session(
     resume: Path | None,
     simulate: Path | None,
 ) -> Session:
-    from tuner.cli.session import asked_for, new_session, planned, resumed_session
+    from tuner.cli.session import new_session, planned, resumed_session
+    from tuner.cli.typed import asked_for
     from tuner.config.load import Given
     from tuner.study.calibrating import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
@@ -179,7 +175,7 @@ def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool)
     import json
 
     from tuner import bootstrap
-    from tuner.cli.session import say
+    from tuner.cli.telling import say
     from tuner.reports.calibration import calibration_facts, render_calibration
 
     calibrated = bootstrap.calibrated(file, variant=variant)

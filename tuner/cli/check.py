@@ -22,7 +22,8 @@ from tuner.cli.options import (
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Options, Session
+    from tuner.cli.session import Session
+    from tuner.cli.typed import Options
     from tuner.core.staleness import Checked
     from tuner.core.strategy import Kind
 
@@ -92,7 +93,9 @@ def check(
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """
     from tuner import bootstrap
-    from tuner.cli.session import check_as_it_is, go_on, measured, say
+    from tuner.cli.session import go_on, measured
+    from tuner.cli.telling import say
+    from tuner.cli.typed import check_as_it_is
     from tuner.study.checking import asked_of, read_past, recheck_of
 
     if kind is not None and kind not in _KINDS:
@@ -153,7 +156,9 @@ def _new(
 
     from tuner import bootstrap
     from tuner.bootstrap.asked import check_simulated
-    from tuner.cli.session import asked_for, check_same_kind, new_session, planned, say, told_of
+    from tuner.cli.session import check_same_kind, new_session, planned
+    from tuner.cli.telling import say
+    from tuner.cli.typed import asked_for, told_of
     from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
@@ -217,7 +222,7 @@ def _resumed(study: Path, config: Path | None, file: Path, simulate: Path | None
 def _shown(study: Path, file: Path, *, as_json: bool) -> Checked:
     """Print what the check in *file* has found."""
     from tuner import bootstrap
-    from tuner.cli.session import echo
+    from tuner.cli.telling import echo
     from tuner.reports.check import check_facts, render_check
     from tuner.study.checking import read_check
 
@@ -240,7 +245,7 @@ def _free_name(study: Path) -> Path:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    from tuner.cli.session import told_of
+    from tuner.cli.typed import told_of
     from tuner.core.durations import parse_duration
 
     if text is None:

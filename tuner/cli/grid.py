@@ -27,7 +27,8 @@ from tuner.cli.options import (
 
 if TYPE_CHECKING:
     from tuner.bootstrap import MetricsAsked
-    from tuner.cli.session import Options, Session
+    from tuner.cli.session import Session
+    from tuner.cli.typed import Options
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
 _QUICK = {
@@ -217,7 +218,8 @@ def grid(
     Example: tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000
     """
     from tuner.bootstrap import metrics_asked
-    from tuner.cli.session import check_as_it_is, given, resumed_session, service_options
+    from tuner.cli.session import resumed_session
+    from tuner.cli.typed import check_as_it_is, given, service_options
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     options = given(
@@ -258,7 +260,9 @@ def grid(
 def _begun(
     config: Path | None, options: Options, study: Path | None, simulate: Path | None, *, quick: bool
 ) -> Session:
-    from tuner.cli.session import asked_for, new_session, planned, say
+    from tuner.cli.session import new_session, planned
+    from tuner.cli.telling import say
+    from tuner.cli.typed import asked_for
     from tuner.config.load import Given
     from tuner.core.strategies.of_study import strategy_of
     from tuner.study import check_budget
@@ -281,7 +285,8 @@ def _begun(
 
 def _measured(session: Session, simulate: Path | None, metrics: MetricsAsked | None, *, as_json: bool) -> int:
     """Measure, then print what is known by then; the exit code says how good it is."""
-    from tuner.cli.session import go_on, measured, say
+    from tuner.cli.session import go_on, measured
+    from tuner.cli.telling import say
     from tuner.core.strategies.of_study import strategy_of
 
     file = session.file

@@ -29,7 +29,7 @@ def init(
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """
     from tuner import bootstrap
-    from tuner.cli.session import service_options
+    from tuner.cli.typed import service_options
 
     if command is None:
         raise ConfigError("which command?", hint="As tuner init -- gunicorn app:app")

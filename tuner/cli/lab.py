@@ -54,7 +54,7 @@ def lab(
     Example: tuner lab nornir --quick
     """
     from tuner import bootstrap
-    from tuner.cli.session import say
+    from tuner.cli.telling import say
 
     fmt = checked_format(format_, as_json=as_json) or "simple"
     if name is None and not every:

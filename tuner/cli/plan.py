@@ -30,7 +30,8 @@ from tuner.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Options, Session
+    from tuner.cli.session import Session
+    from tuner.cli.typed import Options
     from tuner.config.study import StudySettings
     from tuner.core.forecast import Basis, Course, Question
     from tuner.core.pilot import Pilot
@@ -125,16 +126,8 @@ def plan(
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
     from tuner.bootstrap import metrics_asked
-    from tuner.cli.session import (
-        check_as_it_is,
-        check_nothing_asked,
-        given,
-        is_study,
-        kept,
-        measured,
-        resumed_session,
-        service_options,
-    )
+    from tuner.cli.session import kept, measured, resumed_session
+    from tuner.cli.typed import check_as_it_is, check_nothing_asked, given, is_study, service_options
     from tuner.core.strategies.of_study import strategy_of
 
     options = given(
@@ -178,7 +171,8 @@ def plan(
 def _new(
     config: Path | None, options: Options, pilot: str | None, study: Path | None, simulate: Path | None
 ) -> Session:
-    from tuner.cli.session import asked_for, new_session, planned, told_of
+    from tuner.cli.session import new_session, planned
+    from tuner.cli.typed import asked_for, told_of
     from tuner.config.load import Given
     from tuner.core.durations import parse_duration
     from tuner.study.piloting import pilot_study
@@ -195,7 +189,7 @@ def _new(
 def _forecast(file: Path, *, as_json: bool) -> int:
     """Simulate what the study of *file* would take, and print it."""
     from tuner import bootstrap
-    from tuner.cli.session import echo
+    from tuner.cli.telling import echo
     from tuner.core.forecast import CAUSES, Question, cost_of, questions, savings
     from tuner.reports.plan import Plan, plan_facts, render_plan
     from tuner.study.piloting import read_pilot

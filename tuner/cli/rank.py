@@ -118,7 +118,8 @@ def rank(
 
 def _say_what_it_is_for(record: StudyRecord, file: Path) -> None:
     """A check and a layout against itself have an answer of their own, which no ranking gives."""
-    from tuner.cli.session import going_on, say
+    from tuner.cli.session import going_on
+    from tuner.cli.telling import say
 
     if record.strategy == "check":
         say(f"Whether the study's answer still holds: {going_on(record, file)}")

@@ -120,7 +120,7 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
 
 
 def _suite(text: str) -> Suite | RecordedStudy:
-    from tuner.cli.session import is_study
+    from tuner.cli.typed import is_study
     from tuner.config.suite import read_suite
     from tuner.core.own_suites import OWN_SUITES, own_suite
 

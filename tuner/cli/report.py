@@ -85,7 +85,7 @@ def check_ours(target: Path, *, force: bool) -> None:
     Raises:
         ConfigError: it is something that `tuner report` did not write, or is no file.
     """
-    from tuner.cli.session import is_study
+    from tuner.cli.typed import is_study
     from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 
     try:

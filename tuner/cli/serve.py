@@ -36,7 +36,7 @@ def serve(
     Example: tuner serve crash-processor.tuner.db
     """
     from tuner import bootstrap
-    from tuner.cli.session import say
+    from tuner.cli.telling import say
     from tuner.core.address import Address, listening_at
 
     ends = {one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN}  # nohup's HUP is ignored

@@ -106,7 +106,7 @@ def _seen(live: Live) -> tuple[object, ...]:
 
 
 def _seconds(text: str) -> float:
-    from tuner.cli.session import told_of
+    from tuner.cli.typed import told_of
     from tuner.core.durations import parse_duration
 
     with told_of("--every"):

@@ -1,0 +1,29 @@
+"""Where commands say what: results on stdout, the rest to the person at the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tuner.core.simulated import is_simulated, simulated_told
+
+if TYPE_CHECKING:
+    from tuner.core.records import StudyRecord
+
+
+def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a result, *text* for people or *facts* for programs, and whether it was simulated."""
+    if as_json:
+        typer.echo(json.dumps({"simulated": is_simulated(record), **facts}))
+        return
+    for sentence in simulated_told(record):
+        typer.echo(f"{sentence}\n")
+    typer.echo(text, nl=False)
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal; results go elsewhere."""
+    typer.echo(text, err=True)
