@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,16 +56,39 @@ class Tuner:
         return subprocess.run(
             [*self.program, *map(str, arguments)],
             cwd=folder or self.folder,
-            env={**os.environ, "COLUMNS": "100", **self.environment},
-            stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
             timeout=PATIENCE_S,
             check=False,
-            user=self.user,
-            group=None if self.user is None else pwd.getpwnam(self.user).pw_gid,
-            extra_groups=None if self.user is None else [],
+            **self._how,
         )
+
+    @contextmanager
+    def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        """The command while it runs, its stderr to be read; ended by SIGTERM if it still does at the end."""
+        process = subprocess.Popen(
+            [*self.program, *map(str, arguments)],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            **self._how,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_S)
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        return {
+            "env": {**os.environ, "COLUMNS": "100", **self.environment},
+            "stdin": subprocess.DEVNULL,
+            "text": True,
+            "user": self.user,
+            "group": None if self.user is None else pwd.getpwnam(self.user).pw_gid,
+            "extra_groups": None if self.user is None else [],
+        }
 
 
 @pytest.fixture

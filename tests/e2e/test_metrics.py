@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,26 +55,6 @@ def web_service(folder: Path) -> None:
     )
 
 
-@contextmanager
-def running(tuner, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`tuner grid s.yaml ARGUMENTS` while it runs; interrupted at the end if it still does."""
-    process = subprocess.Popen(
-        [*tuner.program, "grid", "s.yaml", *arguments],
-        cwd=tuner.folder,
-        env={**os.environ, **tuner.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE_S)
-
-
 def url_of(process: subprocess.Popen[str]) -> str:
     """Where it says that its metrics are."""
     assert process.stderr is not None
@@ -91,7 +67,7 @@ def url_of(process: subprocess.Popen[str]) -> str:
 def test_a_study_can_be_watched_over_http_and_the_port_is_free_afterwards(tuner) -> None:
     sleeper(tuner.folder, window="3s")
 
-    with running(tuner, "--metrics", "127.0.0.1:0") as process:
+    with tuner.started("grid", "s.yaml", "--metrics", "127.0.0.1:0") as process:
         url = url_of(process)
         text = ""
         deadline_s = time.monotonic() + PATIENCE_S
@@ -207,7 +183,7 @@ ONLY_SOMETIMES = {"tuner_warnings_total", "tuner_void_windows_total"}
 def test_prometheus_has_an_answer_to_every_query_of_the_dashboard(tuner) -> None:
     web_service(tuner.folder)
 
-    with running(tuner, "--metrics", "127.0.0.1:0") as process:
+    with tuner.started("grid", "s.yaml", "--metrics", "127.0.0.1:0") as process:
         url = url_of(process)
         with running_prometheus(url.removeprefix("http://").removesuffix("/metrics")) as prometheus:
             prometheus.waited_for('tuner_estimate_low_items_per_second{layout="1x4"}')

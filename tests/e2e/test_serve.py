@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -33,28 +32,9 @@ def study(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def started(tuner, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*tuner.program, *map(str, arguments)],
-        cwd=tuner.folder,
-        env={**os.environ, **tuner.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE_S)
-
-
-@contextmanager
 def served(tuner, *arguments: str | Path) -> Iterator[str]:
     """The address that is printed."""
-    with started(tuner, "serve", "--port", "0", *arguments) as process:
+    with tuner.started("serve", "--port", "0", *arguments) as process:
         assert process.stderr is not None
         found = re.match(r"Serving at (\S+) ", process.stderr.readline())
         assert found, process.stderr.read()
@@ -64,7 +44,7 @@ def served(tuner, *arguments: str | Path) -> Iterator[str]:
 def test_a_server_that_ignores_the_hangup_goes_on(tuner, study: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a child inherits it
     try:
-        with started(tuner, "serve", "--port", "0", study) as process:
+        with tuner.started("serve", "--port", "0", study) as process:
             assert process.stderr is not None
             url = process.stderr.readline().split()[2]
             process.send_signal(signal.SIGHUP)
@@ -157,7 +137,7 @@ def test_a_folder_shows_what_is_in_it_and_what_comes_later(tuner, study: Path) -
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_it_though_somebody_is_connected(tuner, study: Path, number: int) -> None:
-    with started(tuner, "serve", study, "--port", "0") as process:
+    with tuner.started("serve", study, "--port", "0") as process:
         assert process.stderr is not None
         port = int(re.search(r":(\d+)/", process.stderr.readline())[1])
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
@@ -189,7 +169,7 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )
     file = tuner.folder / "sleeper.tuner.db"
-    with started(tuner, "grid", "s.yaml"):
+    with tuner.started("grid", "s.yaml"):
         deadline_s = time.monotonic() + PATIENCE_S
         while n_windows(tuner, file) < 3:
             assert time.monotonic() < deadline_s
