@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tuner.core.board import Board
+from tuner.core.limits import Verdict
 from tuner.core.strategy import Answer
 from tuner.reports.cells import cut, painted, plain, printable, width
 from tuner.reports.live import Look, live_lines
-from tuner.reports.live_words import standing_told
+from tuner.reports.live_words import place_told, standing_told
 
 from . import boards
 
@@ -107,6 +108,25 @@ def test_a_reason_goes_on_below_where_there_is_room_and_else_ends_where_it_must(
     assert sum("x y x y" in row for row in wide) == 3
     assert wide[wide.index(next(row for row in wide if "cannot run" in row)) + 1].startswith(" " * 9)
     assert len(low) <= 5
+
+
+def test_of_several_limits_that_are_open_none_is_named() -> None:
+    memory, load = (boards.not_shown(name, 20.0, 19.0) for name in ("memory_bytes", "load"))
+    both = Verdict("open", (*memory.findings, *load.findings))
+    board = boards.limited()
+
+    told = [place_told(replace(board.places[0], verdict=one), board) for one in (load, both)]
+
+    assert told == ["leads, load open", "leads, limits open"]
+
+
+@pytest.mark.parametrize("board", [boards.race(), boards.grid()], ids=["race", "grid"])
+def test_a_study_whose_windows_are_all_void_says_so(board: Board) -> None:
+    void = tuple(boards.place(str(one.layout), "unseen", n=0, void=2) for one in board.places)
+
+    told = standing_told(replace(board, places=void, answer=Answer(None, False, "none")))
+
+    assert told == f"No window counts so far: {2 * len(void)} windows void."
 
 
 def test_a_launch_that_is_discarded_is_no_block() -> None:

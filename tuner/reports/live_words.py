@@ -87,8 +87,8 @@ def place_told(place: Place, board: Board) -> str:
 def _with_open(told: str, place: Place) -> str:
     """*told*, and which limits the layout is not known to keep."""
     findings = () if place.verdict is None else place.verdict.findings
-    names = " and ".join(WORDS[one.limit.name] for one in findings if one.state == "open")
-    return f"{told}, {names} open" if names else told
+    names = [WORDS[one.limit.name] for one in findings if one.state == "open"]
+    return f"{told}, {names[0] if len(names) == 1 else 'limits'} open" if names else told
 
 
 def _kept_out_told(verdict: Verdict) -> str:
@@ -119,11 +119,15 @@ def standing_told(board: Board) -> str:
     if answer is None:
         if study.strategy == "aa" and board.stage == "over":
             return "Its pairs are taken: tuner aa with this file says what they show."
+        if board.n_void and not board.n_windows:
+            return _all_void_told(board)
         is_open = study.limits and study.strategy == "all"
         return "Which layouts keep the limits is judged by tuner watch, and at the end." if is_open else ""
     if answer.layout is None:
         if any(place.state == "kept-out" for place in board.places):
             return f"No layout is shown to keep {_limits_told(study)}."
+        if board.n_void and not board.n_windows:
+            return _all_void_told(board)
         return "Nothing can be compared before the first block is whole." if board.n_windows else ""
     ties = answer.ties
     named = ", ".join(map(str, ties[:_MOST_NAMED])) + (
@@ -145,6 +149,10 @@ def standing_told(board: Board) -> str:
         return f"{'; '.join(parts)}."
     told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
     return f"{told}; cannot be told from {named}." if ties else f"{told}."
+
+
+def _all_void_told(board: Board) -> str:
+    return f"No window counts so far: {counted(board.n_void, 'window')} void."
 
 
 def _open_told(verdict: Verdict) -> str:
