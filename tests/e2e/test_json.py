@@ -181,7 +181,8 @@ def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_pat
         runs = check("now", get("/study/runs.tuner.db/now"))
         both = json.loads(get("/api/study/runs.tuner.db"))
 
-    assert [one.get("problem", "") != "" for one in listed] == [False, False, True]
+    problems = [one.get("problem") for one in listed]
+    assert problems == [None, None, "torn.tuner.db is not a study file of tuner"]
     assert (rests["is_measured"], rests["live"]) == (False, None)
     assert (runs["live"]["layout"], runs["live"]["n_void"]) == ("4x6", 1)
     assert both.pop("now").keys() == runs.keys() - {"schema_version", "version"}

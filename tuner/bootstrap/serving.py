@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner.bootstrap.answers import live_now, overview, study_stamp
 from tuner.bootstrap.stores import open_store
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WHILE_IT_RUNS = "The model is not fitted while the study runs."
 _PATTERN = "*.tuner.db"  #: of a folder
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,18 @@ def _shown(file: Path) -> Shown:
         live, is_held = live_now(file)
         return study_stamp(file), is_held, None if live is None else live.warnings
 
-    return Shown(
-        page=Fresh(lambda: _page(file), stamp),
-        facts=Fresh(lambda: _facts(file), stamp),
-        now=lambda: _now(file),
-        summary=Fresh(lambda: _summary(file), stamp),
-    )
+    def made(make: Callable[[Path], T]) -> Fresh[T]:
+        return Fresh(lambda: _without_folder(make, file), stamp)
+
+    return Shown(page=made(_page), facts=made(_facts), now=lambda: _now(file), summary=made(_summary))
+
+
+def _without_folder(make: Callable[[Path], T], file: Path) -> T:
+    """What *make* gives; what it says is wrong names no folder of this box, which is no reader's business."""
+    try:
+        return make(file)
+    except ConfigError as error:
+        raise ConfigError(error.problem.replace(str(file), file.name), hint=error.hint) from error
 
 
 def _page(file: Path) -> bytes:
