@@ -10,8 +10,10 @@ import pytest
 from tuner.adapters.live_file import LiveFile, live_path, read_live, render_live
 from tuner.adapters.sqlite import SqliteStore
 from tuner.bootstrap import live_now, overview
+from tuner.cli.watch import _Look
 from tuner.core.layout import Layout
-from tuner.core.window import Sample, VoidReason, Window
+from tuner.core.records import LaunchRecord
+from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 from . import boards
 
@@ -64,7 +66,27 @@ def test_a_window_that_does_not_count_is_told_too(tmp_path: Path) -> None:
 
 
 def taken(void: tuple[VoidReason, ...]) -> Window:
-    return Window(Layout(4, 6), 0, 1, 0.0, 600.0, 2612, 0, (), (), (), void)
+    samples = (Sample(0, 0, 0, 18.0, 1.0, 1.0, 20), Sample(600, 2612, 0, 19.0, 1.0, 1.0, 22))
+    usage = tuple(Usage(x, x, 0, 0, 0, 0, 0, 0, None, 4, 24, None, None, None) for x in (0, 600))
+    readings = (Reading(0, 0, 0), Reading(600, 2612, 0))
+    return Window(Layout(4, 6), 0, 1, 0.0, 600.0, 2612, 0, samples, usage, readings, void)
+
+
+def test_watch_looks_again_after_a_window_that_does_not_count(tmp_path: Path) -> None:
+    study, layout = tmp_path / "s.tuner.db", Layout(4, 6)
+    file = LiveFile(study, no_warning)
+    void = taken((VoidReason("foreign-cpu", "a neighbour"),))
+    with new_study(study) as store, file.written(0):
+        file.launch_started(layout, 0, 0, None)
+        launch_id = store.add_launch(LaunchRecord(0, 0, 1, layout, "stage-1", 0.0, 1.0, 1.0, True))
+        look = _Look(study)
+        before = look.board
+        store.add_window(launch_id, void)
+        file._written_at_s -= 2.0
+        file.window_taken(void, 0, None, None)
+        look.renew()
+
+    assert (before.n_void, look.board.n_void) == (0, 1)
 
 
 def test_what_a_tuner_before_this_one_says_is_read(tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_a_word_that_is_old_says_how_old() -> None:
     assert any("last heard of 5 min ago" in line for line in plain(live_lines(boards.race(), look)))
 
 
+def test_no_layout_gives_way_to_a_blank_line() -> None:
+    board = boards.race()
+    by_height = [shown(board, lines=n) for n in range(10, 30)]
+
+    for rows in by_height:
+        assert not ("" in rows and any("... and" in row for row in rows) and len(rows) < 17)
+    assert any("" not in rows and any("12x2" in row for row in rows) for rows in by_height)
+
+
 def test_a_reason_goes_on_below_where_there_is_room_and_else_ends_where_it_must() -> None:
     board = replace(boards.race(), places=boards.race().places[4:6], live=None)
     long = replace(board.places[1], reason=f"{board.places[1].reason}; its log: {'x y ' * 40}z")

@@ -70,7 +70,8 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
         if room - len(part) < min(4, len(board.places) + 1):
             part.clear()
         room -= len(part)
-    blanks = 2 if room >= len(board.places) + 3 or room >= 8 else 0
+    n_rows = len(board.places) + 1
+    blanks = 2 if room >= n_rows + 2 or 12 <= room < n_rows else 0  # no layout goes for a blank
     table = table_lines(board, look.columns, max(0, room - blanks), unicode=look.unicode)
     gap: list[Line] = [[("", "")]] if blanks else []
     return [*head, *(gap if head else []), *table, *gap, *now, *last, *warnings, *end][: look.lines]

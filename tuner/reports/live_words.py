@@ -141,10 +141,10 @@ def standing_told(board: Board) -> str:
     if study.strategy == "race":
         parts = [f"{answer.layout} leads"]
         leader = next((place for place in board.places if place.layout == answer.layout), None)
-        if leader is not None and leader.verdict is not None and leader.verdict.state == "open":
-            parts.append(f"not yet shown to keep {_open_told(leader.verdict)}")
+        limits = "" if leader is None or leader.verdict is None else _open_told(leader.verdict)
+        parts += [f"not yet shown to keep {limits}"] * bool(limits)
         parts += [f"not ruled out: {named}"] * bool(ties) + [f"{unseen} not measured yet"] * bool(unseen)
-        if answer.doubt is not None and answer.doubt < 1:
+        if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
             parts.append(f"to take it now is wrong with a probability of {percent(answer.doubt)} at most")
         return f"{'; '.join(parts)}."
     told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
