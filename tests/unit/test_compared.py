@@ -118,6 +118,22 @@ def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> No
     ]
 
 
+def test_a_default_that_was_written_out_is_no_difference() -> None:
+    left = '{"service": {"kind": "crash-processor"}, "study": {"repeats": null, "cores": null}}'
+    written = '{"service": {"kind": "crash-processor"}, "study": {"repeats": 5, "cores": 24, "within": 0.02}}'
+    provenance = known(BEFORE).study.provenance
+    sides = [
+        known(BEFORE, seed=seed, config=config, provenance=provenance)
+        for seed, config in ((1, left), (2, written))
+    ]
+
+    assert compared(sides[0], sides[1], 0.95).differences == ()
+    fewer = replace(sides[1], study=replace(sides[1].study, n_blocks=3, config=left))
+    assert [(one.name, one.before, one.after) for one in compared(sides[0], fewer, 0.95).differences] == [
+        ("config: study.repeats", "5", "3")
+    ]
+
+
 def test_all_figures_that_both_know_are_compared() -> None:
     found = changed({"4x6": 0.5})
     cpu = found.figures["cpu_s_per_item"].of(Layout(4, 6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,11 @@ def compared(before: Path, after: Path, confidence: float | None = None) -> Comp
 
 
 def _known(file: Path) -> Known:
+    from tuner.config.filled import filled
     from tuner.core.compared import Known
 
     record, ranking = ranked(file)
+    record = replace(record, config=filled(record.config))
     with open_store(file, read_only=True) as store:
         windows = store.windows()
     return Known(file.name, record, ranking, windows)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, Literal
+from typing import Literal
 
+from tuner.core.differences import Difference, differences
 from tuner.core.errors import ConfigError
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.own_noise import own_changes
 from tuner.core.ranking import Ranking
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.requests import LONGEST_S
-from tuner.core.simulated import is_simulated
 from tuner.core.staleness import Launched
 from tuner.core.standings import blocks_of
 from tuner.core.tally import LaunchTally, tally
@@ -28,10 +28,6 @@ FIGURES: tuple[Figure, ...] = ("throughput", "load", "memory_bytes", "cpu_s_per_
 #: Strategies that decide by nothing they measured what they launch next.
 _FIXED = ("all", "aa", "in-order")
 _LEAST_LOAD = 0.01
-#: What is another in every study, or tells nothing of what was measured.
-_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of")
-_FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
-_MOST_SHOWN = 120  #: characters of a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +43,6 @@ class Known:
     def best(self) -> Layout | None:
         """The layout that it names first; None: it ranks none."""
         return next((row.layout for row in self.ranking.rows if row.rank is not None), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What is not the same in how two studies were made."""
-
-    name: str  #: as `python`, or the place in the config, as `config: study.window`
-    before: str | None  #: None: not there
-    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +92,8 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
     best = Best(before.best, after.best)
     for figure in FIGURES:
         sides = [_side(known, own, figure, idle) for known, own in zip((before, after), tallies, strict=True)]
-        found = changes(sides[0], sides[1], confidence)
+        # What drifts with the box is best known of throughput; of all else layouts are of unlike noise.
+        found = (changes if figure == "throughput" else own_changes)(sides[0], sides[1], confidence)
         if found.layouts:
             figures[figure] = found
             if figure == "throughput":
@@ -121,7 +109,7 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
         before,
         after,
         confidence,
-        tuple(_differences(before.study, after.study)),
+        tuple(differences(before.study, after.study)),
         figures,
         best,
         tuple(sorted(idle & in_both)),
@@ -186,61 +174,6 @@ def _value(launch: LaunchTally, figure: Figure) -> float | None:
         if value is not None and value >= LONGEST_S:
             return None
     return value or None
-
-
-def _differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
-    pairs = [_asked(before), _asked(after)]
-    for name in pairs[0]:
-        if pairs[0][name] != pairs[1][name]:
-            yield Difference(name, pairs[0][name], pairs[1][name])
-    made = (before.provenance, after.provenance)
-    alike = is_simulated(before) == is_simulated(after)
-    names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
-    for name in sorted(names - set(_NOT_TOLD)):
-        one, other = made[0].get(name), made[1].get(name)
-        if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
-            yield Difference(name, _short(one), _short(other))
-    configs = [dict(_flat(json.loads(study.config or "null"))) for study in (before, after)]
-    for name in sorted({*configs[0], *configs[1]} - {"study.seed"}):
-        one, other = configs[0].get(name), configs[1].get(name)
-        # What two services are configured by differs in everything, which says nothing more.
-        if one != other and (before.service == after.service or name.startswith("study.")):
-            yield Difference(f"config: {name}", _short(one), _short(other))
-
-
-def _asked(study: StudyRecord) -> dict[str, str]:
-    return {
-        "service": study.service,
-        "measured": "simulated" if is_simulated(study) else "for real",
-        "cores": f"{study.cores}",
-        "cores of the box": f"{study.box_cores:g}",
-        "strategy": study.strategy,
-        "window": f"{study.window_s:g} s",
-        "warm-up": "found" if study.warmup_s is None else f"{study.warmup_s:g} s",
-        "objective": study.objective,
-        "limits": ", ".join(f"{name} {most:g}" for name, most in sorted(study.limits.items())) or "none",
-    }
-
-
-def _is_as_fast(one: str | None, other: str | None) -> bool:
-    try:
-        clocks = [float((text or "").split()[0]) for text in (one, other)]
-    except (ValueError, IndexError):
-        return False
-    return abs(clocks[0] - clocks[1]) <= _FREQUENCY_NOISE * max(clocks)
-
-
-def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Every leaf of a config with its place in it, as ``study.window``; what is null is not there."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _flat(inner, f"{place}.{name}" if place else str(name))
-    elif value not in (None, []):
-        yield place, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _short(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
 
 
 @dataclass(frozen=True, slots=True)

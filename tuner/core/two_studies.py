@@ -98,17 +98,17 @@ def changes(before: Side, after: Side, confidence: float) -> Changes:
     gap = {layout: pair[1].effect(layout) - pair[0].effect(layout) for layout in common}
     shared = fsum(gap[layout] for layout in together) / len(together)
     shared_spread = _sum_of(*(side.mean_spread(together) for side in pair))
-    look = _look(pair, [max(side.n_of[layout] for layout in together) for side in pair])
+    look = look_share(pair, [max(side.n_of[layout] for layout in together) for side in pair])
     own_spreads = _own_spreads(pair, together)
     n_own = 1 if len(together) == 2 else len(together)  # of two, one is the other with its sign changed
     found = []
     for layout in common:
-        own_look = _look(pair, [side.n_of[layout] for side in pair])
+        own_look = look_share(pair, [side.n_of[layout] for side in pair])
         reach = _reach(_sum_of(*(side.spread(layout) for side in pair)), doubt * own_look, len(common))
         beside = None
         if layout in own_spreads:
             own = own_spreads[layout]
-            beside = _estimate(gap[layout] - shared, _reach(own, doubt * own_look, n_own))
+            beside = estimate_of_gap(gap[layout] - shared, _reach(own, doubt * own_look, n_own))
             # The shared part is the same for all layouts: it need not be allowed for once for each.
             parts = (
                 _reach(shared_spread, doubt / 2 * look, 1),
@@ -118,10 +118,10 @@ def changes(before: Side, after: Side, confidence: float) -> Changes:
                 reach = min(reach, parts[0] + parts[1])
         counts = (pair[0].n_of[layout], pair[1].n_of[layout])
         levels = (exp(pair[0].effect(layout)), exp(pair[1].effect(layout)))
-        found.append(LayoutChange(layout, _estimate(gap[layout], reach), beside, counts, levels))
+        found.append(LayoutChange(layout, estimate_of_gap(gap[layout], reach), beside, counts, levels))
     return Changes(
         tuple(found),
-        _estimate(shared, _reach(shared_spread, doubt * look, 1)),
+        estimate_of_gap(shared, _reach(shared_spread, doubt * look, 1)),
         len(together),
         n_blocks,
         confidence,
@@ -144,9 +144,11 @@ def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> E
     if per_unit is None:
         return None
     spread = None if residual is None else _Spread(per_unit * residual, own.fit.residual_df)
-    look = _look([own], [own.n_of[one]]) * _look([own], [own.n_of[other]])
+    look = look_share([own], [own.n_of[one]]) * look_share([own], [own.n_of[other]])
     n_pairs = len(own.number) * (len(own.number) - 1) // 2
-    return _estimate(own.effect(one) - own.effect(other), _reach(spread, (1 - confidence) * look, n_pairs))
+    return estimate_of_gap(
+        own.effect(one) - own.effect(other), _reach(spread, (1 - confidence) * look, n_pairs)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +253,10 @@ def _sum_of(one: _Spread | None, other: _Spread | None) -> _Spread | None:
     return _Spread(variance, sum(weighed) ** 2 / (weighed[0] ** 2 / one.df + weighed[1] ** 2 / other.df))
 
 
-def _look(pair: Sequence[_Fitted], n_launches: Sequence[int]) -> float:
+def look_share(sides: Sequence[Side | _Fitted], n_launches: Sequence[int]) -> float:
     """The share of a layout's doubt that may be spent at so many launches."""
     share = 1.0
-    for side, n in zip(pair, n_launches, strict=True):
+    for side, n in zip(sides, n_launches, strict=True):
         if side.is_adaptive:
             share /= n * (n + 1)
     return share
@@ -273,7 +275,8 @@ def _reach(spread: _Spread | None, doubt: float, n: int) -> float | None:
     return student_t_quantile(1 - each / 2, spread.df) * sqrt(spread.variance)
 
 
-def _estimate(gap: float, reach: float | None) -> Estimate:
+def estimate_of_gap(gap: float, reach: float | None) -> Estimate:
+    """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
     if reach is None or exp(min(reach, 100.0)) > _NO_MORE:
         return Estimate(exp(gap))
     return Estimate(exp(gap), exp(gap - reach), exp(gap + reach))

@@ -114,10 +114,9 @@ def comparison_notes(found: Compared) -> list[str]:
     return notes
 
 
-#: above the table of all figures but throughput; a noisier layout than the others has too narrow intervals
+#: above the table of all figures but throughput
 FIGURES_TOLD = (
-    "Ratios of the second to the first, each column's intervals together, as if all layouts were equally"
-    " noisy (load seldom is):"
+    "Ratios of the second to the first, each layout by its own noise; a column's intervals hold together:"
 )
 _LOST: Mapping[Lost, str] = {
     "not-in-it": "was not measured",

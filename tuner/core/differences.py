@@ -1,0 +1,115 @@
+"""What differs in how two studies were made, and may explain what changed from one to the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import is_simulated
+
+#: What is another in every study, or tells nothing of what was measured.
+_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of")
+_FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
+_MOST_SHOWN = 120  #: characters of a value
+
+#: settings that `_asked` tells as they were in effect, or that luck comes from
+_TOLD_ALREADY = {
+    f"study.{name}"
+    for name in (
+        "seed",
+        "cores",
+        "strategy",
+        "window",
+        "warmup",
+        "objective",
+        "max_load",
+        "max_memory",
+        "max_p95",
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not the same in how two studies were made."""
+
+    name: str  #: as `python`, or the place in the config, as `config: study.window`
+    before: str | None  #: None: not there
+    after: str | None
+
+
+def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
+    """What differs, as it was in effect: what was written out and what stood for it by default are alike."""
+    pairs = [_asked(before), _asked(after)]
+    for name in pairs[0]:
+        if pairs[0][name] != pairs[1][name]:
+            yield Difference(name, pairs[0][name], pairs[1][name])
+    made = (before.provenance, after.provenance)
+    alike = is_simulated(before) == is_simulated(after)
+    names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
+    for name in sorted(names - set(_NOT_TOLD)):
+        one, other = made[0].get(name), made[1].get(name)
+        if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
+            yield Difference(name, _short(one), _short(other))
+    configs = [_in_effect(study) for study in (before, after)]
+    for name in sorted({*configs[0], *configs[1]} - _TOLD_ALREADY):
+        one, other = configs[0].get(name), configs[1].get(name)
+        # What two services are configured by differs in everything, which says nothing more.
+        if one != other and (before.service == after.service or name.startswith("study.")):
+            yield Difference(f"config: {name}", _short(one), _short(other))
+
+
+def _asked(study: StudyRecord) -> dict[str, str]:
+    return {
+        "service": study.service,
+        "measured": "simulated" if is_simulated(study) else "for real",
+        "cores": f"{study.cores}",
+        "cores of the box": f"{study.box_cores:g}",
+        "strategy": study.strategy,
+        "window": f"{study.window_s:g} s",
+        "warm-up": "found" if study.warmup_s is None else f"{study.warmup_s:g} s",
+        "objective": study.objective,
+        "limits": ", ".join(f"{name} {most:g}" for name, most in sorted(study.limits.items())) or "none",
+    }
+
+
+def _in_effect(study: StudyRecord) -> dict[str, str]:
+    """Every setting by its place; what the config left to tuner is as the study took it."""
+    found = dict(_flat(json.loads(study.config or "null")))
+    taken = {
+        "repeats": study.n_blocks or None,
+        "windows_per_launch": study.windows_per_launch,
+        "within": study.within_ratio,
+        "kind": None if study.kind == "none" else study.kind,
+        "min_window": study.min_window_s,
+    }
+    if study.config:
+        found = {
+            **{f"study.{name}": text for name, value in taken.items() for _, text in _flat(value)},
+            **found,
+        }
+    return found
+
+
+def _is_as_fast(one: str | None, other: str | None) -> bool:
+    try:
+        clocks = [float((text or "").split()[0]) for text in (one, other)]
+    except (ValueError, IndexError):
+        return False
+    return abs(clocks[0] - clocks[1]) <= _FREQUENCY_NOISE * max(clocks)
+
+
+def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every leaf of a config with its place in it, as ``study.window``; what is null is not there."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{place}.{name}" if place else str(name))
+    elif value not in (None, []):
+        yield place, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
