@@ -21,7 +21,7 @@ from tuner.reports.formats import table_formats
 from tuner.reports.page.comparison import render_comparison_page
 
 BEFORE = {"4x6": 2600.0, "6x4": 2500.0, "24x1": 2000.0, "1x24": 900.0}
-NASTY = "<script>|\x1b[31m*x*"
+NASTY = "<script>|\x1b[31m*x*\u202etxt.exe"
 
 
 def known(
@@ -226,6 +226,7 @@ def test_no_format_lets_text_of_a_study_be_more_than_text(fmt: str) -> None:
 
     assert "\x1b" not in text
     assert "4x6" in text
+    assert ("\u202e" in text) == (fmt == "json")  # whoever reads JSON shows it, as text that is not ours
     if fmt in ("html", "unsafehtml"):
         assert "<script>" not in text
 
@@ -250,6 +251,7 @@ def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> No
     assert page == render_comparison_page(found)
     assert "<script>|" not in page
     assert "\x1b" not in page
+    assert "\u202e" not in page
     for name in ("answer", "made", "layouts", "others", "notes"):
         assert f'<section id="{name}"' in page
         assert f'href="#{name}"' in page

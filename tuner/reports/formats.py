@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import tabulate as tabulate_module
 from tabulate import tabulate, tabulate_formats
 
+from tuner.reports.visible import told_hidden
+
 # Two blanks beside every header, which tabulate adds, take the table past the 100 columns of a terminal.
 tabulate_module.MIN_PADDING = 0
 
@@ -115,7 +117,7 @@ def _escape_for(fmt: str, *, in_table: bool = True) -> Callable[[str], str]:
 
 
 def _plain(text: str) -> str:
-    return _CONTROL.sub(" ", text)
+    return told_hidden(_CONTROL.sub(" ", text))
 
 
 def _backslashed(characters: str) -> Callable[[str], str]:
