@@ -16,7 +16,8 @@ from tuner.core.layout import Layout, parse_layout
 from tuner.core.ranking import rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
-from tuner.reports.comparison import comparison_notes, comparison_sentences, render_comparison, slower_told
+from tuner.reports.comparison import render_comparison
+from tuner.reports.comparison_words import comparison_notes, comparison_sentences, slower_told
 from tuner.reports.formats import table_formats
 from tuner.reports.page.comparison import render_comparison_page
 
@@ -217,6 +218,38 @@ def test_a_release_that_broke_the_best_layout_is_not_called_as_fast(
     assert (best in judged.surely) is is_slower
     assert told in slower_told(found, judged)
     assert "does not know" not in " ".join(comparison_sentences(found))
+
+
+@pytest.mark.parametrize(
+    ("by", "fields", "told"),
+    [
+        ({}, {}, {"4x6": "may be luck", "1x24": "may be luck"}),
+        (dict.fromkeys(BEFORE, 0.7), {}, {"4x6": "surely less, as all", "1x24": "surely less, as all"}),
+        (
+            {**dict.fromkeys(BEFORE, 0.7), "1x24": 0.5},
+            {},
+            {"4x6": "surely less, less so than the others", "1x24": "surely less, more so than the others"},
+        ),
+        ({"4x6": 0.95}, {}, {"4x6": "less than the others"}),
+        ({"4x6": 0.5}, {"n_blocks": 1}, {"4x6": "noise unknown"}),
+    ],
+)
+def test_each_row_says_why_it_counts_as_changed_or_not(
+    by: dict[str, float], fields: dict[str, object], told: dict[str, str]
+) -> None:
+    facts = json.loads(render_comparison(changed(by, **fields), "json"))
+    whys = {row["layout"]: row["why"] for row in facts["layouts"]}
+
+    assert {layout: whys[layout] for layout in told} == told
+    table = render_comparison(changed(by, **fields), "simple")
+    assert all(re.search(f"^{layout} .*  {why}$", table, re.MULTILINE) for layout, why in told.items())
+
+
+def test_the_table_of_other_figures_names_what_surely_changed() -> None:
+    told = render_comparison(changed({"4x6": 0.5}), "simple")
+
+    assert re.search("^4x6 .*  more CPU per item$", told, re.MULTILINE)
+    assert re.search(r"^24x1 .*\)  -$", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])

@@ -52,7 +52,8 @@ def compare(
     """
     from tuner import bootstrap
     from tuner.core.compared import slower
-    from tuner.reports.comparison import render_comparison, slower_told
+    from tuner.reports.comparison import render_comparison
+    from tuner.reports.comparison_words import slower_told
 
     named = checked_format(format_, as_json=as_json)
     by = None if fail_if_slower is None else _share(fail_if_slower)

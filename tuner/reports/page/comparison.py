@@ -8,12 +8,11 @@ from tuner.reports.comparison import (
     FIGURES_TOLD,
     all_simulated_told,
     changes_table,
-    comparison_notes,
-    comparison_sentences,
     differences_table,
     figures_table,
     sides_told,
 )
+from tuner.reports.comparison_words import comparison_notes, comparison_sentences
 from tuner.reports.page.blocks import Block, Section, Shown, Text
 from tuner.reports.page.document import LONGEST_NAME, document
 from tuner.reports.visible import visible
