@@ -11,13 +11,15 @@ import axe_core_python
 import pytest
 
 from tuner import bootstrap
+from tuner.core.differences import Difference
 from tuner.core.overview import Overview
 from tuner.reports.charts import ranking_svg
 from tuner.reports.charts.picture import WIDE
 from tuner.reports.page import render_page
+from tuner.reports.page.comparison import render_comparison_page
 
 from ..chromium import Chromium, running_chromium
-from ..overviews import hostile, overview_of, recorded
+from ..overviews import HOSTILE, hostile, overview_of, recorded
 
 pytestmark = pytest.mark.integration
 
@@ -158,3 +160,27 @@ def test_pictures_beside_a_runbook_are_drawn_in_a_browser(
     assert browser.run("document.documentElement.getBoundingClientRect().width") == WIDE
     assert browser.requests == [file.as_uri()]
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize("is_hostile", [False, True])
+def test_two_studies_compared_can_be_read_by_all(browser: Chromium, tmp_path: Path, is_hostile: bool) -> None:
+    found = bootstrap.compared(recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path))
+    if is_hostile:
+        bad = " ".join(HOSTILE)
+        study = replace(found.after.study, service=bad, provenance={"host": bad, bad: bad})
+        after = replace(found.after, name=bad, study=study)
+        differing = (*found.differences, Difference(bad, bad, None))
+        found = replace(found, after=after, differences=differing)
+    file = opened(browser, tmp_path, render_comparison_page(found))
+
+    for width, dark in WINDOWS:
+        browser.window(width, dark=dark)
+        assert serious_faults(browser) == [], (width, dark)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        shown = "#layouts .wide .tip" if width > 400 else "#layouts .narrow .tip"
+        assert browser.run(f"document.querySelectorAll('{shown}').length") == 9  # all together, and each of 8
+        assert browser.run(f"document.querySelector('{shown}').getBoundingClientRect().width") > 0
+    assert browser.pdf().startswith(b"%PDF")
+    assert browser.requests == [file.as_uri()]
+    assert browser.complaints == []
+    assert browser.run("document.title") != "owned"

@@ -7,11 +7,12 @@ from tuner.core.figures import percent
 from tuner.core.interval import Estimate
 from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.simulated import simulated_told
-from tuner.core.two_studies import LayoutChange, is_surely_changed
+from tuner.core.two_studies import is_surely_changed
 from tuner.reports.comparison_data import data_table, render_comparison_json
 from tuner.reports.comparison_words import (
     comparison_notes,
     comparison_sentences,
+    in_order,
     interval_told,
     percent_told,
     ratio_of,
@@ -109,7 +110,7 @@ def changes_table(found: Compared) -> Table:
             f"{one.n_launches[0]}, {one.n_launches[1]}",
             why_told(found.throughput, one),
         )
-        for one in _in_order(found)
+        for one in in_order(found)
     )
     return Table(headers, rows, frozenset(range(1, 7)))
 
@@ -118,7 +119,7 @@ def figures_table(found: Compared) -> Table:
     """Per layout the ratios of the other figures."""
     shown = [figure for figure in FIGURES[1:] if figure in found.figures]
     rows = []
-    for one in _in_order(found):
+    for one in in_order(found):
         ratios = [ratio_of(found, figure, one.layout) for figure in shown]
         surely = [
             f"{side_of(ratio.mean)} {_NAMED[figure]}"
@@ -128,11 +129,6 @@ def figures_table(found: Compared) -> Table:
         rows.append((str(one.layout), *map(_ratio_told, ratios), ", ".join(surely) or "-"))
     headers = ("layout", *(_NAMED[figure] for figure in shown), "surely")
     return Table(headers, tuple(rows), frozenset(range(1, 1 + len(shown))))
-
-
-def _in_order(found: Compared) -> list[LayoutChange]:
-    """The layouts, those first that give most in the second study."""
-    return sorted(found.throughput.layouts, key=lambda one: -one.levels[1])
 
 
 def _ratio_told(ratio: Estimate | None) -> str:

@@ -149,6 +149,11 @@ def _unseen_told(found: Compared) -> str:
     )
 
 
+def in_order(found: Compared) -> list[LayoutChange]:
+    """The layouts, those first that give most in the second study."""
+    return sorted(found.throughput.layouts, key=lambda one: -one.levels[1])
+
+
 def ratio_of(found: Compared, figure: Figure, layout: Layout) -> Estimate | None:
     """How *figure* of *layout* changed; None: not known of both studies."""
     one: LayoutChange | None = found.figures[figure].of(layout) if figure in found.figures else None

@@ -55,6 +55,17 @@ def legend(entries: Sequence[tuple[str, str]], left: float, top: float, right: f
     return "".join(parts), y
 
 
+def whisker(scale: Scale, low: float, high: float, y: float) -> str:
+    """An interval at the height *y*: a bar where it ends, an arrow where it goes on outside."""
+    start, end = scale(low), scale(high)
+    ends = ((start, -4 if low < scale.low else 0), (end, 4 if high > scale.high else 0))
+    parts = [line(start, y, end, y, "whisker")]
+    for x, arrow in ends:
+        points = f"M{x - arrow:.1f} {y - 4:.1f}L{x:.1f} {y:.1f}L{x - arrow:.1f} {y + 4:.1f}"
+        parts.append(element("path", d=points, class_="whisker", fill="none"))
+    return "".join(parts)
+
+
 def dot(radius: float = 4.0) -> str:
     """The usual mark, at 0, 0."""
     return element("circle", r=radius, class_="dot")

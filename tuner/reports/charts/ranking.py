@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
-from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, x_axis
+from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, whisker, x_axis
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
@@ -66,21 +66,12 @@ def _row(
     mean = _mean(row, ranking)
     marks = [rectangle(0, y - _ROW / 2, width, _ROW, fill="transparent")]
     if value.low is not None and value.high is not None:
-        low, high = scale(value.low), scale(value.high)
-        marks.append(line(low, y, high, y, "whisker"))
-        marks.append(_end(low, y, -4 if value.low < scale.low else 0))
-        marks.append(_end(high, y, 4 if value.high > scale.high else 0))
+        marks.append(whisker(scale, value.low, value.high, y))
     marks.append(at(scale(mean), y, _sign(row)))
     marks.append(words(fitting(label, left), left, y + 4, class_="e b" if row.rank == 1 else "e"))
     marks.append(words(items(mean), width - 6, y + 4, class_="e b" if row.rank == 1 else "e"))
     tip = tipped(told(row, ranking), *marks)
     return element("g", tip, class_="best") if row.rank == 1 else tip
-
-
-def _end(x: float, y: float, arrow: float) -> str:
-    """A bar where an interval ends; an arrow where it goes on outside of the picture."""
-    points = f"M{x - arrow:.1f} {y - 4:.1f}L{x:.1f} {y:.1f}L{x - arrow:.1f} {y + 4:.1f}"
-    return element("path", d=points, class_="whisker", fill="none")
 
 
 def _sign(row: RankedLayout) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.core.compared import Compared
 from tuner.core.figures import percent
+from tuner.reports.charts.changes import changes_picture
 from tuner.reports.comparison import (
     FIGURES_TOLD,
     all_simulated_told,
@@ -13,7 +14,7 @@ from tuner.reports.comparison import (
     sides_told,
 )
 from tuner.reports.comparison_words import comparison_notes, comparison_sentences
-from tuner.reports.page.blocks import Block, Section, Shown, Text
+from tuner.reports.page.blocks import Block, Section, Shown, Text, drawn
 from tuner.reports.page.document import LONGEST_NAME, document
 from tuner.reports.visible import visible
 
@@ -37,11 +38,12 @@ def render_comparison_page(found: Compared) -> str:
             "layouts",
             "Each layout",
             [
+                *drawn(lambda width, name: changes_picture(found, width=width, name=name), "changes"),
                 Shown(
-                    "changes",
+                    "changes-table",
                     f"Throughput before and after; {level} intervals, each column's for all layouts at once",
                     changes_table(found),
-                )
+                ),
             ],
         ),
     ]

@@ -1,0 +1,112 @@
+"""What changed from one study to another as a picture: a mark and its interval for each layout."""
+
+from __future__ import annotations
+
+from tuner.core.compared import Compared
+from tuner.core.figures import percent
+from tuner.core.interval import Estimate
+from tuner.core.two_studies import LayoutChange, is_surely_changed
+from tuner.reports.charts.frame import at, diamond, dot, legend, ring, whisker, x_axis
+from tuner.reports.charts.picture import WIDE, Picture
+from tuner.reports.charts.scale import Scale, scale_for
+from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
+from tuner.reports.comparison_words import change_told, in_order, percent_told, why_told
+
+_ROW = 22.0
+_MOST = 60  #: rows that are drawn
+_ALL = "all together"
+_LEAST_REACH = 5.0  #: points to either side of no change that are always shown
+_FURTHEST = 2.0  #: an interval that reaches so many times as far as the largest change ends in an arrow
+
+
+def changes_picture(
+    found: Compared, *, width: float = WIDE, name: str = "changes", most: int = _MOST
+) -> Picture | None:
+    """The first *most* layouts of the table, all together above them; None: no layout has a change."""
+    rows = [one for one in in_order(found) if one.ratio.mean is not None]
+    if not rows:
+        return None
+    shown, shared = rows[:most], _shared(found)
+    labels = [str(one.layout) for one in shown] + ([_ALL] if shared is not None else [])
+    left = min(width * 0.3, 14 + max(map(width_of, labels)))
+    right = width - 18 - max(width_of(percent_told(one.ratio.mean)) for one in shown)
+    scale = _scale([one.ratio for one in shown] + ([shared] if shared is not None else []), left + 10, right)
+    top = 8.0
+    bottom = top + _ROW * (len(shown) + (shared is not None))
+    parts = []
+    if shared is not None:
+        parts.append(rectangle(0, top, width, _ROW, class_="band"))
+    title = f"change of throughput, %, with {percent(found.confidence)} intervals"
+    parts.append(x_axis(scale, top, bottom, title))
+    parts.append(line(scale(0.0), top, scale(0.0), bottom, "guide"))
+    y = top + _ROW / 2
+    if shared is not None:
+        told = f"All {found.throughput.n_shared} layouts together: {change_told(shared)}"
+        parts.append(_row(_ALL, shared, told, scale, y, left, width))
+        y += _ROW
+    for one in shown:
+        told = f"{one.layout}: {change_told(one.ratio)}, {why_told(found.throughput, one)}"
+        parts.append(_row(str(one.layout), one.ratio, told, scale, y, left, width))
+        y += _ROW
+    drawn = [one.ratio for one in shown] + ([shared] if shared is not None else [])
+    signs, end = legend(_legend(drawn), left, bottom + 54, width)
+    if left_out := len(rows) - len(shown):
+        end += 18
+        signs += words(f"{left_out} more layouts are in the table.", left, end, class_="s m")
+    body = "".join([*parts, signs])
+    return Picture(name, "What changed of each layout", _summary(found, shown), width, end + 8, body)
+
+
+def _row(label: str, ratio: Estimate, told: str, scale: Scale, y: float, left: float, width: float) -> str:
+    mean = ratio.mean or 0.0
+    is_sure = is_surely_changed(ratio)
+    class_ = "e b" if is_sure else "e"
+    marks = [rectangle(0, y - _ROW / 2, width, _ROW, fill="transparent")]
+    sign = ring()
+    if ratio.low is not None and ratio.high is not None:
+        marks.append(whisker(scale, _points(ratio.low), _points(ratio.high), y))
+        sign = diamond() if is_sure else dot()
+    marks.append(at(scale(_points(mean)), y, sign))
+    marks.append(words(fitting(label, left), left, y + 4, class_=class_))
+    marks.append(words(percent_told(mean), width - 6, y + 4, class_=class_))
+    tip = tipped(told, *marks)
+    return element("g", tip, class_="best") if is_sure else tip
+
+
+def _legend(ratios: list[Estimate]) -> list[tuple[str, str]]:
+    found = []
+    if any(is_surely_changed(one) for one in ratios):
+        found.append((element("g", diamond(), class_="best"), "surely changed"))
+    if any(one.low is not None and not is_surely_changed(one) for one in ratios):
+        found.append((dot(), "may be luck"))
+    if any(one.low is None for one in ratios):
+        found.append((ring(), "nothing tells its noise"))
+    return found
+
+
+def _shared(found: Compared) -> Estimate | None:
+    shared = found.throughput.shared
+    return (
+        shared if found.throughput.n_shared > 1 and shared is not None and shared.mean is not None else None
+    )
+
+
+def _scale(ratios: list[Estimate], start: float, end: float) -> Scale:
+    means = [_points(one.mean) for one in ratios if one.mean is not None]
+    furthest = max(_LEAST_REACH, _FURTHEST * max(map(abs, means)))
+    ends = [_points(value) for one in ratios for value in (one.low, one.high) if value is not None]
+    inside = [min(furthest, max(-furthest, value)) for value in ends]
+    return scale_for([0.0, *means, *inside], start, end)
+
+
+def _points(ratio: float) -> float:
+    return 100 * (ratio - 1)
+
+
+def _summary(found: Compared, rows: list[LayoutChange]) -> str:
+    first = ", ".join(f"{one.layout} {percent_told(one.ratio.mean)}" for one in rows[:3])
+    n_sure = sum(one.has_changed for one in rows)
+    return (
+        f"One line a layout, from {found.before.name} to {found.after.name}: {first}; {n_sure} of {len(rows)}"
+        " surely changed. The table below it has all figures."
+    )
