@@ -5,7 +5,8 @@
 Each line is one kind of pair of studies in which nothing changed. Figures are the share of pairs, in %, in
 which the nominal 95 % intervals hold the truth: of the change that all layouts share, of every layout's whole
 change at once, of every layout's change beside the others at once. 100 less the last two is how often a
-change is found that is not there. "reach" is the median of how far the intervals go, in %.
+change is found that is not there. "reach" is the median of how far the intervals go, in %. "told" is how
+often it is noted that the box of a study drifted on within blocks, so that "shared" may be too narrow.
 
 Races are tuner's own, on its own suites, with the drift of those: what they measured, and how often, is
 chosen by what they saw.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from random import Random
 from statistics import median
@@ -26,6 +27,7 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.own_suites import own_suite
 from tuner.core.replay import run
+from tuner.core.slow_drift import drifts_on
 from tuner.core.staleness import Launched
 from tuner.core.standings import blocks_of
 from tuner.core.strategies import make_strategy
@@ -91,6 +93,7 @@ class Outcome:
     reach_shared: float | None
     reach_ratio: float | None
     reach_beside: float | None
+    is_told: bool = False  # that the box of one of them drifted on
 
 
 def one_pair(shared: tuple[Case, int], number: int) -> Outcome:
@@ -98,7 +101,9 @@ def one_pair(shared: tuple[Case, int], number: int) -> Outcome:
     random = Random(f"{seed}/{case.name}/{number}")
     layouts = [Layout(place + 1, 1) for place in range(case.n_layouts)]
     truth = dict.fromkeys(layouts, 0.0)
-    return outcome(grid(layouts, case.before, random), grid(layouts, case.after, random), truth, truth)
+    sides = grid(layouts, case.before, random), grid(layouts, case.after, random)
+    told = any(drifts_on(one.launches) for one in sides)
+    return replace(outcome(*sides, truth, truth), is_told=told)
 
 
 def grid(layouts: Sequence[Layout], noise: Noise, random: Random) -> Side:
@@ -202,7 +207,8 @@ def line(name: str, outcomes: Sequence[Outcome]) -> str:
         far = middle([getattr(one, of) for one in outcomes])
         shown = "-" if far is None else f"{100 * far:.1f}"
         cells.append(f"{100 * held / len(outcomes):5.1f} ({100 * low:.1f} to {100 * high:.1f}) {shown:>7}")
-    return f"{name:<72} " + "  ".join(cells)
+    told = sum(one.is_told for one in outcomes) / len(outcomes)
+    return f"{name:<72} " + "  ".join([*cells, f"{100 * told:5.1f}"])
 
 
 def main() -> None:
@@ -213,7 +219,7 @@ def main() -> None:
     arguments.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = arguments.parse_args()
     heads = "  ".join(f"{head:<29}" for head in ("shared, reach", "all ratios, reach", "all beside, reach"))
-    print(f"{'':<72} {heads}")
+    print(f"{'':<72} {heads}  told")
     for case in CASES:
         found = each_in_processes(one_pair, (case, options.seed), range(options.studies), options.processes)
         print(line(case.name, list(found)), flush=True)

@@ -15,6 +15,7 @@ from tuner.core.own_noise import own_changes
 from tuner.core.ranking import Ranking
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.requests import LONGEST_S
+from tuner.core.slow_drift import drifts_on
 from tuner.core.staleness import Launched
 from tuner.core.standings import blocks_of
 from tuner.core.tally import LaunchTally, tally
@@ -73,6 +74,7 @@ class Compared:
     best: Best
     left_out: tuple[Layout, ...]  #: measured in both, but not fit to be compared: a launch finished no item
     lost: Lost | None = None  #: what became of the first study's best layout; None: it is compared
+    drifting: tuple[str, ...] = ()  #: names of the studies whose box drifted on within blocks
 
     @property
     def throughput(self) -> Changes:
@@ -90,6 +92,7 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
     idle = {launch.layout for own in tallies for launch in own if not launch.n_done}
     figures: dict[Figure, Changes] = {}
     best = Best(before.best, after.best)
+    drifting: tuple[str, ...] = ()
     for figure in FIGURES:
         sides = [_side(known, own, figure, idle) for known, own in zip((before, after), tallies, strict=True)]
         # What drifts with the box is best known of throughput; of all else layouts are of unlike noise.
@@ -98,6 +101,11 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
             figures[figure] = found
             if figure == "throughput":
                 best = _best(before.best, after.best, sides, confidence)
+                drifting = tuple(
+                    known.name
+                    for known, side in zip((before, after), sides, strict=True)
+                    if not side.is_adaptive and drifts_on(side.launches)
+                )
     if "throughput" not in figures:
         raise ConfigError(
             f"{before.name} and {after.name} have no layout that both measured: {_layouts(before)};"
@@ -114,6 +122,7 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
         best,
         tuple(sorted(idle & in_both)),
         _lost(before.best, after, tallies[1], figures["throughput"]),
+        drifting,
     )
 
 

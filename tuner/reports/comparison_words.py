@@ -55,6 +55,12 @@ def comparison_notes(found: Compared) -> list[str]:
             "Intervals know what the box does from block to block of either study, not from one day or box"
             " to another: that is part of the change that all layouts share. Beside the others it drops out."
         )
+    if found.drifting:
+        notes.append(
+            f"{' and '.join(found.drifting)}: launches next to each other are alike, so the box drifted on"
+            " over hours, and blocks look calmer than it is. Intervals of all together and of whole changes"
+            " may be too narrow; those beside the others are not."
+        )
     racing = [known.name for known in (found.before, found.after) if known.ranking.claim is not None]
     if racing:
         notes.append(
