@@ -55,6 +55,18 @@ def test_a_slower_release_ends_with_4_and_the_same_one_with_0(tuner: Typed) -> N
     assert (faster.returncode, faster.stderr) == (0, "Not slower by more than 5 %.\n")
 
 
+def test_names_that_turn_text_around_are_told_as_what_they_are(tuner: Typed) -> None:
+    turned = "a\u202egnp\x1b[31m.tuner.db"
+    (tuner.folder / turned).write_bytes((tuner.folder / "after.tuner.db").read_bytes())
+    done = tuner("compare", "before.tuner.db", turned, "--fail-if-slower", "5%")
+
+    assert done.returncode == 4
+    assert "a\\u202egnp" in done.stdout
+    for text in (done.stdout, done.stderr):
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+
+
 def test_the_page_is_written_and_replaces_only_a_page_of_ours(tuner: Typed) -> None:
     asked = ("compare", "before.tuner.db", "after.tuner.db", "-o", "page.html")
     done = [tuner(*asked) for _ in range(2)]

@@ -54,6 +54,7 @@ def compare(
     from tuner.core.compared import slower
     from tuner.reports.comparison import render_comparison
     from tuner.reports.comparison_words import slower_told
+    from tuner.reports.visible import visible
 
     named = checked_format(format_, as_json=as_json)
     by = None if fail_if_slower is None else _share(fail_if_slower)
@@ -73,7 +74,7 @@ def compare(
     if by is None:
         return 0
     judged = slower(found, by)
-    typer.echo(slower_told(found, judged), err=True)
+    typer.echo(visible(slower_told(found, judged)), err=True)
     if judged.surely:
         return StaleReport.exit_code
     return EXIT_WEAKER if judged.lost is not None else 0
