@@ -291,7 +291,7 @@ def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> No
     assert re.search("<td[^>]*>4x6</td>", page)
 
 
-def test_a_box_that_drifted_on_over_hours_is_noted() -> None:
+def test_a_box_that_drifted_on_within_blocks_is_noted() -> None:
     found = changed({})
     told = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))
 
