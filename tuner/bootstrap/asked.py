@@ -22,7 +22,8 @@ from tuner.core.resuming import TYPED
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
 
 if TYPE_CHECKING:
-    from tuner.config.settings import CrashProcessorSettings, ScriptSettings, Settings
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
+    from tuner.config.settings import Settings
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
