@@ -13,7 +13,7 @@ from tuner.core.claim import Claim, by_claim
 from tuner.core.interval import Estimate
 from tuner.core.layout import parse_layout
 from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout
+from tuner.core.ranking import RankedLayout, rank
 from tuner.core.strategy import Answer
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
 from tuner.reports.documents.blocks import Block
@@ -211,6 +211,69 @@ def test_where_nothing_may_win_nothing_is_recommended() -> None:
     assert section(page, "What to run").startswith("Nothing can be recommended.\nNo layout is shown to keep")
     assert Heading("Apply") not in page
     assert Heading("When to measure again") not in page
+    told = section(page, "What to run")
+    assert "The least load seen is 10.1 (10.1 to 10.1). Allow more, N being what you can do with" in told
+    assert told.endswith("$ tuner rank gunicorn.tuner.db --max-load N\n")
+
+
+def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> None:
+    few = {"4x6@gthread": ITEMS["4x6@gthread"], "6x4@gthread": ITEMS["6x4@gthread"]}
+    seen = overview(items=few, max_load="30", current=None)
+    windows = [one for one in seen.windows if one.block == 0]
+    ranking = rank(seen.study, windows, limits=seen.ranking.limits)
+
+    fixed = section(page_of(replace(seen, ranking=ranking)), "What to run")
+    race = section(
+        page_of(replace(seen, ranking=ranking, study=replace(seen.study, strategy="race"))), "What to run"
+    )
+
+    assert "Of some layouts it is open whether they keep it: measure them with more --repeats.\n" in fixed
+    assert "Of some layouts it is open whether they keep it. Measure more of them, on the box" in race
+    assert "$ tuner grid CONFIG --resume gunicorn.tuner.db\n" in race
+
+
+def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
+    told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
+
+    assert told.startswith("Nothing can be recommended.\nChange nothing. What did not count and why stands")
+    assert "$ tuner rank gunicorn.tuner.db\n" in told
+    assert "Mend that, and begin again with tuner grid" in told
+
+
+def test_a_study_without_a_launch_says_how_to_begin() -> None:
+    seen = overview(current=None)
+    nothing = replace(seen, ranking=rank(seen.study, []), windows=[], launches=[])
+
+    told = section(page_of(nothing), "What to run")
+
+    assert "Change nothing. Nothing was measured yet; begin, on the box that it ran on:\n" in told
+    assert "$ tuner grid CONFIG --resume gunicorn.tuner.db\n" in told
+
+
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_what_stands_for_the_config_or_the_command_is_told(is_typed: bool) -> None:
+    kept = {**PROVENANCE, "made_by": "tuner grid", **({"command_typed": "true"} if is_typed else {})}
+    whole = claimed(overview())
+    seen = replace(whole, study=replace(whole.study, provenance=kept))
+    part = claimed(overview(), reached=False)
+    part = replace(part, study=replace(part.study, provenance=kept))
+    why = "It is needed again because the study keeps no secrets.\n"
+
+    again = section(page_of(seen), "When to measure again")
+    on = section(page_of(part), "What to run")
+
+    if is_typed:
+        assert (
+            f"CONFIG is the command that the study was begun with as a file (tuner init writes one). {why}"
+            in again
+        )
+        assert "$ tuner grid --resume gunicorn.tuner.db -- COMMAND\n" in on
+        assert (
+            f"COMMAND is the one that the study was begun with, and so are its settings (--set). {why}" in on
+        )
+    else:
+        assert f"CONFIG is the file that the study was begun with. {why}" in again
+        assert f"CONFIG is the file that the study was begun with. {why}" in on
 
 
 def claimed(seen: Overview, **answer: object) -> Overview:

@@ -415,6 +415,8 @@ def test_what_the_page_shows_is_what_is_printed(typed: str, capsys: pytest.Captu
         (["--snippet", "uwsgi"], "gunicorn is no uWSGI, which alone reads this file\nThese fit: supervisor"),
         (["--snippet", "env", "--layout", "9x9"], "--layout: 9x9 is not among the layouts"),
         (["--snippet", "env", "--into", "x.md"], "--snippet goes without --into"),
+        (["--snippet", "env", "--pictures"], "--snippet goes without --pictures"),
+        (["--snippet", "env", "--repeat-after", "30d"], "--snippet goes without --repeat-after"),
         (["--layout", "2x2@gthread"], "--layout is of a snippet"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -64,3 +65,23 @@ def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) ->
 def test_a_missing_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written: No such file"):
         replace_text(tmp_path / "none" / "a.md", "x")
+
+
+@pytest.mark.parametrize("what", ["a pipe", "a socket", "a device"])
+def test_what_is_no_file_is_refused_at_once_and_stays(what: str, tmp_path: Path) -> None:
+    place = tmp_path / "R.md"
+    with socket.socket(socket.AF_UNIX) as held:
+        if what == "a pipe":
+            os.mkfifo(place)
+        elif what == "a socket":
+            held.bind(str(place))
+        else:
+            place.symlink_to("/dev/zero")
+        before = place.stat()
+
+        for use in (read_text, lambda path: replace_text(path, "x")):
+            with pytest.raises(ConfigError, match=f"R.md: is {what}, not a file; nothing was written"):
+                use(place)
+
+        assert place.stat().st_ino == before.st_ino
+        assert os.listdir(tmp_path) == ["R.md"]

@@ -15,9 +15,10 @@ def read_text(path: Path) -> str | None:
     """The text of *path*, line ends as they are; None when there is no such file.
 
     Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
+        ConfigError: it cannot be read, is not UTF-8, or is no file: to open a pipe would wait for its writer.
     """
     try:
+        _check_plain(path, _stat_or_none(path))
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
@@ -35,12 +36,13 @@ def replace_text(path: Path, text: str) -> None:
     A reader sees the old text or the new one, never a part; on an error the old text stays.
 
     Raises:
-        ConfigError: the folder or disk does not take it.
+        ConfigError: the folder or disk does not take it; or there is something that is no file.
     """
     target = path.resolve()  # a link stays a link: what it points to is replaced
     temporary: str | None = None
     try:
         before = _stat_or_none(target)
+        _check_plain(path, before)
         if before is not None and not os.access(target, os.W_OK):
             raise PermissionError(13, "no permission to write it")
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -60,6 +62,20 @@ def replace_text(path: Path, text: str) -> None:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
+
+
+def _check_plain(path: Path, found: os.stat_result | None) -> None:
+    """Pipes, sockets and devices are refused; a folder tells its error when it is opened."""
+    if found is None or stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+        return
+    kinds = (
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    )
+    what = next((name for is_one, name in kinds if is_one(found.st_mode)), "something else")
+    raise ConfigError(f"{path}: is {what}, not a file; nothing was written", hint="Name a file.")
 
 
 def _stat_or_none(path: Path) -> os.stat_result | None:

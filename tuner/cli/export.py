@@ -26,7 +26,7 @@ from tuner.cli.snippet import SnippetKind, SnippetLayout, print_snippet
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tuner.core.overview import Overview
     from tuner.core.question import Question
@@ -138,7 +138,18 @@ def export(
         pictures or None,
     )
     if snippet is not None:
-        _check_alone(into, check=check, page=page, fmt=fmt, current=current, costs=costs)
+        _check_alone(
+            {
+                "--into": into,
+                "--check": check,
+                "--page": page,
+                "--repeat-after": repeat_after is not None,
+                "--pictures": pictures,
+                "--format": fmt,
+                "--current": current,
+                "--pareto": costs,
+            }
+        )
         return print_snippet(study, snippet, layout=layout, confidence=confidence, question=_asked(options))
     if layout is not None:
         raise ConfigError("--layout is of a snippet", hint="Name its kind with --snippet KIND.")
@@ -161,18 +172,8 @@ def export(
     return 0
 
 
-def _check_alone(
-    into: Path | None, *, check: bool, page: bool, fmt: str | None, current: str | None, costs: str | None
-) -> None:
+def _check_alone(others: Mapping[str, object]) -> None:
     """Refuse what says nothing of a snippet."""
-    others = {
-        "--into": into,
-        "--check": check,
-        "--page": page,
-        "--format": fmt,
-        "--current": current,
-        "--pareto": costs,
-    }
     if named := [name for name, value in others.items() if value]:
         raise ConfigError(f"--snippet goes without {', '.join(named)}", hint="Leave one of them out.")
 

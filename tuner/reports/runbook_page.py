@@ -34,7 +34,7 @@ from tuner.reports.ranking_words import (
     verdict,
 )
 from tuner.reports.runbook_method import connections_told, measured_under
-from tuner.reports.runbook_steps import apply_steps, go_on_steps, repeat_steps, roll_back_steps
+from tuner.reports.runbook_steps import apply_steps, go_on_steps, next_steps, repeat_steps, roll_back_steps
 
 REPEAT_AFTER_S = 90 * 86400.0
 _MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
@@ -82,7 +82,10 @@ def runbook_page(
         Heading("What to run"),
     ]
     if best is None:
-        page += [Paragraph("Nothing can be recommended.", True), Paragraph(verdict(ranking))]
+        page += [Paragraph("Nothing can be recommended.", True)]
+        if any(row.is_kept_out for row in ranking.rows):
+            page.append(Paragraph(verdict(ranking)))
+        page += next_steps(overview)
     elif not is_answered:
         page += [Paragraph(f"No answer yet: {best.layout} leads.", True)]
         page += go_on_steps(overview)

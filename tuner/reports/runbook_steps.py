@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tuner.core.layout import Layout
+from tuner.core.limit_text import OPTIONS, WORDS, render_level
 from tuner.core.overview import Overview
+from tuner.core.records import StudyRecord
 from tuner.core.resuming import told_again
 from tuner.core.rollout import PROCESS, Rollout, has_number
 from tuner.core.simulated import is_simulated
@@ -14,6 +16,8 @@ from tuner.reports.documents.plain import shell_line
 from tuner.reports.runbook_method import ended_wall_s
 from tuner.reports.snippets import fitting_kinds
 
+_FILE = "the file that the study was begun with"
+_WHY_AGAIN = "It is needed again because the study keeps no secrets."
 _MOST_STARTS = 4  #: of programs that differ by their number
 
 
@@ -56,7 +60,9 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
     ]
 
 
-def go_on_steps(overview: Overview) -> list[Block]:
+def go_on_steps(
+    overview: Overview, why: str = "Change nothing yet. The study goes on where it stopped"
+) -> list[Block]:
     """What to do where a study has no answer yet."""
     before, after = told_again(overview.study)
     words = [
@@ -68,18 +74,66 @@ def go_on_steps(overview: Overview) -> list[Block]:
     if is_simulated(overview.study):
         words += ["--simulate", "PROFILE"]
     words += after
+    typed = f"COMMAND is the one that the study was begun with, and so are its settings (--set). {_WHY_AGAIN}"
     return [
-        Paragraph("Change nothing yet. The study goes on where it stopped, on the box that it ran on:"),
+        Paragraph(f"{why}, on the box that it ran on:"),
         Code((_command(*words),)),
-        *_of_secrets(overview),
+        *([Paragraph(typed)] if after else _of_config(overview.study)),
     ]
 
 
-def _of_secrets(overview: Overview) -> list[Block]:
-    """What CONFIG or COMMAND stand for, where they are needed."""
-    if not any(told_again(overview.study)):
+def next_steps(overview: Overview) -> list[Block]:
+    """What to do where nothing can be recommended."""
+    file, ranking = _name(overview.name), overview.ranking
+    if not overview.windows and not overview.launches:
+        return go_on_steps(overview, "Change nothing. Nothing was measured yet; begin")
+    if any(row.is_kept_out for row in ranking.rows):
+        return _of_limits(overview)
+    return [
+        Paragraph("Change nothing. What did not count and why stands under What to know, and here:"),
+        Code((_command("tuner", "rank", file),)),
+        Paragraph(
+            "Mend that, and begin again with tuner grid as this study was begun, into another file: a layout"
+            " that gave nothing at any attempt is not tried again in this one."
+        ),
+    ]
+
+
+def _of_limits(overview: Overview) -> list[Block]:
+    """What to do where no layout is shown to keep the limits."""
+    ranking = overview.ranking
+    judged = [row.verdict for row in ranking.rows if row.is_kept_out and row.verdict is not None]
+    steps: list[Block] = []
+    if any(verdict.state == "open" for verdict in judged):
+        said = "Of some layouts it is open whether they keep it"
+        steps = (
+            go_on_steps(overview, f"{said}. Measure more of them")
+            if overview.study.strategy == "race"
+            else [Paragraph(f"{said}: measure them with more --repeats.")]
+        )
+    least = []
+    for place, limit in enumerate(ranking.limits):
+        found = [one.findings[place] for one in judged]
+        means = [one for one in found if one.estimate.mean is not None]
+        if means:
+            lowest = min(means, key=lambda one: one.estimate.mean or 0.0)
+            least.append(f"The least {WORDS[limit.name]} seen is {render_level(lowest)}.")
+    options = [word for limit in ranking.limits for word in (OPTIONS[limit.name], "N")]
+    told = ["Allow more, N being what you can do with; or measure layouts with fewer processes or threads:"]
+    return [
+        *steps,
+        Paragraph(" ".join([*least, *told])),
+        Code((_command("tuner", "rank", _name(overview.name), *options),)),
+    ]
+
+
+def _of_config(study: StudyRecord) -> list[Block]:
+    """What CONFIG stands for, where it is needed."""
+    before, after = told_again(study)
+    if not before and not after:
         return []
-    return [Paragraph("CONFIG, or COMMAND, is what the study was begun with: its secrets are not kept.")]
+    what = "the command that the study was begun with as a file (tuner init writes one)" if after else _FILE
+    return [Paragraph(f"CONFIG is {what}. {_WHY_AGAIN}")]
 
 
 def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answered: bool) -> list[Block]:
@@ -112,7 +166,7 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
             "This tests whether the answer still holds; it measures on the same box, for 2 hours at most:"
         ),
         Code((_command(*words),)),
-        *_of_secrets(overview),
+        *_of_config(study),
         Bullets(
             (
                 "Exit code 0: it still holds.",

@@ -10,14 +10,24 @@ from tuner.reports.formats import escape
 
 # Where a line begins these make a list or a heading of it.
 _BEGIN = re.compile(r"^(?:([-+#=:])|(\d+)([.)]))")
+# An address that stands by itself: a page on the web, a mailbox. Readers make links of these.
+_ADDRESS = re.compile(
+    r"(?<![^\s(])((?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[!#-;=?-\[\]^_a-z{}~]*[a-z0-9/]"
+    r"|[a-z0-9.+_-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]+)(?=[,;.)]*(?:\s|$))",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 def text_of(text: str) -> str:
-    """*text* as it is, within a line or at its beginning; addresses in it are no links."""
-    shown = escape(text, "markdown").replace("://", ":&#47;/").replace("www.", "www&#46;")
-    shown = re.sub(r"(?<![^\s(])@", "&#64;", shown)  # mentions somebody, where a page is pasted
+    """*text* as it is, within a line or at its beginning.
+
+    Addresses in it are no links: those that stand by themselves are set as code, which leaves them readable
+    where the page is read as plain text.
+    """
+    parts = _ADDRESS.split(text)
+    shown = "".join(f"`{part}`" if place % 2 else _prose(part) for place, part in enumerate(parts))
     shown = re.sub(r"(?<!&)#$", "&#35;", shown)  # would end a heading
-    return _BEGIN.sub(_escaped_begin, shown.replace("$", "&#36;"))
+    return _BEGIN.sub(_escaped_begin, shown)
 
 
 def heading(text: str, level: int) -> str:
@@ -50,6 +60,12 @@ def code(lines: Sequence[str]) -> str:
 def picture(file: str, text: str) -> str:
     """A picture."""
     return f"![{text_of(text)}]({quote(file)})"
+
+
+def _prose(text: str) -> str:
+    shown = escape(text, "markdown").replace("://", ":&#47;/").replace("www.", "www&#46;")
+    shown = re.sub(r"(?<![^\s(])@", "&#64;", shown)  # mentions somebody, where a page is pasted
+    return shown.replace("$", "&#36;")
 
 
 def _escaped_begin(match: re.Match[str]) -> str:
