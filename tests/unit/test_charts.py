@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -8,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.overview import Overview
+from tuner.core.window import VoidReason
 from tuner.reports.charts import colours, heat_map_svg, ranking_svg, shares_svg, timeline_svg, trade_svg
 from tuner.reports.charts.colours import amount_colour, ink_on, luminance
+from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import NARROW, WIDE
 from tuner.reports.charts.scale import scale_for, tick_texts
 from tuner.reports.charts.time_axis import time_axis
@@ -112,3 +116,34 @@ def test_no_text_can_leave_its_element(text: str) -> None:
 
     assert list(root) == []
     in_markup(text).encode("utf-8")
+
+
+def test_a_name_stands_on_no_line_or_is_left_out() -> None:
+    point = (100.0, 100.0, "4x6", False)
+    across, up = (0.0, 100.0, 300.0, 0.0), (100.0, 0.0, 0.0, 200.0)
+    everywhere = [(0.0, float(y), 300.0, 0.0) for y in range(60, 140, 4)]
+
+    def places(lines: list[tuple[float, float, float, float]]) -> list[tuple[float, float]]:
+        found = labels([point], 300, lines=lines)
+        return [(float(x), float(y)) for x, y in re.findall(r'x="([0-9.]+)" y="([0-9.]+)"', found)]
+
+    ((x, base),) = places([across, up])
+    assert base < 99  # not beside the mark, where the line goes on
+    assert x > 101
+    assert places([]) == [(110.0, 104.0)]
+    assert places(everywhere) == []
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_study_whose_windows_are_all_void_says_so_in_its_picture(overview: Overview, n: int) -> None:
+    reason = (VoidReason("worker-died", "process 0"),)
+    windows = [replace(one, void=reason) for one in overview.windows if one.block >= 0][:n]
+    nothing = replace(overview, windows=windows)
+
+    drawn = timeline_svg(nothing)
+
+    told = "the only one is void." if n == 1 else "all 3 are void."
+    assert drawn.count(f"No window counts: {told}") == 2
+    assert ">counts<" not in drawn
+    assert ">a window<" not in drawn
+    assert "No window counts" not in timeline_svg(overview)

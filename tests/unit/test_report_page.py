@@ -13,6 +13,7 @@ from tuner.cli import run
 from tuner.core.layout import Layout
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import rank
+from tuner.core.window import VoidReason
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
@@ -129,6 +130,57 @@ def test_a_study_without_a_window_says_so_in_every_section(race: Overview) -> No
     assert re.findall(r'<section id="([a-z-]+)"', text) == SECTIONS
     assert "No layout has been measured yet." in text
     assert "Nothing has been launched yet." in text
+
+
+def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(race: Overview) -> None:
+    reason = VoidReason("worker-died", "process 0 (pid 7) exited with code 1")
+    windows = [replace(one, void=(reason,)) for one in race.windows]
+    ended = {one.launch_id: f"{one.layout} in window 1: worker-died: {reason.detail}" for one in windows}
+    launches = [
+        (number, replace(launch, error=ended.get(number, "braked"))) for number, launch in race.launches
+    ]
+
+    text = render_page(replace(race, ranking=rank(race.study, windows), windows=windows, launches=launches))
+
+    n = sum(one.block >= 0 for one in windows)
+    assert f"No window counts: all {n} are void. The picture has launches" in text
+    rows = re.findall(
+        r"<tr><td>.*?</td><td>.*?</td><td class=\"n\">.*?</td><td>(.*?)</td><td>(.*?)</td></tr>", text
+    )
+    assert rows.count(("void window, launch", f"worker-died: {reason.detail}")) >= min(40, len(ended)) - 1
+    assert not [what for what, why in rows if what == "launch" and "worker-died" in why]
+
+
+def test_one_layout_is_named_the_fastest_and_another_reference_is_explained(race: Overview) -> None:
+    best = next(row.layout for row in race.ranking.rows if row.rank == 1)
+    other = next(row.layout for row in race.ranking.rows if row.layout != best)
+    fronts = tuple(replace(front, reference=other) for front in race.ranking.fronts)
+
+    same = render_page(
+        replace(
+            race,
+            ranking=replace(
+                race.ranking, fronts=tuple(replace(one, reference=best) for one in race.ranking.fronts)
+            ),
+        )
+    )
+    text = render_page(replace(race, ranking=replace(race.ranking, fronts=fronts)))
+
+    assert f"measured against {best}, the fastest" in same
+    assert "the highest mean where" not in same
+    assert "the fastest (" not in text
+    assert f"measured against {other}, whose mean is the highest" in text
+    assert f"that alone is no answer: what the study names is {best}." in text
+
+
+def test_the_two_figures_of_load_have_a_name_each_and_are_explained(race: Overview) -> None:
+    text = render_page(race)
+
+    assert "<dt>load average</dt>" in text
+    assert "load (max): mean and most of load1, the kernel&#39;s load average" in text
+    assert ">settled load (tasks)</text>" in text
+    assert "Settled load: what load1 comes to once it has forgotten the layout before" in text
+    assert ">settled load</th>" in text
 
 
 def test_a_page_of_a_running_study_begins_with_what_runs_and_asks_its_server_alone(race: Overview) -> None:

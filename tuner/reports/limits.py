@@ -7,10 +7,11 @@ from typing import Any
 
 from tuner.core.layout import Layout
 from tuner.core.limit_text import WORDS, render_level, render_limit, render_needed
-from tuner.core.limits import Finding
+from tuner.core.limits import Finding, Quantity
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.reports.formats import Table
 
+_HEADERS: dict[Quantity, str] = {"load": "settled load"}  #: load1 has a column of its own elsewhere
 _MOST_TOLD = 3  #: open layouts with a sentence each
 
 
@@ -28,7 +29,7 @@ def limits_heading(ranking: Ranking) -> str:
 def limits_table(ranking: Ranking) -> Table:
     """One row per layout that was measured: what it used, and whether that keeps the limits."""
     names = [limit.name for limit in ranking.limits]
-    headers = ("layout", "may win", *(WORDS[name] for name in names), "launches")
+    headers = ("layout", "may win", *(_HEADERS.get(name, WORDS[name]) for name in names), "launches")
     rows = []
     for row in ranking.rows:
         if row.verdict is None or not row.n_windows:

@@ -9,19 +9,21 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.pareto import Cost, Front, Place, Trade
+from tuner.core.ranking import Ranking
 from tuner.reports.formats import Table
 
 _WORD: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
 
 
-def front_heading(front: Front) -> str:
-    """What the table shows, in a sentence."""
+def front_heading(front: Front, best: Layout | None) -> str:
+    """What the table shows, in a sentence; *best* is what the ranking names, by throughput."""
     word = _WORD[front.cost]
     if front.reference is None:
         return f"What more {word} buys: not known, as no ranked layout has figures of it."
     level = f"{100 * front.confidence:g} %"
+    which = "the fastest" if _is_named(front, best) else "whose mean is the highest"
     return (
-        f"What more {word} buys, measured against {front.reference}, the fastest"
+        f"What more {word} buys, measured against {front.reference}, {which}"
         f" ({level}, all pairs and both figures at once)."
     )
 
@@ -29,7 +31,8 @@ def front_heading(front: Front) -> str:
 def front_table(front: Front) -> Table:
     """One row a layout, the fastest first."""
     word = _WORD[front.cost]
-    headers = ("layout", "on the front", f"items against {front.reference}", word, f"{word} against it")
+    cost = "settled load" if front.cost == "load" else word
+    headers = ("layout", "on the front", f"items against {front.reference}", cost, f"{word} against it")
     rows = tuple(
         (
             str(place.layout),
@@ -43,14 +46,31 @@ def front_table(front: Front) -> Table:
     return Table(headers, rows, frozenset({2, 3, 4}))
 
 
-def front_sentences(front: Front) -> list[str]:
-    """The findings, a sentence each."""
+def front_sentences(front: Front, best: Layout | None) -> list[str]:
+    """The findings, a sentence each; *best* is what the ranking names, by throughput."""
     if front.reference is None or len(front.places) < 2:
         return []
+    told = []
+    if not _is_named(front, best):
+        told = [
+            f"{front.reference} has the highest mean where launches are compared block by block; that alone"
+            f" is no answer: what the study names is {best}."
+        ]
     if not front.trades:
         word = _WORD[front.cost]
-        return [f"No layout is shown to need less {word} than {front.reference}, or more for nothing."]
-    return [_sentence(front, trade) for trade in front.trades]
+        return [*told, f"No layout is shown to need less {word} than {front.reference}, or more for nothing."]
+    return [*told, *(_sentence(front, trade) for trade in front.trades)]
+
+
+def best_by_throughput(ranking: Ranking) -> Layout | None:
+    """What the ranking names; None: it is by something else, or names nothing."""
+    if ranking.objective != "throughput":
+        return None
+    return next((row.layout for row in ranking.rows if row.rank == 1), None)
+
+
+def _is_named(front: Front, best: Layout | None) -> bool:
+    return best is None or front.reference == best
 
 
 def front_facts(front: Front) -> dict[str, Any]:

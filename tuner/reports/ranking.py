@@ -11,7 +11,7 @@ from tuner.reports.answer import answer_sentence
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
-from tuner.reports.pareto import front_heading, front_sentences, front_table
+from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking_cells import (
     interval_cell,
     items_cell,
@@ -52,11 +52,12 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         parts += [render_paragraph(latency_heading(ranking), fmt), render_table(latency_table(ranking), fmt)]
     if ranking.limits:
         parts += [render_paragraph(limits_heading(ranking), fmt), render_table(limits_table(ranking), fmt)]
+    best = best_by_throughput(ranking)
     for front in ranking.fronts:
-        parts.append(render_paragraph(front_heading(front), fmt))
+        parts.append(render_paragraph(front_heading(front, best), fmt))
         if front.places:
             parts.append(render_table(front_table(front), fmt))
-        parts += [render_paragraph(sentence, fmt) for sentence in front_sentences(front)]
+        parts += [render_paragraph(sentence, fmt) for sentence in front_sentences(front, best)]
     return "\n".join(parts)
 
 

@@ -16,6 +16,12 @@ from tuner.reports.answer import answer_notes
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
 
+#: the two figures of load, a sentence each
+LOAD_TOLD = (
+    "load (max): mean and most of load1, the kernel's load average, which still remembers the layout before."
+)
+SETTLED_TOLD = "Settled load: what load1 comes to once it has forgotten the layout before; limits go by it."
+
 
 def headline(study: StudyRecord) -> str:
     """What was measured, where and when, in one sentence."""

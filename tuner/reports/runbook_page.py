@@ -18,7 +18,7 @@ from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragr
 from tuner.reports.formats import Table
 from tuner.reports.latency import p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table, limits_told
-from tuner.reports.pareto import front_heading, front_sentences, front_table
+from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking_cells import (
     interval_cell,
     items_cell,
@@ -27,6 +27,7 @@ from tuner.reports.ranking_cells import (
     times_cell,
 )
 from tuner.reports.ranking_words import (
+    SETTLED_TOLD,
     level_of,
     notes,
     reservations,
@@ -249,11 +250,16 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
         found.append(Paragraph(answer_sentence(ranking.claim)))
     if ranking.limits:
         found += [Paragraph(limits_heading(ranking)), *_first_rows(limits_table(ranking))]
+    if any(limit.name == "load" for limit in ranking.limits) or any(
+        front.cost == "load" for front in ranking.fronts
+    ):
+        found.append(Paragraph(SETTLED_TOLD))
+    best = best_by_throughput(ranking)
     for front in ranking.fronts:
-        found.append(Paragraph(front_heading(front)))
+        found.append(Paragraph(front_heading(front, best)))
         if front.places:
             found += _first_rows(front_table(front))
-        found += [Paragraph(sentence) for sentence in front_sentences(front)]
+        found += [Paragraph(sentence) for sentence in front_sentences(front, best)]
     return [*found, *pictures]
 
 

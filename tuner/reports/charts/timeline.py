@@ -61,7 +61,8 @@ def timeline_picture(
     if not spans:
         return None
     found = moments(overview, most)
-    values = [value for moment in found for value in moment.values] or [0.0]
+    counting = [value for moment in found for value in moment.values]
+    values = counting or [0.0, 1.0]
     off = [max(-_MOST_OFF, min(_MOST_OFF, one)) for moment in found for one in moment.off] or [0.0]
     raw = scale_for(values, 24 + _PANEL, 24, zero=True)
     drift_top = 24 + _PANEL + 30
@@ -84,6 +85,12 @@ def timeline_picture(
         *(_mark(moment, axis, raw, drift) for moment in found),
         *_drift(overview, axis, drift),
     ]
+    if not counting:
+        middle = (left + width) / 2
+        parts += [
+            words(nothing_counts(overview), middle, top + 0.3 * _PANEL, class_="c m h")
+            for top in (24, drift_top)
+        ]
     void_y = 24 + _PANEL + 10
     parts += [
         tipped(moment.told, at(axis((moment.from_s + moment.to_s) / 2), void_y - 4, cross(3.2)))
@@ -97,6 +104,17 @@ def timeline_picture(
         signs += words(f"Each mark stands for {n_each} windows.", left, end, class_="s m")
     title, summary = "Every window in time order", _summary(overview)
     return Picture(name, title, summary, width, end + 8, _hatch(name) + "".join([*parts, signs]))
+
+
+def nothing_counts(overview: Overview) -> str:
+    """What is said of a study none of whose windows counts."""
+    if not overview.windows:
+        return "No window was taken: no launch came so far."
+    taken = [one for one in overview.windows if one.block != WARMING_BLOCK]
+    if not taken:
+        return "No window counts yet."
+    told = "the only one is" if len(taken) == 1 else f"all {len(taken)} are"
+    return f"No window counts: {told} void."
 
 
 def moments(overview: Overview, most: int) -> list[Moment]:
@@ -263,11 +281,13 @@ def _legend(overview: Overview, found: Sequence[Moment], name: str) -> list[tupl
     entries = []
     if any(moment.is_best for moment in found):
         entries.append((element("g", diamond(4), class_="best"), "a layout of rank 1"))
-    entries.append((dot(2.6), "a window" if len(found) == len(overview.windows) else "several windows"))
-    blocks = overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS
-    whose = "block" if blocks else "part"
-    entries.append((line(-7, 0, 7, 0, "drift"), f"drift: mean of a {whose}"))
-    entries.append((element("rect", **box, class_="counts"), "counts"))
+    if any(moment.values for moment in found):
+        one = len(found) == len(overview.windows)
+        entries.append((dot(2.6), "a window" if one else "several windows"))
+        blocks = overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS
+        whose = "block" if blocks else "part"
+        entries.append((line(-7, 0, 7, 0, "drift"), f"drift: mean of a {whose}"))
+        entries.append((element("rect", **box, class_="counts"), "counts"))
     if any(moment.n_void for moment in found):
         void = element("rect", **box, fill=f"url(#{name}-h)", class_="void")
         entries.append((void + at(0, 0, cross(3.2)), "void"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from tuner.core.interval import Estimate
@@ -20,8 +21,12 @@ from tuner.reports.charts.values import MOST_OF_MEAN
 from tuner.reports.model import interval, items
 from tuner.reports.ranking_words import level_of
 
-_TITLES: dict[Cost, str] = {"load": "load (tasks)", "memory": "memory (MB)", "cpu": "CPU (busy cores)"}
-_WORDS: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
+_TITLES: dict[Cost, str] = {
+    "load": "settled load (tasks)",
+    "memory": "memory (MB)",
+    "cpu": "CPU (busy cores)",
+}
+_WORDS: dict[Cost, str] = {"load": "settled load", "memory": "memory", "cpu": "CPU"}
 _MOST_WHISKERS = 60
 
 Standing = Literal["front", "open", "beaten", "out", "unknown"]
@@ -79,7 +84,7 @@ def trade_picture(
         specks = "".join(f"M{along(one.cost):.0f} {up(one.items.mean or 0):.0f}h0" for one in rest)
         parts.append(element("path", d=specks, class_="specks"))
     parts += [_mark(point, along, up) for point in reversed(ordered[:most_told])]
-    parts.append(labels(_named(points, along, up), width))
+    parts.append(labels(_named(points, along, up), width, lines=_stretches(front_seen, along, up)))
     entries = _legend(ordered[:most_told], front is not None)
     if rest:
         entries.append((element("path", d="M0 0h0", class_="specks"), "the rest: see the table"))
@@ -148,6 +153,15 @@ def _steps(points: Sequence[_Point], along: Scale, up: Scale) -> str:
     path = [f"M{along(first.cost):.1f} {up(first.items.mean or 0):.1f}"]
     path += [f"H{along(one.cost):.1f}V{up(one.items.mean or 0):.1f}" for one in others]
     return element("path", d="".join(path), class_="front")
+
+
+def _stretches(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, float, float]]:
+    """The same line as boxes without width or height: each step goes across, then up."""
+    corners = [(along(one.cost), up(one.items.mean or 0.0)) for one in points]
+    found = []
+    for (left, low), (right, high) in pairwise(corners):
+        found += [(left, low, right - left, 0.0), (right, high, 0.0, low - high)]
+    return found
 
 
 def _named(points: Sequence[_Point], along: Scale, up: Scale) -> list[tuple[float, float, str, bool]]:

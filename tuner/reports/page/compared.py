@@ -12,11 +12,20 @@ from tuner.reports.latency import latency_heading, latency_table
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.model import interval, items
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
-from tuner.reports.pareto import front_heading, front_sentences, front_table
+from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking import reading_table
-from tuner.reports.ranking_words import behind_told, level_of, noise_found, value_ranked_by
+from tuner.reports.ranking_words import (
+    LOAD_TOLD,
+    SETTLED_TOLD,
+    behind_told,
+    level_of,
+    noise_found,
+    value_ranked_by,
+)
 
-_WORDS: dict[Cost, str] = {"load": "load", "memory": "memory", "cpu": "CPU"}
+_WORDS: dict[Cost, str] = {"load": "settled load", "memory": "memory", "cpu": "CPU"}
+
+_PLAIN: dict[Cost, str] = {**_WORDS, "load": "load"}
 
 
 def ranking_section(overview: Overview, limits: Limits) -> Section:
@@ -25,14 +34,16 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     blocks: list[Block] = []
     blocks += drawn(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
     blocks.append(_table("ranking-table", "Ranking of all layouts", reading_table(ranking), limits))
-    said = [*behind_told(ranking), *noise_found(ranking)]
+    knows_load = any(row.load1_mean is not None for row in ranking.rows)
+    said = [*behind_told(ranking), *([LOAD_TOLD] if knows_load else []), *noise_found(ranking)]
     if said:
         blocks.append(Text(said, "note"))
     if ranking.is_latency_known:
         blocks.append(_table("latency", latency_heading(ranking), latency_table(ranking), limits))
     if ranking.limits:
         blocks.append(_table("limits", limits_heading(ranking), limits_table(ranking), limits))
-        if kept_out := limits_sentences(ranking):
+        settled = [SETTLED_TOLD] if any(limit.name == "load" for limit in ranking.limits) else []
+        if kept_out := [*settled, *limits_sentences(ranking)]:
             blocks.append(Text(kept_out, "note"))
     return Section("ranking", "Ranking", blocks)
 
@@ -89,15 +100,17 @@ def trade_section(overview: Overview, limits: Limits) -> Section:
             f"trade-{cost}",
         )
         if not pictures:
-            word = _WORDS[cost]
+            word = _PLAIN[cost]
             blocks.append(Text([f"What more {word} buys is not known: no window tells the {word}."]))
             continue
         blocks += pictures
+        if cost == "load":
+            blocks.append(Text([SETTLED_TOLD], "note"))
         if front is None or not front.places:
             blocks.append(_costs(overview, cost, limits))
             continue
-        blocks.append(Text(front_sentences(front)))
-        heading = front_heading(front)
+        blocks.append(Text(front_sentences(front, best_by_throughput(ranking))))
+        heading = front_heading(front, best_by_throughput(ranking))
         blocks.append(_table(f"trade-{cost}-table", heading, front_table(front), limits, folded=True))
     return Section("trade", "Throughput against load and memory", blocks)
 

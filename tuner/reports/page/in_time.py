@@ -9,7 +9,7 @@ from math import ceil
 from tuner.core.figures import counted
 from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK
-from tuner.reports.charts.timeline import layout_means, timeline_picture
+from tuner.reports.charts.timeline import layout_means, nothing_counts, timeline_picture
 from tuner.reports.formats import Table
 from tuner.reports.model import items, load, signed
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn
@@ -28,6 +28,9 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     )
     if not blocks:
         return Section("windows", "Every window in time order", [Text(["Nothing has been launched yet."])])
+    if not layout_means(overview.windows):
+        told = "The picture has launches and what was void, and no throughput."
+        blocks.append(Text([f"{nothing_counts(overview)} {told}"]))
     blocks.append(Text([_void_sentence(overview)]))
     if rows := _troubles(overview):
         left = len(rows) - _MOST_TOLD
@@ -55,21 +58,21 @@ def _void_sentence(overview: Overview) -> str:
 
 
 def _troubles(overview: Overview) -> list[tuple[str, ...]]:
-    found = [
-        (
-            window.started_wall_s,
-            str(window.layout),
-            window.block,
-            "void window",
-            "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void),
-        )
-        for window in overview.windows
-        if window.void
-    ]
+    """A row for each void window, and for each launch whose error is not that of its window."""
+    errors = {number: launch.error for number, launch in overview.launches if launch.error is not None}
+    found = []
+    for window in overview.windows:
+        if window.void:
+            why = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+            ended = (errors.get(window.launch_id) or "").endswith(why)
+            if ended:
+                del errors[window.launch_id]
+            what = "void window, launch" if ended else "void window"
+            found.append((window.started_wall_s, str(window.layout), window.block, what, why))
     found += [
-        (launch.started_wall_s, str(launch.layout), launch.block, "launch", launch.error)
-        for _, launch in overview.launches
-        if launch.error is not None
+        (launch.started_wall_s, str(launch.layout), launch.block, "launch", errors[number])
+        for number, launch in overview.launches
+        if number in errors
     ]
     return [
         (_moment(wall_s), layout, _block(block), what, why)
