@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tuner import bootstrap
 from tuner.cli import run
 from tuner.core.layout import Layout
+from tuner.core.limit_text import OPTIONS, parse_limits
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import rank
 from tuner.core.window import VoidReason
@@ -19,6 +21,7 @@ from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, overview_of, recorded
+from . import runbook_study
 
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
 SECTIONS = ["answer", "ranking", "heat-map", "trade", "windows", "bound", "foretold", "method"]
@@ -181,6 +184,87 @@ def test_the_two_figures_of_load_have_a_name_each_and_are_explained(race: Overvi
     assert ">settled load (tasks)</text>" in text
     assert "Settled load: what load1 comes to once it has forgotten the layout before" in text
     assert ">settled load</th>" in text
+
+
+def told_to_do(overview: Overview) -> str:
+    """What the page tells to do, as its reader sees it."""
+    text = render_page(overview)
+    answer = text[text.index('<section id="answer"') : text.index('<section id="ranking"')]
+    begin = answer.find("What to do now: ")
+    return "" if begin < 0 else unescape(re.sub(r"<[^>]+>", "", answer[begin:]))
+
+
+def test_the_page_says_what_to_do_with_the_answer() -> None:
+    asked = runbook_study.overview(max_load="30")
+    told = told_to_do(asked)
+
+    assert told.startswith(
+        "What to do now: run 4x6@gthread. 4x6@gthread needs the least memory of them (248 MB)."
+    )
+    assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
+    assert "tuner export gunicorn.tuner.db --snippet list\n" in told
+    hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
+    assert "tuner export './-$(x).tuner.db' --snippet list\n" in hidden
+
+
+def test_limits_of_the_page_are_those_of_the_command_it_tells() -> None:
+    limits = parse_limits({"load": "30.5", "memory_bytes": "954MiB", "p95_s": "210ms"})
+    seen = runbook_study.overview(current=None)
+
+    told = told_to_do(replace(seen, ranking=replace(seen.ranking, limits=limits)))
+
+    words = told[told.index("RUNBOOK.md") :].splitlines()[0].split()[1:]
+    texts = dict(zip(words[::2], words[1::2], strict=True))
+    assert parse_limits({name: texts[option] for name, option in OPTIONS.items()}) == limits
+
+
+@pytest.mark.parametrize(
+    ("current", "told"),
+    [
+        ("4x6@gthread", "nothing. 4x6@gthread is in use.\n"),
+        ("6x4@gthread", "nothing. 6x4@gthread is in use: nothing shows that a change pays.\n"),
+    ],
+)
+def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
+    assert told_to_do(runbook_study.overview(current=current)).startswith(f"What to do now: {told}")
+
+
+def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview) -> None:
+    assert race.ranking.claim is not None
+    told = told_to_do(race)
+
+    assert told.startswith("What to do now: change nothing yet; the study goes on where it stopped")
+    assert f"tuner grid --resume {RACE}\n" in told
+    assert "<dt>leads so far</dt>" in render_page(race)
+    assert told_to_do(replace(race, is_held=True)).startswith(
+        "What to do now: nothing. The study is under way"
+    )
+
+
+def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
+    told = told_to_do(runbook_study.overview(max_load="1"))
+
+    assert told.startswith("What to do now: the least load seen is 10.1 (10.1 to 10.1). Allow more")
+    assert "tuner rank gunicorn.tuner.db --max-load N\n" in told
+
+
+def test_nobody_is_told_to_act_on_a_first_look_and_the_page_warns() -> None:
+    record = runbook_study.study(provenance={**runbook_study.PROVENANCE, "quick": "true"})
+    seen = runbook_study.overview(record)
+
+    assert told_to_do(seen) == ""
+    assert '<p class="warning">A first look with short windows, not an answer to act on.</p>' in render_page(
+        seen
+    )
+
+
+def test_remarks_on_settling_stand_with_the_windows_and_are_counted_in_the_answer(race: Overview) -> None:
+    remarks = ("4x6: 1 of 9 launches never settled.", "Launches lose 3 %.")
+    text = render_page(replace(race, ranking=replace(race.ranking, settling=remarks)))
+
+    answer, windows = text.index('<section id="ranking"'), text.index('<section id="windows"')
+    assert "2 remarks on how launches settled stand under Every window in time order." in text[:answer]
+    assert all(text.count(remark) == 1 and text.index(remark) > windows for remark in remarks)
 
 
 def test_a_page_of_a_running_study_begins_with_what_runs_and_asks_its_server_alone(race: Overview) -> None:

@@ -235,7 +235,7 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
     told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
 
-    assert told.startswith("Nothing can be recommended.\nChange nothing. What did not count and why stands")
+    assert told.startswith("Nothing can be recommended.\nChange nothing. What did not count, and why")
     assert "$ tuner rank gunicorn.tuner.db\n" in told
     assert "Mend that, and begin again with tuner grid" in told
 

@@ -36,12 +36,11 @@ from tuner.reports.ranking_words import (
 )
 from tuner.reports.runbook_method import connections_told, measured_under
 from tuner.reports.runbook_steps import apply_steps, go_on_steps, next_steps, repeat_steps, roll_back_steps
+from tuner.reports.ties import tied_with_best, ties_told
 
 REPEAT_AFTER_S = 90 * 86400.0
 _MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
 _MOST_FURTHER_ROWS = 12  #: of the tables of limits and trade-offs
-_MOST_TIES = 8
-_CHEAPER = 0.95  #: of the memory: from here on it is worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ def _standing(ranking: Ranking) -> list[str]:
     n_others = sum(row.rank is not None for row in ranking.rows) - 1
     if not n_others:
         return ["It alone could be ranked, so it is compared with nothing."]
-    if len(_tied(ranking)):
+    if len(tied_with_best(ranking)):
         return []
     others = "the other layout" if n_others == 1 else f"each of the {n_others} other layouts"
     more = "more" if ranking.objective == "throughput" else "better"
@@ -150,51 +149,10 @@ def _kept(ranking: Ranking) -> list[str]:
     return [f"It is shown to keep {limits_told(ranking)}."] if ranking.limits else []
 
 
-def _tied(ranking: Ranking) -> list[RankedLayout]:
-    return [row for row in ranking.rows if row.rank == 1][1:]
-
-
 def _ties(best: RankedLayout, ranking: Ranking, within: float) -> list[Block]:
     """What may be as good, and how to choose."""
-    tied = _tied(ranking)
-    if not tied:
-        return []
-    named = [_with_memory(row) for row in tied[:_MOST_TIES]]
-    left = len(tied) - len(named)
-    names = ", ".join(named) + (f" and {left} more" if left else "")
-    found = [f"As good, as far as this study can tell: {names}."]
-    if any(row.layout == ranking.current for row in tied):
-        found.append(f"{ranking.current} is in use: nothing shows that a change pays.")
-    elif ranking.current != best.layout:
-        found += _cheapest(best, tied, ranking, within)
-    return [Paragraph(" ".join(found))]
-
-
-def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], ranking: Ranking, within: float) -> list[str]:
-    """Which of the layouts that measured about the same needs the least memory."""
-    if best.pss_bytes is None:
-        return []
-    mean = value_ranked_by(best, ranking).mean or 0.0
-    alike = [
-        row
-        for row in tied
-        if row.pss_bytes is not None
-        and row.pss_bytes < _CHEAPER * best.pss_bytes
-        and (value_ranked_by(row, ranking).mean or 0.0) >= (1 - within) * mean
-    ]
-    if not alike and all((row.pss_bytes or 0.0) >= best.pss_bytes for row in tied):
-        return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."]
-    if not alike:
-        return [f"None that needs less memory measured within {percent(within)} of it."]
-    least = min(alike, key=lambda row: row.pss_bytes or 0.0)
-    return [
-        f"Where memory counts, take {least.layout}: it measured within {percent(within)} of {best.layout},"
-        f" and needs {memory_cell(least)} instead of {memory_cell(best)}."
-    ]
-
-
-def _with_memory(row: RankedLayout) -> str:
-    return str(row.layout) if row.pss_bytes is None else f"{row.layout} ({memory_cell(row)})"
+    told = ties_told(best, ranking, within)
+    return [Paragraph(" ".join(told))] if told else []
 
 
 def _comparison(

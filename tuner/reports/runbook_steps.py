@@ -90,7 +90,7 @@ def next_steps(overview: Overview) -> list[Block]:
     if any(row.is_kept_out for row in ranking.rows):
         return _of_limits(overview)
     return [
-        Paragraph("Change nothing. What did not count and why stands under What to know, and here:"),
+        Paragraph("Change nothing. What did not count, and why, is told below; this shows it, too:"),
         Code((_command("tuner", "rank", file),)),
         Paragraph(
             "Mend that, and begin again with tuner grid as this study was begun, into another file: a layout"

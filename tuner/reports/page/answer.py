@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.figures import percent
+from tuner.core.figures import counted, percent
 from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.simulated import simulated_told
@@ -10,7 +10,9 @@ from tuner.reports.answer import answer_sentence
 from tuner.reports.limits import limits_told
 from tuner.reports.model import interval, items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
-from tuner.reports.ranking_words import level_of, notes, value_ranked_by, verdict
+from tuner.reports.page.to_do import to_do
+from tuner.reports.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
+from tuner.reports.ties import tied_with_best
 
 
 def answer_section(overview: Overview) -> Section:
@@ -18,13 +20,25 @@ def answer_section(overview: Overview) -> Section:
     study, ranking = overview.study, overview.ranking
     answer = verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)
     blocks: list[Block] = [Text([answer], "answer")]
-    blocks += [Text([sentence], "warning") for sentence in simulated_told(study)]
+    warnings = [*simulated_told(study), *reservations(study)]
+    blocks += [Text([sentence], "warning") for sentence in warnings]
     blocks.append(Text([guarantee(ranking)]))
     if facts := _facts(ranking):
         blocks.append(Facts(facts, is_large=True))
-    if said := notes(study, ranking):
+    blocks += to_do(overview)
+    elsewhere = {*warnings, *ranking.settling}
+    said = [sentence for sentence in notes(study, ranking) if sentence not in elsewhere]
+    if ranking.settling:
+        said.append(_settling(ranking))
+    if said:
         blocks.append(Text(said, "note"))
     return Section("answer", "Answer", blocks)
+
+
+def _settling(ranking: Ranking) -> str:
+    n = len(ranking.settling)
+    stand = "stands" if n == 1 else "stand"
+    return f"{counted(n, 'remark')} on how launches settled {stand} under Every window in time order."
 
 
 def guarantee(ranking: Ranking) -> str:
@@ -33,19 +47,19 @@ def guarantee(ranking: Ranking) -> str:
     if claim is None:
         wrong = percent(1 - ranking.confidence)
         return (
-            f"What that promises ({level}): where no layout differs from any other, at most {wrong} of such"
-            " studies call any of them better; layouts that cannot be told apart share a rank."
+            f"How sure that is: at most {wrong} of such studies tell any layouts apart that are alike."
+            " Those that could not be told apart share a rank; one of them may still be better."
         )
     if not claim.answer.reached:
         return (
-            f"Nothing is promised yet: the study was asked for an answer at {level}, and has not come to it."
+            f"How sure that is: not at all yet. The study was asked for an answer at {level}, and has none."
         )
     near = f"name a layout within {percent(claim.within)} of the best"
     promises = {
         "strict": f"{level} or more of such studies, of whatever service, {near}.",
         "calibrated": f"{level} of such studies, on average, {near}.",
     }
-    return f"What that promises: {promises.get(claim.answer.kind, f'nothing; such studies mostly {near}.')}"
+    return f"How sure that is: {promises.get(claim.answer.kind, f'nothing; such studies mostly {near}.')}"
 
 
 def _facts(ranking: Ranking) -> list[tuple[str, str]]:
@@ -53,10 +67,18 @@ def _facts(ranking: Ranking) -> list[tuple[str, str]]:
     if best is None:
         return []
     return [
-        ("best layout", str(best.layout)),
+        (_standing(ranking), str(best.layout)),
         *_told(best, ranking),
         *([] if not ranking.limits else [("of what keeps", limits_told(ranking))]),
     ]
+
+
+def _standing(ranking: Ranking) -> str:
+    """What the first layout is."""
+    claim = ranking.claim
+    if claim is not None:
+        return "the answer" if claim.answer.reached else "leads so far"
+    return "measured best" if tied_with_best(ranking) else "best layout"
 
 
 def _told(row: RankedLayout, ranking: Ranking) -> list[tuple[str, str]]:

@@ -39,6 +39,8 @@ def time_section(overview: Overview, limits: Limits) -> Section:
             ("when (UTC)", "layout", "block", "what", "why"), tuple(rows[:_MOST_TOLD]), frozenset({2})
         )
         blocks.append(Shown("void", "What did not count, and why", table, left_out=rest))
+    if overview.ranking.settling:
+        blocks.append(Text(overview.ranking.settling, "note"))
     if overview.windows:
         blocks.append(_windows(overview, limits.windows))
     return Section("windows", "Every window in time order", blocks)
