@@ -79,6 +79,27 @@ def test_the_page_asks_for_nothing_complains_of_nothing_and_can_be_read_by_all(
     assert browser.run("document.title") != "owned"
 
 
+def test_paper_has_what_a_reader_would_have_to_open_but_no_table_twice(
+    browser: Chromium, overview: Overview, tmp_path: Path
+) -> None:
+    opened(browser, tmp_path, render_page(overview))
+    heights = "Array.from(document.querySelectorAll('details{}'), (one) => one.offsetHeight)"
+    first = "Array.from(document.querySelectorAll('th button'), (one) => getComputedStyle(one).display)"
+
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        tables, others = browser.run(heights.format(":has(table)")), browser.run(heights.format(":has(pre)"))
+        buttons = browser.run(first)
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+
+    assert tables
+    assert set(tables) == {0}  # each has a picture above it
+    assert others
+    assert min(others) > 100  # the config, though it is folded
+    assert set(buttons) == {"contents"}  # else the head of a table is empty on its second page
+
+
 def test_pointing_at_a_mark_shows_its_figures(browser: Chromium, overview: Overview, tmp_path: Path) -> None:
     opened(browser, tmp_path, render_page(overview))
     browser.window(1280)
