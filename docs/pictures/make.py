@@ -35,7 +35,7 @@ _TAKEN = re.compile(
     r"simulated \S+ (?P<layout>\S+) block (?P<block>\d+): (?P<items>[\d ]+) items/10 min,"
     r" load (?P<load>[\d.]+), active (?P<active>[\d.]+) \(window (?P<taken>\d+)"
 )
-_WIDTH, _HEIGHT = 1000, 1230  #: of the picture of the report, px
+_WIDTH, _HEIGHT = 1000, 1216  #: of the picture of the report, px
 _SCALE = 1.5  #: for screens with finer ones
 
 
