@@ -120,6 +120,8 @@ def _end(board: Board, look: Look) -> list[str]:
         told.append(f"Nobody measures at the moment{f', {rest}' if rest else ''}.")
         told.append(end_told(board))
     else:
+        if rest and not rest.endswith("."):
+            rest = f"{rest[0].upper()}{rest[1:]}."
         told.append(" ".join(filter(None, [rest, end_told(board)])))
     return [text for text in told if text]
 

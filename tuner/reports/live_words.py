@@ -188,7 +188,7 @@ def rest_told(board: Board, now_wall_s: float) -> str:
     """How long it still takes; empty where nobody measures and nobody knows."""
     live = board.live
     if live is None:
-        return "" if board.rest_s is None else f"about {render_rest(board.rest_s)} of measuring left."
+        return "" if board.rest_s is None else f"about {render_rest(board.rest_s)} of measuring left"
     taken = f"{live.n_taken} of {live.n_planned} windows" if live.n_planned is not None else ""
     if live.remaining_s is None:
         return f"{taken}." if taken else "How long it takes is not known yet."
