@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.program import folder_of_programs, packages_of, run_job
+from tuner.adapters.lab.program import folder_of_programs, packages_of, run_job, versions_of
+from tuner.adapters.lab.published import published
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import Job
@@ -101,8 +103,42 @@ def test_what_is_no_python_is_told(python: str, told: str) -> None:
         packages_of(python, [])
 
 
+def test_a_program_has_a_folder_of_its_own_which_goes_away_with_it(tmp_path: Path) -> None:
+    told = tmp_path / "folder"
+    run(
+        tmp_path,
+        "import sys, tempfile\n"
+        "open(tempfile.gettempdir() + '/left', 'w').close()\n"
+        "open(sys.argv[1], 'w').write(tempfile.gettempdir())\n"
+        "print('{}')",
+        str(told),
+    )
+    own = Path(told.read_text())
+
+    assert own.name.startswith("lab-")
+    assert not own.exists()
+
+
+def test_another_program_tells_its_version() -> None:
+    (version,) = versions_of({"git": ["--version"]}).values()
+
+    assert re.fullmatch(r"\d+(\.\d+)+", version)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("no-such-server", ["--version"], "no-such-server is not installed"),
+        ("false", [], "false does not tell its version"),
+    ],
+)
+def test_a_program_that_is_not_there_is_told(name: str, words: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        versions_of({name: words})
+
+
 def test_every_program_is_installed() -> None:
     for experiment in EXPERIMENTS:
-        at = experiment.points([(0.05, 100.0)], quick=False)[0]
+        at = experiment.points(list(experiment.published(published())), quick=False)[0]
 
         assert (folder_of_programs() / experiment.job(at).program).is_file()

@@ -65,7 +65,8 @@ def lab_run(name: str, asked: LabAsked, tell: Callable[[str], None]) -> tuple[Ou
     The file is written after each run, so that one that was ended goes on where it was.
 
     Raises:
-        ConfigError: another tuner measures here, a package is missing, the file is of something else.
+        ConfigError: another tuner measures here, a package or program is missing, the file is of something
+            else.
         MeasurementError: a program failed.
     """
     from tuner.adapters.lab.published import published
@@ -159,8 +160,8 @@ def _told(experiment: Experiment, run: Run) -> str:
 
 
 def _facts(experiment: Experiment, python: str) -> dict[str, str]:
-    """The box, the interpreter that runs the programs, and the packages they need."""
-    from tuner.adapters.lab.program import packages_of
+    """The box, the interpreter that runs the programs, and the packages and other programs they need."""
+    from tuner.adapters.lab.program import packages_of, versions_of
     from tuner.adapters.provenance import provenance
 
     interpreter, versions = packages_of(python, experiment.needs)
@@ -170,7 +171,8 @@ def _facts(experiment: Experiment, python: str) -> dict[str, str]:
                 f"{package} is not installed for {python}",
                 hint="pip install 'tuner[lab]', or name a Python that has it with --python.",
             )
-    return {**provenance(None), **versions, "worker_python": interpreter}
+    beside = versions_of(experiment.programs)
+    return {**provenance(None), **versions, **beside, "worker_python": interpreter}
 
 
 def _check_same(results: Results, facts: dict[str, str], file: Path) -> None:

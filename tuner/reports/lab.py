@@ -98,7 +98,7 @@ def box_told(
     experiment: Experiment, box: Mapping[str, str], cores: int, n_runs: int, *, repeats: int, quick: bool
 ) -> str:
     """On what it was measured, in a sentence."""
-    packages = [f"{name} {box.get(name, '')}" for name in experiment.needs]
+    packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *experiment.programs)]
     where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
     kind = " A quick look: some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times, in an order of its own each time"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +24,7 @@ from tuner.core.lab.experiment import Job
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last
 _ASK_WAIT_S = 60.0
+_IN_MEMORY = Path("/dev/shm")
 #: prints which Python it is, and the version of each package that is named, "" for one that is not there
 _QUESTION = """
 import importlib.metadata, json, platform, sys
@@ -66,8 +69,41 @@ def packages_of(python: str, names: Sequence[str]) -> tuple[str, dict[str, str]]
     return str(interpreter), {str(name): str(version) for name, version in versions.items()}
 
 
+def versions_of(programs: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The versions that *programs* tell, each asked by its words; "" for one that tells no number.
+
+    Raises:
+        ConfigError: one is not on PATH, or cannot be run.
+    """
+    return {name: _version_of(name, words) for name, words in programs.items()}
+
+
+def _version_of(name: str, words: Sequence[str]) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise ConfigError(f"{name} is not installed", hint="Install it so that it is found on PATH.")
+    try:
+        done = subprocess.run(
+            [found, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ASK_WAIT_S,
+            check=True,
+        )
+    except OSError as error:
+        raise ConfigError(f"{found} cannot be run: {error.strerror}") from error
+    except subprocess.SubprocessError as error:
+        raise ConfigError(f"{found} does not tell its version") from error
+    number = re.search(r"\d+(\.\d+)+", done.stdout)
+    return number[0] if number else ""
+
+
 def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
     """Run *job* with the interpreter *python*; gives its clocks and what it printed.
+
+    Its TMPDIR is a folder of its own, in memory where the box has /dev/shm, which goes away with it.
 
     ``total_s`` is from its start to its end, interpreter included; ``user_s`` and ``system_s`` are the
     kernel's for it and the children that it waited for; ``cpu_percent`` is their sum per total.
@@ -77,7 +113,11 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
             numbers.
     """
     words = [*python, str(folder / job.program), *job.options]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        tempfile.TemporaryDirectory(prefix="lab-", dir=_memory()) as own,
+    ):
         begun_s = time.monotonic()
         try:
             process = subprocess.Popen(
@@ -85,7 +125,7 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env={**os.environ, **job.environment},
+                env={**os.environ, "TMPDIR": own, **job.environment},
                 process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
             )
         except OSError as error:
@@ -106,6 +146,10 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
         "system_s": usage.ru_stime,
         "cpu_percent": 100 * cpu_s / total_s,
     }
+
+
+def _memory() -> Path | None:
+    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else None
 
 
 def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:

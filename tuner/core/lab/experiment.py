@@ -127,6 +127,10 @@ class Experiment(Protocol):
     def needs(self) -> tuple[str, ...]:
         """Packages of Python that its programs import."""
 
+    @property
+    def programs(self) -> Mapping[str, tuple[str, ...]]:
+        """What its programs start beside: names on PATH, each with the words to ask it its version."""
+
     def published(self, seeds: Mapping[str, Any]) -> Mapping[At, Mapping[str, float]]:
         """The published figures of *seeds*, by point."""
 
