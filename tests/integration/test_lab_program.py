@@ -119,6 +119,21 @@ def test_a_program_has_a_folder_of_its_own_which_goes_away_with_it(tmp_path: Pat
     assert not own.exists()
 
 
+def test_the_folder_of_one_that_was_killed_goes_away_too(tmp_path: Path) -> None:
+    told = tmp_path / "folder"
+    with pytest.raises(MeasurementError, match="was killed by signal 9"):
+        run(
+            tmp_path,
+            "import os, sys, tempfile\n"
+            "open(tempfile.gettempdir() + '/left', 'w').close()\n"
+            "open(sys.argv[1], 'w').write(tempfile.gettempdir())\n"
+            "os.kill(os.getpid(), 9)",
+            str(told),
+        )
+
+    assert not Path(told.read_text()).exists()
+
+
 def test_another_program_tells_its_version() -> None:
     (version,) = versions_of({"git": ["--version"]}).values()
 

@@ -206,7 +206,8 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
     published = experiment.published(seeds)
     measured = spreads(runs)
     model = experiment.model(measured)
-    others = sorted((at for at in measured if at not in published), key=_in_order)
+    every = experiment.points(list(published), quick=False)
+    others = sorted((at for at in measured if at not in every), key=_in_order)
     rows = tuple(
         Row(
             at,
@@ -215,7 +216,8 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
             model.modelled.get(at, {}),
             at in model.fitted_to,
         )
-        for at in [*published, *others]
+        for at in [*every, *others]
+        if at in published or at in measured
     )
     findings = tuple(experiment.findings(rows))
     return Outcome(

@@ -1,0 +1,75 @@
+"""gnocchi's program: every store it can use, how far away that is, and nothing left of its servers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.lab.program import folder_of_programs, run_job
+from tuner.core.errors import MeasurementError
+from tuner.core.lab.experiment import Job
+from tuner.core.lab.gnocchi import Gnocchi
+
+pytestmark = pytest.mark.integration
+
+AWAY_US = 1000.0
+TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
+
+
+def batches(target: str, *options: str, at_most_s: float = 120.0) -> dict[str, float]:
+    words = ("--target", target, "--seconds", "0.1", *options)
+    return run_job(Job("gnocchi_batch.py", words, {}, at_most_s), [sys.executable], folder_of_programs())
+
+
+@pytest.mark.usefixtures("redis_server")  # where none is installed, it skips
+@pytest.mark.parametrize(
+    ("target", "trips"), [("local file", 0), ("local redis", 0), ("remote file", 7), ("remote redis", 2)]
+)
+def test_every_store_is_as_far_away_as_it_was_told_to_be(target: str, trips: int) -> None:
+    """What holds on any box: nobody is nearer than that, and waits are no part of what is computed."""
+    values = batches(target, "--delay-us", f"{AWAY_US:g}", "--threads", "2")
+    figures = {figure.key for figure in Gnocchi.figures} - ({"trip_us"} if target == "local file" else set())
+
+    assert figures <= values.keys()
+    assert values["n_batches"] >= 20
+    assert 0 < values["low_ms"] <= values["batch_ms"] <= values["high_ms"]
+    assert 1 < values["n_threads"] <= 2
+    assert values["busy_us"] > 0
+    if trips:
+        assert values["trip_us"] >= AWAY_US
+        assert values["one_ms"] >= 8 * trips * AWAY_US / 1000
+        assert values["batch_ms"] >= 4 * trips * AWAY_US / 1000  # two at a time
+    else:
+        assert values.get("trip_us", 1.0) > 0
+
+
+def test_one_thread_is_a_loop_without_a_pool() -> None:
+    values = batches("local file", "--threads", "1")
+
+    assert values["batch_ms"] == values["one_ms"]
+    assert (values["gain"], values["n_threads"]) == (1.0, 1.0)
+
+
+@pytest.mark.usefixtures("redis_server")
+def test_one_that_is_killed_leaves_no_server_behind() -> None:
+    """That nobody is left is what the fixture of every integration test looks at."""
+    with pytest.raises(MeasurementError, match="took longer than 3s and was killed"):
+        batches("remote redis", "--threads", "2", "--seconds", "1000", at_most_s=3.0)
+
+
+def test_a_redis_that_is_not_installed_is_told_before_anything_runs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*TUNER, "lab", "gnocchi", "--quick", "--results", "it.lab.json"],
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "TUNER_LOCK": str(tmp_path / "lock")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: redis-server is not installed\n")
+    assert not (tmp_path / "it.lab.json").exists()

@@ -1,0 +1,308 @@
+"""When do threads pay? Eight series, each read, worked on and written: in a loop, or by a pool of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, log
+from typing import Any
+
+from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread
+from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool
+
+N_SERIES = 8
+WORK_US = 6.75  #: what is computed for a series, as published
+SECONDS = 3.0  #: of batches in each run
+_THREADS = (1, 2, 3, 4, 6, 8)
+_QUICK_THREADS = (1, 3, 6)
+_NEARER = (("remote redis", 50.0), ("remote redis", 100.0))  #: not published: the crossing lies hereabouts
+_QUICK_NEARER = _NEARER[:1]
+_SURELY = 0.1  #: how far from 1 a gain has to be that was measured once
+_LEAST_S, _MOST_S = 1e-7, 1e-1  #: bounds of the pool's costs
+
+Store = tuple[str, float]  #: a target, and how much later its replies come (us)
+Measured = Mapping[At, Mapping[str, Spread]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one thread needs for a series: the GIL's part, and the rest; seconds."""
+
+    busy_s: float
+    wait_s: float
+
+    @property
+    def batch_s(self) -> float:
+        """All series, one after the other."""
+        return N_SERIES * (self.busy_s + self.wait_s)
+
+
+class Gnocchi:
+    """Read, work, write: the batch of Gnocchi's storage."""
+
+    name = "gnocchi"
+    title = "so when should you use threads?"
+    publication = "gnocchi"
+    what = (
+        "A batch of eight series, each read, worked on for 6.75 us and written: in a plain loop, or by a "
+        "pool of threads that is made for the batch, as Gnocchi does it. The series are in files (seven "
+        "calls each, in memory where the box has /dev/shm) or in a Redis (two commands by redis-py); for "
+        "a remote file each of these calls goes to a file server of our own. What is remote gives its "
+        "answers so many us later; the round trip is what one really took, the median of 300. Timed is a "
+        "batch, the median of three seconds of them; batches in the loop and in the pool take turns, and "
+        "the gain is the loop's time over the pool's in the same run."
+    )
+    parameters = ("target", "away us", "threads")
+    figures = (
+        Figure("batch_ms", "batch ms", 2),
+        Figure("low_ms", "quarter below ms", 2),
+        Figure("high_ms", "quarter above ms", 2),
+        Figure("gain", "gain", 2),
+        Figure("trip_us", "round trip us", 0),
+        Figure("busy_us", "busy us", 0),
+        Figure("wait_us", "wait us", 0),
+        Figure("n_threads", "threads started", 0),
+    )
+    needs = ("redis",)
+    programs: Mapping[str, tuple[str, ...]] = {"redis-server": ("--version",)}
+
+    def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
+        """Six stores, with one thread and with six."""
+        return {
+            (str(target), float(away_us), float(n)): {"batch_ms": float(took_ms)}
+            for target, away_us, one_ms, six_ms in seeds[self.publication]["rows"]
+            for n, took_ms in ((1, one_ms), (6, six_ms))
+        }
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """As published, with other numbers of threads and nearer Redises; quick: with fewer of both."""
+        stores = sorted(
+            {*map(_store, published), *(_QUICK_NEARER if quick else _NEARER)}, key=lambda one: one[::-1]
+        )
+        numbers = {int(at[2]) for at in published} | set(_QUICK_THREADS if quick else _THREADS)
+        return [(*store, float(n)) for store, n in product(stores, sorted(numbers))]
+
+    def job(self, at: At) -> Job:
+        """Some seconds of batches."""
+        target, away_us = _store(at)
+        options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{_n_threads(at)}")
+        timed = ("--work-us", f"{WORK_US:g}", "--seconds", f"{SECONDS:g}")
+        return Job("gnocchi_batch.py", (*options, *timed), at_most_s=180.0)
+
+    def model(self, runs: Measured) -> Model:
+        """A store's operation from its row of one thread; the pool's costs from four rows."""
+        operations = operations_of(runs)
+        fitted = _pool_rows(runs)
+        costs = pool_costs(runs)
+        modelled = {}
+        for at in runs:
+            operation, n = operations[_store(at)], _n_threads(at)
+            run = _run(operation, n, costs)
+            modelled[at] = {
+                "batch_ms": 1e3 * run.total_s,
+                "gain": operation.batch_s / run.total_s,
+                "n_threads": float(run.n_threads),
+            }
+        told = (
+            "Of each store its row of one thread says how long an operation computes and how long it waits. "
+            "A line for the GIL, first come, first served, has the rest: a pool costs "
+            f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each thread that "
+            f"is started, fitted to {len(fitted)} rows: the fewest and the most threads of a pool, where the "
+            "waits are shortest and where they are longest."
+        )
+        alone = {at for at in runs if _n_threads(at) == 1}
+        return Model(modelled, frozenset({*alone, *fitted}), told)
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """Who wins at each store; whether distance helps threads; the rule, held against every row."""
+        run = {row.at: row for row in rows if row.measured}
+        won = [(at, row) for at, row in run.items() if row.published and _n_threads(at) > 1]
+        return [
+            *(_who_wins(row, run[*_store(at), 1.0]) for at, row in won),
+            *_further_away([row for _, row in won]),
+            _rule({at: row.measured for at, row in run.items()}),
+        ]
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """The rule, with the figures of this box."""
+        measured = {row.at: row.measured for row in rows if row.measured}
+        costs = pool_costs(measured)
+        pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in _numbers_of_pools(measured)}
+        told = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
+        return (
+            "Threads pay where the waits that they take side by side are longer than the making of their "
+            f"pool: on this box from a wait of {told} in each of eight operations. What is computed does not "
+            "decide: one thread at a time computes, with a pool or without."
+        )
+
+
+def operations_of(runs: Measured) -> dict[Store, Operation]:
+    """What an operation is made of at each store, by its row of one thread."""
+    return {
+        _store(at): Operation(1e-6 * values["busy_us"].median, 1e-6 * values["wait_us"].median)
+        for at, values in runs.items()
+        if _n_threads(at) == 1
+    }
+
+
+def pool_costs(runs: Measured) -> PoolCosts:
+    """What a pool costs to make and end, and each thread that it starts: nearest to a few rows of *runs*."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    operations = operations_of(runs)
+    rows = [(operations[_store(at)], _n_threads(at), runs[at]["batch_ms"].median) for at in _pool_rows(runs)]
+
+    def errors(logs: Any) -> list[float]:
+        costs = PoolCosts(float(np.exp(logs[0])), 0.0, float(np.exp(logs[1])))
+        return [log(1e3 * _run(operation, n, costs).total_s / took_ms) for operation, n, took_ms in rows]
+
+    found = [
+        least_squares(
+            errors,
+            np.log(guess),
+            bounds=np.log([_LEAST_S, _MOST_S]),
+            loss="soft_l1",
+            f_scale=0.1,
+            diff_step=1e-2,
+        )
+        for guess in ((1e-3, 3e-5), (1e-4, 1e-4), (1e-5, 5e-4))  # it has kinks
+    ]
+    start_s, thread_s = np.exp(min(found, key=lambda one: float(one.cost)).x)
+    return PoolCosts(float(start_s), 0.0, float(thread_s))
+
+
+def wait_that_pays_s(n_threads: int, costs: PoolCosts) -> float:
+    """The rule: from which wait of each operation on a pool of so many threads pays.
+
+    A loop waits N_SERIES times, the pool as often as its busiest thread; the pool has to be made.
+    """
+    n_saved = N_SERIES - ceil(N_SERIES / n_threads)
+    return (costs.start_s + min(n_threads, N_SERIES) * costs.thread_s) / n_saved
+
+
+def _store(at: At) -> Store:
+    return str(at[0]), float(at[1])
+
+
+def _n_threads(at: At) -> int:
+    return int(at[2])
+
+
+def _numbers_of_pools(runs: Measured) -> list[int]:
+    return sorted({_n_threads(at) for at in runs} - {1})
+
+
+def _pool_rows(runs: Measured) -> list[At]:
+    """The rows that the pool's costs are fitted to."""
+    operations = operations_of(runs)
+    ends = [pick(operations, key=lambda one: operations[one].wait_s) for pick in (min, max)]
+    numbers = _numbers_of_pools(runs)
+    return [(*store, float(n)) for store, n in product(ends, dict.fromkeys((numbers[0], numbers[-1])))]
+
+
+def _run(operation: Operation, n_threads: int, costs: PoolCosts) -> PoolRun:
+    """A batch by the model."""
+    if n_threads == 1:
+        return PoolRun(operation.batch_s, 1, N_SERIES * operation.busy_s)
+    costs = PoolCosts(costs.start_s, operation.busy_s, costs.thread_s)
+    return run_waiting_pool(N_SERIES, operation.wait_s, n_threads, costs)
+
+
+def _told(store: Store) -> str:
+    target, away_us = store
+    return f"{target}, {away_us:g} us away" if away_us else target
+
+
+def _pays(gain: Spread) -> bool | None:
+    """Whether the pool was faster than the loop; None: the runs do not say."""
+    low, high = (gain.low, gain.high) if gain.n > 1 else (gain.low - _SURELY, gain.high + _SURELY)
+    return True if low > 1 else False if high < 1 else None
+
+
+def _times(gain: float) -> str:
+    return f"are {gain:.2f} times as fast as" if gain >= 1 else f"take {1 / gain:.2f} times as long as"
+
+
+def _who_wins(row: Row, alone: Row) -> Finding:
+    n = _n_threads(row.at)
+    claimed = alone.published["batch_ms"] / row.published["batch_ms"]
+    gain = row.measured["gain"]
+    pays = _pays(gain)
+    lies = f", {gain.low:.2f} to {gain.high:.2f} in {gain.n} runs" if gain.n > 1 else ""
+    return Finding(
+        f"{_told(_store(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
+        None if pays is None else pays == (claimed > 1),
+        f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}, {alone.of('batch_ms'):.2f} ms with one: "
+        f"gain {gain.median:.2f}{lies}; {row.modelled['gain']:.2f} by the model.",
+    )
+
+
+def _further_away(rows: Sequence[Row]) -> list[Finding]:
+    """Of each target that was tried nearer and further away with as many threads: who gains more."""
+    found = []
+    for target in dict.fromkeys(row.at[0] for row in rows):
+        same = sorted((row for row in rows if row.at[0] == target), key=lambda row: row.at[1])
+        if len(same) < 2:
+            continue
+        near, far = same[0], same[-1]
+        here = near.measured["gain"], far.measured["gain"]
+        apart = here[1].low > here[0].high or here[1].high < here[0].low
+        found.append(
+            Finding(
+                f"A {target} {far.at[1]:g} us away gains more by {_n_threads(far.at)} threads than one "
+                f"{near.at[1]:g} us away.",
+                here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
+                f"Gains here: {here[1].median:.2f} and {here[0].median:.2f}; round trips of "
+                f"{far.of('trip_us'):.0f} and {near.of('trip_us'):.0f} us.",
+            )
+        )
+    return found
+
+
+def _rule(runs: Measured) -> Finding:
+    """The rule against every row of a pool."""
+    operations, costs = operations_of(runs), pool_costs(runs)
+    verdicts = {at: _pays(values["gain"]) for at, values in runs.items() if _n_threads(at) > 1}
+    ruled = {at: operations[_store(at)].wait_s > wait_that_pays_s(_n_threads(at), costs) for at in verdicts}
+    told = {at: pays for at, pays in verdicts.items() if pays is not None}
+    wrong = [at for at, pays in told.items() if pays != ruled[at]]
+    n_fitted = len(set(_pool_rows(runs)) & set(told))
+    why = (
+        f"Right in {len(told) - len(wrong)} of the {len(told)} rows in which these runs can tell who wins "
+        f"({n_fitted} of them helped to find these costs)"
+    )
+    if len(told) < len(verdicts):
+        why += f", of {len(verdicts)}"
+    if wrong:
+        why += f"; wrong: {'; '.join(f'{_told(_store(at))}, {_n_threads(at)} threads' for at in wrong)}"
+    crossings = [_crossing(n, operations, told, costs) for n in _numbers_of_pools(runs)]
+    return Finding(
+        "So when should you use threads? That was left open; our rule is: when the waits that they take side "
+        "by side, all but ceil(8 / threads) of the eight, are longer than what their pool costs.",
+        None if not told else not wrong,
+        f"It costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us a thread here. {why}. "
+        f"{' '.join(crossings)}",
+    )
+
+
+def _crossing(
+    n_threads: int, operations: Mapping[Store, Operation], told: Mapping[At, bool], costs: PoolCosts
+) -> str:
+    """From which wait on so many threads pay: by the rule, and as measured."""
+    by_store = {_store(at): pays for at, pays in told.items() if _n_threads(at) == n_threads}
+    lost = [operations[one] for one, pays in by_store.items() if not pays]
+    won = [operations[one] for one, pays in by_store.items() if pays]
+    sides = []
+    if lost:
+        sides.append(f"up to {_of_wait(max(lost, key=lambda one: one.wait_s))} they lose")
+    if won:
+        sides.append(f"from {_of_wait(min(won, key=lambda one: one.wait_s))} on they win")
+    measured = f"; measured: {', '.join(sides)}" if sides else ""
+    return f"{n_threads} threads: from {1e6 * wait_that_pays_s(n_threads, costs):.0f} us{measured}."
+
+
+def _of_wait(operation: Operation) -> str:
+    times = operation.wait_s / operation.busy_s
+    return f"{1e6 * operation.wait_s:.0f} us ({times:.1f} times what is computed)"
