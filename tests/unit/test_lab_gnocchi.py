@@ -13,7 +13,8 @@ import pytest
 
 from tuner.adapters.lab.published import published
 from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome, spreads
-from tuner.core.lab.gnocchi import N_SERIES, Gnocchi, Operation, pool_costs, wait_that_pays_s
+from tuner.core.lab.gnocchi import Gnocchi
+from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner_workers.lab import far_away
 

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
-from math import ceil, log
 from typing import Any
 
 from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread
-from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool
+from tuner.core.lab.gnocchi_pool import (
+    Measured,
+    Operation,
+    Store,
+    n_threads_of,
+    numbers_of_pools,
+    operations_of,
+    pool_costs,
+    pool_rows,
+    run_of,
+    store_of,
+    wait_that_pays_s,
+)
+from tuner.core.model.pools import PoolCosts
 
-N_SERIES = 8
 WORK_US = 6.75  #: what is computed for a series, as published
 SECONDS = 3.0  #: of batches in each run
 _THREADS = (1, 2, 3, 4, 6, 8)
 _QUICK_THREADS = (1, 3, 6)
-_NEARER = (("remote redis", 50.0), ("remote redis", 100.0))  #: not published: the crossing lies hereabouts
+_NEARER = (("remote redis", 50.0), ("remote redis", 100.0))  #: beside what was published
 _QUICK_NEARER = _NEARER[:1]
 _SURELY = 0.1  #: how far from 1 a gain has to be that was measured once
-_LEAST_S, _MOST_S = 1e-7, 1e-1  #: bounds of the pool's costs
-
-Store = tuple[str, float]  #: a target, and how much later its replies come (us)
-Measured = Mapping[At, Mapping[str, Spread]]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """What one thread needs for a series: the GIL's part, and the rest; seconds."""
-
-    busy_s: float
-    wait_s: float
-
-    @property
-    def batch_s(self) -> float:
-        """All series, one after the other."""
-        return N_SERIES * (self.busy_s + self.wait_s)
 
 
 class Gnocchi:
@@ -78,27 +71,27 @@ class Gnocchi:
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
         """As published, with other numbers of threads and nearer Redises; quick: with fewer of both."""
         stores = sorted(
-            {*map(_store, published), *(_QUICK_NEARER if quick else _NEARER)}, key=lambda one: one[::-1]
+            {*map(store_of, published), *(_QUICK_NEARER if quick else _NEARER)}, key=lambda one: one[::-1]
         )
         numbers = {int(at[2]) for at in published} | set(_QUICK_THREADS if quick else _THREADS)
         return [(*store, float(n)) for store, n in product(stores, sorted(numbers))]
 
     def job(self, at: At) -> Job:
         """Some seconds of batches."""
-        target, away_us = _store(at)
-        options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{_n_threads(at)}")
+        target, away_us = store_of(at)
+        options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{n_threads_of(at)}")
         timed = ("--work-us", f"{WORK_US:g}", "--seconds", f"{SECONDS:g}")
         return Job("gnocchi_batch.py", (*options, *timed), at_most_s=180.0)
 
     def model(self, runs: Measured) -> Model:
         """A store's operation from its row of one thread; the pool's costs from four rows."""
         operations = operations_of(runs)
-        fitted = _pool_rows(runs)
+        fitted = pool_rows(runs)
         costs = pool_costs(runs)
         modelled = {}
         for at in runs:
-            operation, n = operations[_store(at)], _n_threads(at)
-            run = _run(operation, n, costs)
+            operation, n = operations[store_of(at)], n_threads_of(at)
+            run = run_of(operation, n, costs)
             modelled[at] = {
                 "batch_ms": 1e3 * run.total_s,
                 "gain": operation.batch_s / run.total_s,
@@ -111,15 +104,15 @@ class Gnocchi:
             f"is started, fitted to {len(fitted)} rows: the fewest and the most threads of a pool, where the "
             "waits are shortest and where they are longest."
         )
-        alone = {at for at in runs if _n_threads(at) == 1}
+        alone = {at for at in runs if n_threads_of(at) == 1}
         return Model(modelled, frozenset({*alone, *fitted}), told)
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         """Who wins at each store; whether distance helps threads; the rule, held against every row."""
         run = {row.at: row for row in rows if row.measured}
-        won = [(at, row) for at, row in run.items() if row.published and _n_threads(at) > 1]
+        won = [(at, row) for at, row in run.items() if row.published and n_threads_of(at) > 1]
         return [
-            *(_who_wins(row, run[*_store(at), 1.0]) for at, row in won),
+            *(_who_wins(row, run[*store_of(at), 1.0]) for at, row in won),
             *_further_away([row for _, row in won]),
             _rule({at: row.measured for at, row in run.items()}),
         ]
@@ -128,86 +121,13 @@ class Gnocchi:
         """The rule, with the figures of this box."""
         measured = {row.at: row.measured for row in rows if row.measured}
         costs = pool_costs(measured)
-        pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in _numbers_of_pools(measured)}
+        pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
         told = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
         return (
             "Threads pay where the waits that they take side by side are longer than the making of their "
             f"pool: on this box from a wait of {told} in each of eight operations. What is computed does not "
             "decide: one thread at a time computes, with a pool or without."
         )
-
-
-def operations_of(runs: Measured) -> dict[Store, Operation]:
-    """What an operation is made of at each store, by its row of one thread."""
-    return {
-        _store(at): Operation(1e-6 * values["busy_us"].median, 1e-6 * values["wait_us"].median)
-        for at, values in runs.items()
-        if _n_threads(at) == 1
-    }
-
-
-def pool_costs(runs: Measured) -> PoolCosts:
-    """What a pool costs to make and end, and each thread that it starts: nearest to a few rows of *runs*."""
-    import numpy as np
-    from scipy.optimize import least_squares
-
-    operations = operations_of(runs)
-    rows = [(operations[_store(at)], _n_threads(at), runs[at]["batch_ms"].median) for at in _pool_rows(runs)]
-
-    def errors(logs: Any) -> list[float]:
-        costs = PoolCosts(float(np.exp(logs[0])), 0.0, float(np.exp(logs[1])))
-        return [log(1e3 * _run(operation, n, costs).total_s / took_ms) for operation, n, took_ms in rows]
-
-    found = [
-        least_squares(
-            errors,
-            np.log(guess),
-            bounds=np.log([_LEAST_S, _MOST_S]),
-            loss="soft_l1",
-            f_scale=0.1,
-            diff_step=1e-2,
-        )
-        for guess in ((1e-3, 3e-5), (1e-4, 1e-4), (1e-5, 5e-4))  # it has kinks
-    ]
-    start_s, thread_s = np.exp(min(found, key=lambda one: float(one.cost)).x)
-    return PoolCosts(float(start_s), 0.0, float(thread_s))
-
-
-def wait_that_pays_s(n_threads: int, costs: PoolCosts) -> float:
-    """The rule: from which wait of each operation on a pool of so many threads pays.
-
-    A loop waits N_SERIES times, the pool as often as its busiest thread; the pool has to be made.
-    """
-    n_saved = N_SERIES - ceil(N_SERIES / n_threads)
-    return (costs.start_s + min(n_threads, N_SERIES) * costs.thread_s) / n_saved
-
-
-def _store(at: At) -> Store:
-    return str(at[0]), float(at[1])
-
-
-def _n_threads(at: At) -> int:
-    return int(at[2])
-
-
-def _numbers_of_pools(runs: Measured) -> list[int]:
-    return sorted({_n_threads(at) for at in runs} - {1})
-
-
-def _pool_rows(runs: Measured) -> list[At]:
-    """The rows that the pool's costs are fitted to."""
-    operations = operations_of(runs)
-    ends = [pick(operations, key=lambda one: operations[one].wait_s) for pick in (min, max)]
-    numbers = _numbers_of_pools(runs)
-    return [(*store, float(n)) for store, n in product(ends, dict.fromkeys((numbers[0], numbers[-1])))]
-
-
-def _run(operation: Operation, n_threads: int, costs: PoolCosts) -> PoolRun:
-    """A batch by the model."""
-    if n_threads == 1:
-        return PoolRun(operation.batch_s, 1, N_SERIES * operation.busy_s)
-    costs = PoolCosts(costs.start_s, operation.busy_s, costs.thread_s)
-    return run_waiting_pool(N_SERIES, operation.wait_s, n_threads, costs)
 
 
 def _told(store: Store) -> str:
@@ -226,13 +146,13 @@ def _times(gain: float) -> str:
 
 
 def _who_wins(row: Row, alone: Row) -> Finding:
-    n = _n_threads(row.at)
+    n = n_threads_of(row.at)
     claimed = alone.published["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
     pays = _pays(gain)
     lies = f", {gain.low:.2f} to {gain.high:.2f} in {gain.n} runs" if gain.n > 1 else ""
     return Finding(
-        f"{_told(_store(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
+        f"{_told(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
         f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}, {alone.of('batch_ms'):.2f} ms with one: "
         f"gain {gain.median:.2f}{lies}; {row.modelled['gain']:.2f} by the model.",
@@ -251,7 +171,7 @@ def _further_away(rows: Sequence[Row]) -> list[Finding]:
         apart = here[1].low > here[0].high or here[1].high < here[0].low
         found.append(
             Finding(
-                f"A {target} {far.at[1]:g} us away gains more by {_n_threads(far.at)} threads than one "
+                f"A {target} {far.at[1]:g} us away gains more by {n_threads_of(far.at)} threads than one "
                 f"{near.at[1]:g} us away.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
                 f"Gains here: {here[1].median:.2f} and {here[0].median:.2f}; round trips of "
@@ -264,11 +184,13 @@ def _further_away(rows: Sequence[Row]) -> list[Finding]:
 def _rule(runs: Measured) -> Finding:
     """The rule against every row of a pool."""
     operations, costs = operations_of(runs), pool_costs(runs)
-    verdicts = {at: _pays(values["gain"]) for at, values in runs.items() if _n_threads(at) > 1}
-    ruled = {at: operations[_store(at)].wait_s > wait_that_pays_s(_n_threads(at), costs) for at in verdicts}
+    verdicts = {at: _pays(values["gain"]) for at, values in runs.items() if n_threads_of(at) > 1}
+    ruled = {
+        at: operations[store_of(at)].wait_s > wait_that_pays_s(n_threads_of(at), costs) for at in verdicts
+    }
     told = {at: pays for at, pays in verdicts.items() if pays is not None}
     wrong = [at for at, pays in told.items() if pays != ruled[at]]
-    n_fitted = len(set(_pool_rows(runs)) & set(told))
+    n_fitted = len(set(pool_rows(runs)) & set(told))
     why = (
         f"Right in {len(told) - len(wrong)} of the {len(told)} rows in which these runs can tell who wins "
         f"({n_fitted} of them helped to find these costs)"
@@ -276,8 +198,8 @@ def _rule(runs: Measured) -> Finding:
     if len(told) < len(verdicts):
         why += f", of {len(verdicts)}"
     if wrong:
-        why += f"; wrong: {'; '.join(f'{_told(_store(at))}, {_n_threads(at)} threads' for at in wrong)}"
-    crossings = [_crossing(n, operations, told, costs) for n in _numbers_of_pools(runs)]
+        why += f"; wrong: {'; '.join(f'{_told(store_of(at))}, {n_threads_of(at)} threads' for at in wrong)}"
+    crossings = [_crossing(n, operations, told, costs) for n in numbers_of_pools(runs)]
     return Finding(
         "So when should you use threads? That was left open; our rule is: when the waits that they take side "
         "by side, all but ceil(8 / threads) of the eight, are longer than what their pool costs.",
@@ -291,7 +213,7 @@ def _crossing(
     n_threads: int, operations: Mapping[Store, Operation], told: Mapping[At, bool], costs: PoolCosts
 ) -> str:
     """From which wait on so many threads pay: by the rule, and as measured."""
-    by_store = {_store(at): pays for at, pays in told.items() if _n_threads(at) == n_threads}
+    by_store = {store_of(at): pays for at, pays in told.items() if n_threads_of(at) == n_threads}
     lost = [operations[one] for one, pays in by_store.items() if not pays]
     won = [operations[one] for one, pays in by_store.items() if pays]
     sides = []

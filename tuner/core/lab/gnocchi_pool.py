@@ -1,0 +1,109 @@
+"""What a batch of gnocchi's takes in a loop and by a pool, and from which wait on the pool pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, log
+from typing import Any
+
+from tuner.core.lab.experiment import At, Spread
+from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool
+
+N_SERIES = 8
+_LEAST_S, _MOST_S = 1e-7, 1e-1  #: bounds of the pool's costs
+
+Store = tuple[str, float]  #: a target, and how much later its replies come (us)
+Measured = Mapping[At, Mapping[str, Spread]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one thread needs for a series: the GIL's part, and the rest; seconds."""
+
+    busy_s: float
+    wait_s: float
+
+    @property
+    def batch_s(self) -> float:
+        """All series, one after the other."""
+        return N_SERIES * (self.busy_s + self.wait_s)
+
+
+def operations_of(runs: Measured) -> dict[Store, Operation]:
+    """What an operation is made of at each store, by its row of one thread."""
+    return {
+        store_of(at): Operation(1e-6 * values["busy_us"].median, 1e-6 * values["wait_us"].median)
+        for at, values in runs.items()
+        if n_threads_of(at) == 1
+    }
+
+
+def pool_costs(runs: Measured) -> PoolCosts:
+    """What a pool costs to make and end, and each thread that it starts: nearest to a few rows of *runs*."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    operations = operations_of(runs)
+    rows = [
+        (operations[store_of(at)], n_threads_of(at), runs[at]["batch_ms"].median) for at in pool_rows(runs)
+    ]
+
+    def errors(logs: Any) -> list[float]:
+        costs = PoolCosts(float(np.exp(logs[0])), 0.0, float(np.exp(logs[1])))
+        return [log(1e3 * run_of(operation, n, costs).total_s / took_ms) for operation, n, took_ms in rows]
+
+    found = [
+        least_squares(
+            errors,
+            np.log(guess),
+            bounds=np.log([_LEAST_S, _MOST_S]),
+            loss="soft_l1",
+            f_scale=0.1,
+            diff_step=1e-2,
+        )
+        for guess in ((1e-3, 3e-5), (1e-4, 1e-4), (1e-5, 5e-4))  # it has kinks
+    ]
+    start_s, thread_s = np.exp(min(found, key=lambda one: float(one.cost)).x)
+    return PoolCosts(float(start_s), 0.0, float(thread_s))
+
+
+def wait_that_pays_s(n_threads: int, costs: PoolCosts) -> float:
+    """The rule: from which wait of each operation on a pool of so many threads pays.
+
+    A loop waits N_SERIES times, the pool as often as its busiest thread; the pool has to be made.
+    """
+    n_saved = N_SERIES - ceil(N_SERIES / n_threads)
+    return (costs.start_s + min(n_threads, N_SERIES) * costs.thread_s) / n_saved
+
+
+def store_of(at: At) -> Store:
+    """Where a point keeps its series."""
+    return str(at[0]), float(at[1])
+
+
+def n_threads_of(at: At) -> int:
+    """How many threads a point has."""
+    return int(at[2])
+
+
+def numbers_of_pools(runs: Measured) -> list[int]:
+    """The numbers of threads that were run in a pool."""
+    return sorted({n_threads_of(at) for at in runs} - {1})
+
+
+def pool_rows(runs: Measured) -> list[At]:
+    """The rows that the pool's costs are fitted to."""
+    operations = operations_of(runs)
+    ends = [pick(operations, key=lambda one: operations[one].wait_s) for pick in (min, max)]
+    numbers = numbers_of_pools(runs)
+    return [(*store, float(n)) for store, n in product(ends, dict.fromkeys((numbers[0], numbers[-1])))]
+
+
+def run_of(operation: Operation, n_threads: int, costs: PoolCosts) -> PoolRun:
+    """A batch, by the model: a loop, or a line for the GIL."""
+    if n_threads == 1:
+        return PoolRun(operation.batch_s, 1, N_SERIES * operation.busy_s)
+    costs = PoolCosts(costs.start_s, operation.busy_s, costs.thread_s)
+    return run_waiting_pool(N_SERIES, operation.wait_s, n_threads, costs)

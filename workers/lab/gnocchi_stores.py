@@ -1,0 +1,211 @@
+"""Where gnocchi_batch.py keeps its series: files and Redis, here or far away; each with servers of its own.
+
+The calls on files are those of Gnocchi's file driver: open, read, close; create, write, close, rename.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from far_away import REPLY, REQUEST  # type: ignore[import-not-found]  # beside this file, as it runs
+
+STARTS_WITHIN_S = 30.0
+
+
+class Store(Protocol):
+    """Where the series are kept; may be used by several threads."""
+
+    def read(self, name: str) -> bytes:
+        """A series."""
+
+    def write(self, name: str, series: bytes) -> None:
+        """Replace a series."""
+
+    def ping(self) -> None:
+        """Go there and back; nothing where there is no way to go."""
+
+
+class LocalFiles:
+    """Files in a folder, by the system's own calls."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> bytes:
+        """Three calls."""
+        descriptor = os.open(self._folder / name, os.O_RDONLY)
+        series = os.read(descriptor, 1 << 16)
+        os.close(descriptor)
+        return series
+
+    def write(self, name: str, series: bytes) -> None:
+        """Four calls."""
+        path = self._folder / name
+        new = path.with_suffix(".new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.write(descriptor, series)
+        os.close(descriptor)
+        os.rename(new, path)
+
+    def ping(self) -> None:
+        """There is no way to go."""
+
+
+class FarFiles:
+    """The same files and calls, by a server: a round trip for each call. Connections are used again."""
+
+    def __init__(self, folder: Path, at: Path) -> None:
+        self._folder, self._at = folder, at
+        self._free: list[socket.socket] = []
+
+    def read(self, name: str) -> bytes:
+        """Three round trips."""
+        with self._connection() as one:
+            number, _ = _call(one, b"o", 0, bytes(self._folder / name))
+            _, series = _call(one, b"r", number)
+            _call(one, b"x", number)
+        return series
+
+    def write(self, name: str, series: bytes) -> None:
+        """Four round trips."""
+        path = self._folder / name
+        new = path.with_suffix(".new")
+        with self._connection() as one:
+            number, _ = _call(one, b"c", 0, bytes(new))
+            _call(one, b"w", number, series)
+            _call(one, b"x", number)
+            _call(one, b"m", 0, bytes(new) + b"\0" + bytes(path))
+
+    def ping(self) -> None:
+        """A call that does nothing: no byte is written, to the server's standard error."""
+        with self._connection() as one:
+            _call(one, b"w", 2)
+
+    @contextmanager
+    def _connection(self) -> Iterator[socket.socket]:
+        try:
+            one = self._free.pop()
+        except IndexError:
+            one = socket.socket(socket.AF_UNIX)
+            one.connect(str(self._at))
+        yield one
+        self._free.append(one)
+
+
+def _call(one: socket.socket, name: bytes, number: int, data: bytes = b"") -> tuple[int, bytes]:
+    one.sendall(REQUEST.pack(name, number, len(data)) + data)
+    reply = one.recv(1 << 17)
+    while len(reply) < REPLY.size or len(reply) < REPLY.size + REPLY.unpack_from(reply)[1]:
+        more = one.recv(1 << 17)
+        if not more:
+            raise ConnectionError("the file server has gone")
+        reply += more
+    result, _ = REPLY.unpack_from(reply)
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result, reply[REPLY.size :]
+
+
+class InRedis:
+    """Fields of a hash in Redis, by redis-py: its pool has a connection for each thread."""
+
+    def __init__(self, at: Path) -> None:
+        import redis
+
+        self._client: Any = redis.Redis(unix_socket_path=str(at))
+
+    def read(self, name: str) -> bytes:
+        """One round trip."""
+        return bytes(self._client.hget("series", name))
+
+    def write(self, name: str, series: bytes) -> None:
+        """One round trip."""
+        self._client.hset("series", name, series)
+
+    def ping(self) -> None:
+        """PING."""
+        self._client.ping()
+
+
+@contextmanager
+def started(*words: str, ready: Callable[[subprocess.Popen[bytes]], bool]) -> Iterator[None]:
+    """A server, once it is ready; it is ended with the block."""
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        deadline_s = time.monotonic() + STARTS_WITHIN_S
+        while not ready(process):
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                process.kill()
+                said = process.communicate()[0].decode("utf-8", "replace").strip().splitlines()
+                sys.exit(": ".join([f"{Path(words[0]).name} did not start", *said[-1:]]))
+            time.sleep(0.005)
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def redis_at(folder: Path) -> Iterator[Path]:
+    """A redis-server on a unix socket, which keeps nothing."""
+    if shutil.which("redis-server") is None:
+        sys.exit("redis-server is not installed")
+    at = folder / "redis"
+    words = ("redis-server", "--port", "0", "--unixsocket", str(at), "--save", "", "--appendonly", "no",
+             "--dir", str(folder), "--loglevel", "warning")  # fmt: skip
+    with started(*words, ready=lambda _: _answers(at)):
+        yield at
+
+
+def _answers(at: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as one:
+        try:
+            one.connect(str(at))
+            one.sendall(b"PING\r\n")
+            return one.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+@contextmanager
+def far_away(folder: Path, delay_us: float, to: Path | None = None) -> Iterator[Path]:
+    """A server whose replies come so much later: the one on the socket *to*, or one for files."""
+    at = folder / "far"
+    program = Path(__file__).with_name("far_away.py")
+    behind = () if to is None else ("--to", str(to))
+    words = (sys.executable, str(program), "--at", str(at), "--delay-us", f"{delay_us:g}", *behind)
+
+    def is_ready(process: subprocess.Popen[bytes]) -> bool:
+        assert process.stdout is not None
+        return process.stdout.readline() == b"ready\n"
+
+    with started(*words, ready=is_ready):
+        yield at
+
+
+@contextmanager
+def store_of(target: str, delay_us: float) -> Iterator[Store]:
+    """A store of this program's own, which goes away with it."""
+    with tempfile.TemporaryDirectory(prefix="gno-") as name:
+        folder = Path(name)
+        if target == "local file":
+            yield LocalFiles(folder)
+        elif target == "remote file":
+            with far_away(folder, delay_us) as at:
+                yield FarFiles(folder, at)
+        elif target == "local redis":
+            with redis_at(folder) as at:
+                yield InRedis(at)
+        else:
+            with redis_at(folder) as to, far_away(folder, delay_us, to) as at:
+                yield InRedis(at)
