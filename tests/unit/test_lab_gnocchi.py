@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome, spreads
+from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome, programs_at, spreads
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
@@ -221,3 +221,8 @@ def test_a_call_that_fails_is_answered_by_its_number(tmp_path: Path) -> None:
     answer = far_away.answers(bytearray(asked(b"o", 0, bytes(tmp_path / "none"))))
 
     assert far_away.REPLY.unpack(answer) == (-errno.ENOENT, 0)
+
+
+def test_a_redis_is_needed_by_the_points_that_use_one() -> None:
+    assert list(programs_at(Gnocchi(), POINTS)) == ["redis-server"]
+    assert programs_at(Gnocchi(), [at for at in POINTS if "file" in str(at[0])]) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
-    from tuner.core.lab.experiment import Experiment, Outcome, Run
+    from tuner.core.lab.experiment import At, Experiment, Outcome, Run
 
 _USUAL_REPEATS, _QUICK_REPEATS = 3, 1
 
@@ -118,7 +118,7 @@ def _run_all(
     experiment: Experiment,
     asked: LabAsked,
     results: Results,
-    order: Sequence[tuple[int, tuple[str | float, ...]]],
+    order: Sequence[tuple[int, At]],
     tell: Callable[[str], None],
 ) -> Results:
     from dataclasses import replace
@@ -130,7 +130,7 @@ def _run_all(
     from tuner.core.lab.experiment import Run
 
     python = asked.python or sys.executable
-    facts = _facts(experiment, python)
+    facts = _facts(experiment, [at for _, at in order], python)
     if results.runs:
         _check_same(results, facts, asked.results)
     results = replace(results, provenance=facts)
@@ -159,10 +159,11 @@ def _told(experiment: Experiment, run: Run) -> str:
     return f"{where}: {figure.label} {run.values[figure.key]:.{figure.digits}f}"
 
 
-def _facts(experiment: Experiment, python: str) -> dict[str, str]:
+def _facts(experiment: Experiment, points: Iterable[At], python: str) -> dict[str, str]:
     """The box, the interpreter that runs the programs, and the packages and other programs they need."""
     from tuner.adapters.lab.program import packages_of, versions_of
     from tuner.adapters.provenance import provenance
+    from tuner.core.lab.experiment import programs_at
 
     interpreter, versions = packages_of(python, experiment.needs)
     for package, version in versions.items():
@@ -171,7 +172,7 @@ def _facts(experiment: Experiment, python: str) -> dict[str, str]:
                 f"{package} is not installed for {python}",
                 hint="pip install 'tuner[lab]', or name a Python that has it with --python.",
             )
-    beside = versions_of(experiment.programs)
+    beside = versions_of(programs_at(experiment, points))
     return {**provenance(None), **versions, **beside, "worker_python": interpreter}
 
 

@@ -110,6 +110,7 @@ def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
 
 
 def _box_told(outcome: Outcome, made: Results) -> str:
+    from tuner.core.lab.experiment import programs_at
     from tuner.reports.lab import box_told
 
     return box_told(
@@ -119,6 +120,7 @@ def _box_told(outcome: Outcome, made: Results) -> str:
         len(made.runs),
         repeats=made.repeats,
         quick=made.quick,
+        programs=programs_at(outcome.experiment, [run.at for run in made.runs]),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -95,10 +95,21 @@ def render_lab_json(outcomes: Sequence[tuple[Outcome, Mapping[str, Any]]]) -> st
 
 
 def box_told(
-    experiment: Experiment, box: Mapping[str, str], cores: int, n_runs: int, *, repeats: int, quick: bool
+    experiment: Experiment,
+    box: Mapping[str, str],
+    cores: int,
+    n_runs: int,
+    *,
+    repeats: int,
+    quick: bool,
+    programs: Iterable[str] = (),
 ) -> str:
-    """On what it was measured, in a sentence."""
-    packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *experiment.programs)]
+    """On what it was measured, in a sentence.
+
+    Args:
+        programs: those that the experiment's own start, whose versions are to be told.
+    """
+    packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *programs)]
     where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
     kind = " A quick look: some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times, in an order of its own each time"

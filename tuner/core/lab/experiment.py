@@ -8,7 +8,7 @@ and the claims that are held against it.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
@@ -38,6 +38,8 @@ class Job:
     options: tuple[str, ...]  #: its further words
     environment: Mapping[str, str] = field(default_factory=dict)  #: beside what is there
     at_most_s: float = 600.0  #: then it is killed, and the run has failed
+    #: what it starts itself: names on PATH, each with the words to ask it its version
+    programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,6 @@ class Experiment(Protocol):
     def needs(self) -> tuple[str, ...]:
         """Packages of Python that its programs import."""
 
-    @property
-    def programs(self) -> Mapping[str, tuple[str, ...]]:
-        """What its programs start beside: names on PATH, each with the words to ask it its version."""
-
     def published(self, seeds: Mapping[str, Any]) -> Mapping[At, Mapping[str, float]]:
         """The published figures of *seeds*, by point."""
 
@@ -168,6 +166,11 @@ class Outcome:
             for row in self.rows
             if key in row.modelled and key in row.measured and not row.is_fitted
         }
+
+
+def programs_at(experiment: Experiment, points: Iterable[At]) -> dict[str, tuple[str, ...]]:
+    """What the runs of *points* start themselves, as `Job.programs`."""
+    return {name: words for at in points for name, words in experiment.job(at).programs.items()}
 
 
 def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int, At]]:

@@ -58,7 +58,6 @@ class Gnocchi:
         Figure("n_threads", "threads started", 0),
     )
     needs = ("redis",)
-    programs: Mapping[str, tuple[str, ...]] = {"redis-server": ("--version",)}
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """Six stores, with one thread and with six."""
@@ -81,7 +80,8 @@ class Gnocchi:
         target, away_us = store_of(at)
         options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{n_threads_of(at)}")
         timed = ("--work-us", f"{WORK_US:g}", "--seconds", f"{SECONDS:g}")
-        return Job("gnocchi_batch.py", (*options, *timed), at_most_s=180.0)
+        programs = {"redis-server": ("--version",)} if target.endswith("redis") else {}
+        return Job("gnocchi_batch.py", (*options, *timed), at_most_s=180.0, programs=programs)
 
     def model(self, runs: Measured) -> Model:
         """A store's operation from its row of one thread; the pool's costs from four rows."""

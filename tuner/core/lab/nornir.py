@@ -37,7 +37,6 @@ class Nornir:
         Figure("n_threads", "threads", 0),
     )
     needs = ("nornir",)
-    programs: Mapping[str, tuple[str, ...]] = {}
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """32 rows: four waits, eight numbers of workers."""
