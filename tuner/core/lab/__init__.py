@@ -3,5 +3,7 @@
 from tuner.core.lab.experiment import Experiment
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.nornir import Nornir
+from tuner.core.lab.pi_pools import PiPools
 
-EXPERIMENTS: tuple[Experiment, ...] = (Nornir(), Gnocchi())  #: in the order in which they are told
+#: in the order in which they are told
+EXPERIMENTS: tuple[Experiment, ...] = (Nornir(), Gnocchi(), PiPools())

@@ -1,0 +1,104 @@
+"""The program of pi-pools, run for what holds on any box, however busy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tuner.adapters.lab.program import folder_of_programs, run_job
+from tuner.adapters.lab.published import published
+from tuner.core.lab.experiment import At
+from tuner.core.lab.pi_pools import ASLEEP_S, PiPools
+from tuner.core.lab.pi_pools_claims import (
+    ALONE,
+    CPU,
+    FIXED,
+    JITTER,
+    OWN,
+    PYTHON,
+    SCHEDULED,
+    SEMAPHORE,
+    SLEEPS,
+    C,
+)
+
+pytestmark = pytest.mark.integration
+
+LONG_S = 300.0
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "lab.schema.json"
+
+
+def run(at: At) -> dict[str, float]:
+    job = replace(PiPools().job(at), at_most_s=LONG_S)
+    return run_job(job, [sys.executable], folder_of_programs())
+
+
+@pytest.mark.parametrize("work", [C, PYTHON])
+@pytest.mark.parametrize("pool", [OWN, SEMAPHORE, FIXED, SCHEDULED])
+def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(work: str, pool: str) -> None:
+    found = run((work, SLEEPS, pool, 2.0))
+    cores = found["n_cores"]
+
+    assert found["n_jobs"] == 2 * cores
+    assert found["n_threads"] <= (cores if pool in (FIXED, SCHEDULED) else 2 * cores)
+    assert found["batch_s"] > ASLEEP_S * (2 if pool == FIXED else 1)
+    assert found["user_s"] + found["system_s"] > found["n_jobs"] * found["job_cpu_s"] / 2
+    assert found["beat_max_ms"] >= found["beat_p99_ms"]
+    assert "wait_p99_ms" in found
+    assert 0 <= found["foreign_cores"] <= cores
+
+
+def test_a_job_alone_says_how_many_like_it_fill_a_core() -> None:
+    found = run((C, SLEEPS, OWN, ALONE))
+
+    assert found["n_jobs"] == found["n_threads"] == found["n_batches"] == 1
+    assert found["fill_core"] > 5
+    assert found["ratio"] > 5
+
+
+def test_a_short_batch_is_repeated_and_has_no_sleeps_to_wait_after() -> None:
+    found = run((C, CPU, OWN, ALONE))
+
+    assert found["ratio"] > 0.5
+    assert "wait_p99_ms" not in found
+
+
+def test_jitter_makes_sleeps_unequal_and_no_longer() -> None:
+    from tuner_workers.lab.pi_pools import sleeps_of
+
+    alike, unequal = sleeps_of(3, 18, ASLEEP_S, 0.0), sleeps_of(3, 18, ASLEEP_S, 0.5)
+
+    assert "--jitter" in PiPools().job((C, SLEEPS, JITTER, 1.0)).options
+    assert sum(alike) == pytest.approx(sum(unequal)) == pytest.approx(ASLEEP_S)
+    assert len(set(alike)) == 1
+    assert 1 < max(unequal) / min(unequal) <= 3
+    assert sleeps_of(3, 18, ASLEEP_S, 0.5) == unequal
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_quick_look_from_the_command_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from tuner.cli import main; main()", "lab", "pi-pools", "--quick", "--json"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
+    (found,) = facts["experiments"]
+    experiment = PiPools()
+    points = experiment.points(list(experiment.published(published())), quick=True)
+
+    assert [tuple(row["at"].values()) for row in found["rows"] if row["measured"]] == points
+    assert all(row["model"] for row in found["rows"] if row["measured"])
+    assert len(found["findings"]) == 11

@@ -1,0 +1,162 @@
+"""How many threads may there be? Jobs that compute and sleep by turns, on four kinds of pools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread, Value
+from tuner.core.lab.pi_pools_claims import (
+    ALONE,
+    CPU,
+    FIXED,
+    JITTER,
+    OWN,
+    PYTHON,
+    SCHEDULED,
+    SEMAPHORE,
+    SLEEPS,
+    C,
+    findings,
+    follows,
+)
+from tuner.core.model import pools
+from tuner.core.model.machine import Machine
+
+CPU_S = 0.054  #: of a job; 54 ms stand for the 3 s that were published
+ASLEEP_S = 0.936  #: of a job that sleeps: 990 ms alone, as 55 s to 3 s
+N_STEPS = 18
+JITTER_RATIO = 0.5
+
+_QUICK = {ALONE, 1.0, 10.0, 20.0}
+_AT_MOST_S = 600.0
+_PER_CORE = (1.0, 4.0, 10.0, 15.0, 20.0, 25.0, 30.0)
+_POINTS: Mapping[At, tuple[Value, ...]] = {
+    (C, CPU, OWN): (ALONE, 1.0, 4.0, 10.0, 25.0),
+    (C, CPU, FIXED): (4.0, 10.0, 25.0),
+    (C, SLEEPS, OWN): (ALONE, *_PER_CORE),
+    (C, SLEEPS, FIXED): (1.0, 4.0, 10.0, 15.0, 20.0, 25.0),
+    (C, SLEEPS, SEMAPHORE): _PER_CORE,
+    (C, SLEEPS, SCHEDULED): _PER_CORE,
+    (C, SLEEPS, JITTER): _PER_CORE,
+    (PYTHON, CPU, OWN): (ALONE, 1.0, 4.0),
+    (PYTHON, SLEEPS, OWN): (ALONE, 1.0, 4.0, 10.0, 20.0),
+    (PYTHON, SLEEPS, SEMAPHORE): (10.0, 20.0),
+    (PYTHON, SLEEPS, SCHEDULED): (10.0, 20.0),
+}
+_FITTED = ((C, CPU, OWN, ALONE), (C, CPU, OWN, 1.0), (C, SLEEPS, OWN, ALONE), (PYTHON, CPU, OWN, ALONE))
+
+
+class PiPools:
+    """Pools of threads for jobs that compute, and that compute and sleep."""
+
+    name = "pi-pools"
+    title = "how many threads may there be?"
+    publication = "pi_pools_2023"
+    what = (
+        "A batch of jobs, so many per core, that all begin at once. A job computes for 54 ms in 18 steps; "
+        "one that sleeps does so after each step, 990 ms in all where nobody else runs (published: 3 s, "
+        "and 55 s). Steps are work in C that lets go of the GIL, or in Python under it; jitter makes "
+        "sleeps unequal by up to half, not their sum. fixed: as many threads as cores, a job at a time; "
+        "own threads: one per job; semaphore: the same with as many permits to compute as cores, given "
+        "back for each sleep; scheduled: as many threads as cores are handed single steps by an event "
+        "loop. Told is how long the batch takes, in CPU times of one job, which each program measures for "
+        "itself. A heart beside the jobs wants to beat every 5 ms; a step waits from the end of its sleep "
+        "until it has been computed, less the computing."
+    )
+    parameters = ("work", "job", "pool", "jobs per core")
+    figures = (
+        Figure("ratio", "time, of one job's CPU", 2),
+        Figure("batch_s", "batch s", 3),
+        Figure("jobs_per_s", "jobs/s", 2),
+        Figure("n_threads", "threads", 0),
+        Figure("fill_core", "threads that fill a core", 1),
+        Figure("wait_p99_ms", "step waits p99 ms", 1),
+        Figure("beat_p99_ms", "heart late p99 ms", 1),
+        Figure("beat_max_ms", "most ms", 1),
+        Figure("foreign_cores", "others' cores", 2),
+    )
+    needs = ()
+
+    def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
+        """The facts that are figures, as ratios to one job's CPU time, and per core."""
+        told = seeds[self.publication]["figures"]
+        alone_s, cores = float(told["alone_s"]), float(told["cores"])
+        return {
+            (C, CPU, OWN, ALONE): {"ratio": 1.0},
+            (C, CPU, OWN, 1.0): {"ratio": told["all_cores_s"] / alone_s},
+            (C, SLEEPS, OWN, ALONE): {
+                "ratio": told["with_sleeps_s"] / alone_s,
+                "fill_core": told["threads"] / cores,
+            },
+            # flat to there: as long as alone
+            (C, SLEEPS, OWN, float(told["flat_to_jobs_per_core"])): {
+                "ratio": told["with_sleeps_s"] / alone_s
+            },
+        }
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """What the facts speak of, with numbers of jobs around theirs; quick: fewer of them, none slow."""
+        found: list[At] = [(*kind, n) for kind, counts in _POINTS.items() for n in counts]
+        every = list(dict.fromkeys([*found, *published]))
+        return [at for at in every if at[3] in _QUICK and at[2:] != (FIXED, 20.0)] if quick else every
+
+    def job(self, at: At) -> Job:
+        """One batch; short ones are repeated."""
+        work, kind, pool, n = at
+        options = ["--work", f"{work}", "--pool", f"{OWN if pool == JITTER else pool}"]
+        options += ["--cpu-s", f"{CPU_S:g}", "--steps", f"{N_STEPS}"]
+        if kind != CPU:
+            options += ["--asleep-s", f"{ASLEEP_S:g}"]
+        if pool == JITTER:
+            options += ["--jitter", f"{JITTER_RATIO:g}"]
+        options += ["--alone"] if n == ALONE else ["--jobs-per-core", f"{n:g}"]
+        return Job("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S)
+
+    def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+        """Closed forms of pools, from what a job takes alone, and when as many compute as there are cores."""
+        alone, all_cores, asleep, under_gil = (runs[at]["ratio"].median for at in _FITTED)
+        n_cores = runs[_FITTED[0]]["n_cores"].median
+        unit_s = runs[_FITTED[0]]["job_cpu_s"].median
+        worth = n_cores * min(1.0, alone / all_cores)
+        machines = {C: Machine(cores=worth, has_gil=False), PYTHON: Machine(cores=1, has_gil=False)}
+        computing = {C: alone, PYTHON: under_gil}
+        sleeping = max(0.0, asleep - alone)
+        modelled = {}
+        for at in runs:
+            work, kind, pool, n = at
+            job = pools.Job(computing[f"{work}"], 0.0 if kind == CPU else sleeping, N_STEPS)
+            n_jobs = 1 if n == ALONE else max(1, round(float(n) * n_cores))
+            ratio = _ratio(f"{pool}", n_jobs, job, machines[f"{work}"], int(n_cores))
+            modelled[at] = {
+                "ratio": ratio,
+                "batch_s": ratio * unit_s,
+                "jobs_per_s": n_jobs / (ratio * unit_s),
+                "n_threads": min(n_jobs, n_cores) if pool in (FIXED, SCHEDULED) else float(n_jobs),
+            }
+            if n == ALONE:
+                modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
+        told = (
+            f"Closed forms, from what four kinds of jobs take: alone, and as many as cores. {n_cores:.0f} "
+            f"cores that all compute are worth {worth:.2f} of one whose neighbours are idle; a job that "
+            f"sleeps takes {sleeping:.1f} times its CPU time for it. Threads of their own share the cores "
+            "out of step; a semaphore and a scheduled pool take the cores' work or a job's own time, "
+            "whichever is longer; a fixed pool takes wave after wave. Work under the GIL has one core."
+        )
+        return Model(modelled, frozenset(_FITTED), told)
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """The published sentences, and what the issue asks beside them."""
+        return findings(rows)
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """How far a thread per job goes, and what one gains by fewer that compute at a time."""
+        return follows(rows)
+
+
+def _ratio(pool: str, n_jobs: int, job: pools.Job, machine: Machine, n_threads: int) -> float:
+    if pool == FIXED:
+        return pools.fixed_pool_s(n_jobs, job, machine, n_threads)
+    if pool in (OWN, JITTER):
+        return pools.own_threads_s(n_jobs, job, machine)
+    return pools.by_turns_s(n_jobs, job, machine)

@@ -1,0 +1,294 @@
+"""What was said of pools for jobs that compute and sleep, held against what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from tuner.core.lab.experiment import Finding, Row
+from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, measured, over
+from tuner.core.validity import foreign_limit_cores
+
+C, PYTHON = "C", "Python"  #: the work: off the GIL, or under it
+CPU, SLEEPS = "computes", "sleeps too"
+OWN, FIXED, SEMAPHORE, SCHEDULED = "own threads", "fixed", "semaphore", "scheduled"
+JITTER = "own threads, jitter"  #: of the sleeps
+ALONE = "alone"  #: one job, in place of so many per core
+
+FLAT_RATIO = 1.10  #: a time up to so much over that of one job per core still is flat
+GAIN = 0.05  #: less than that is no gain
+CURED_RATIO = 0.8  #: of the waits without the cure
+LATER = 2.0  #: a heart that beats so many times as late beats later
+
+PerCore = Mapping[float, Row]  #: rows by jobs per core
+
+
+def findings(rows: Sequence[Row]) -> list[Finding]:
+    """The published sentences, and then what is asked beside them."""
+    seen = Seen(rows)
+    found = [
+        _all_cores(seen),
+        _more_threads(seen),
+        _fixed_is_linear(seen),
+        _flat(seen),
+        _starves(seen),
+        _semaphore(seen),
+        _heart(seen),
+        _scheduled(seen),
+        _cores_over_utilization(seen),
+        _stampede(seen),
+        _under_the_gil(seen),
+    ]
+    if seen.is_quiet:
+        return found
+    told = f" {seen.others_told}, so this shows nothing."
+    return [Finding(one.claim, None, one.why + told) for one in found]
+
+
+def follows(rows: Sequence[Row]) -> str:
+    """How far a thread per job goes, and what one gains by fewer that compute at a time."""
+    seen = Seen(rows)
+    if not seen.is_quiet:
+        return f"{seen.others_told}. Nothing follows from these runs: repeat them on a box that nobody uses."
+    own, held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE, SCHEDULED))
+    most = max(own)
+    saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
+    return (
+        f"With a thread for each job the time stays flat to {_flat_to(own):g} jobs per core, of those that "
+        f"were tried; cores over utilization is {seen.fill:.1f} per core, and with {most:g} a job takes "
+        f"{own[most].of('ratio') / own[1.0].of('ratio'):.2f} times as long as with 1, where the cores' work "
+        f"alone takes {seen.least(most) / own[1.0].of('ratio'):.2f}. Permits around the computing change "
+        f"the time by {min(saved):+.0f} to {max(saved):+.0f} %, and how late another thread is (p99, "
+        f"{most:g} per core) from {own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} "
+        f"ms; a scheduled pool comes to {over(steps[most], held[most]).value:.2f} times the semaphore's "
+        f"time with {steps[most].of('n_threads'):.0f} threads in place of {held[most].of('n_threads'):.0f}."
+    )
+
+
+class Seen:
+    """The rows that were run."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = {row.at: row for row in rows if row.measured}
+        self.alone = self.rows[C, CPU, OWN, ALONE]
+        self.all_cores = self.rows[C, CPU, OWN, 1.0]
+        self.asleep = self.rows[C, SLEEPS, OWN, ALONE]
+        self.fill = self.asleep.of("fill_core")  #: threads that fill a core, by utilization
+        self.n_cores = self.alone.of("n_cores")
+        foreign_cores = fmean(row.of("foreign_cores") for row in self.rows.values())
+        self.is_quiet = foreign_cores <= foreign_limit_cores(self.n_cores)  #: as windows of a study are
+        self.others_told = f"Others kept {foreign_cores:.2f} of the cores busy meanwhile"
+
+    def per_core(self, work: str, kind: str, pool: str) -> dict[float, Row]:
+        """The rows of a pool by jobs per core, the fewest first."""
+        found = {
+            float(at[3]): row
+            for at, row in self.rows.items()
+            if at[:3] == (work, kind, pool) and at[3] != ALONE
+        }
+        return dict(sorted(found.items()))
+
+    def least(self, n: float) -> float:
+        """The least that so many jobs per core take: the cores' work, or a job's own time."""
+        return max(self.asleep.of("ratio"), n * self.all_cores.of("ratio"))
+
+    def in_step(self, n: float) -> float:
+        """What so many take whose sleeping never hides another's computing."""
+        asleep = self.asleep.of("ratio") - self.alone.of("ratio")
+        return asleep + n * self.all_cores.of("ratio")
+
+
+def _all_cores(seen: Seen) -> Finding:
+    claimed = seen.all_cores.published["ratio"] / seen.alone.published["ratio"]
+    here = over(seen.all_cores, seen.alone)
+    where = f"on {seen.n_cores:.0f} cores"
+    if "n_physical" in seen.alone.measured:
+        n_physical = seen.alone.of("n_physical")
+        where += f", {n_physical:.0f} where those that share one, as the kernel tells, count once"
+    return Finding(
+        f"A job that only computes takes {claimed:.2g} times as long as alone when as many run as there are "
+        "cores.",
+        here.near(claimed),
+        f"{here.value:.2f} times here{_told(here)}, {where}.",
+    )
+
+
+def _more_threads(seen: Seen) -> Finding:
+    own, fixed = (seen.per_core(C, CPU, pool) for pool in (OWN, FIXED))
+    gains = {n: over(row, own[1.0], "jobs_per_s") for n, row in own.items() if n > 1}
+    told = ", ".join(
+        f"{n:g} per core: {gain.value:.2f}"
+        + (
+            f" (as many jobs on a fixed pool: {over(fixed[n], own[1.0], 'jobs_per_s').value:.2f})"
+            if n in fixed
+            else ""
+        )
+        for n, gain in gains.items()
+    )
+    return Finding(
+        "More threads than cores never help jobs that only compute.",
+        both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
+        f"Jobs per second here, over those of one thread per core: {told}.",
+    )
+
+
+def _fixed_is_linear(seen: Seen) -> Finding:
+    fixed = seen.per_core(C, SLEEPS, FIXED)
+    slopes = {n: over(row, fixed[1.0]).times(1 / n) for n, row in fixed.items() if n > 1}
+    told = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
+    return Finding(
+        "A fixed pool of as many threads as cores grows linearly with the jobs, which keep a thread while "
+        "they sleep.",
+        both(*(slope.near(1.0) for slope in slopes.values())),
+        f"Its time here, over so many times that of one job per core: {told}.",
+    )
+
+
+def _flat(seen: Seen) -> Finding:
+    own = seen.per_core(C, SLEEPS, OWN)
+    claimed = max(n for n, row in own.items() if row.published)
+    here, by_model = _flat_to(own), _flat_to(own, modelled=True)
+    beyond = [n for n in own if n > claimed]
+    verdict = over(own[claimed], own[1.0]).at_most(FLAT_RATIO)
+    if beyond:
+        risen = over(own[beyond[0]], own[1.0]).at_most(FLAT_RATIO)
+        verdict = both(verdict, None if risen is None else not risen)
+    told = ", ".join(f"{n:g}: {over(row, own[1.0]).value:.2f}" for n, row in own.items() if n > 1)
+    full = (
+        over(seen.asleep, seen.all_cores).value,
+        seen.asleep.published["ratio"] / seen.all_cores.published["ratio"],
+    )
+    return Finding(
+        f"One thread per job stays flat to about {claimed:g} jobs per core, then rises.",
+        verdict if beyond else None,
+        f"Flat, within {100 * (FLAT_RATIO - 1):.0f} % of the time of one per core, to {here:g} of those "
+        f"tried, {by_model:g} by the model; by jobs per core, over that time: {told}. The cores are full "
+        f"from {full[0]:.1f} per core: a job's time alone, over what it computes when all cores do; by the "
+        f"published figures from {full[1]:.1f}.",
+    )
+
+
+def _starves(seen: Seen) -> Finding:
+    own = seen.per_core(C, SLEEPS, OWN)
+    extra = {n: measured(row).times(1 / seen.least(n)) for n, row in own.items()}
+    told = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
+    return Finding(
+        "It rises because threads starve, not only because the cores have no more to give.",
+        either(*(one.at_least(1 + ALIKE) for one in extra.values())),
+        "Its time over that of the cores' work, or of a job alone where that is longer, by jobs per core: "
+        f"{told}.",
+    )
+
+
+def _semaphore(seen: Seen) -> Finding:
+    own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
+    gains = {n: over(own[n], held[n]) for n in own if n in held and n > 1}
+    told = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
+    return Finding(
+        "As many permits to compute as cores, given back for each sleep, mend what a thread per job costs.",
+        either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
+        f"Time with a thread per job, over that with permits, by jobs per core: {told}.",
+    )
+
+
+def _heart(seen: Seen) -> Finding:
+    own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
+    ratios = {n: over(own[n], held[n], "beat_p99_ms") for n in own if n in held and n > seen.fill}
+    told = ", ".join(
+        f"{n:g}: {own[n].of('beat_p99_ms'):.1f} and {held[n].of('beat_p99_ms'):.1f} ms"
+        for n in own
+        if n in held
+    )
+    return Finding(
+        "Not published: where jobs ask for more than the cores have, a thread for each makes another thread, "
+        f"which has next to nothing to do, late: {LATER:g} times as late as permits do, or more.",
+        both(*(ratio.at_least(LATER) for ratio in ratios.values())) if ratios else None,
+        f"p99 of how late the heart beats, by jobs per core, own threads and semaphore: {told}.",
+    )
+
+
+def _scheduled(seen: Seen) -> Finding:
+    held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (SEMAPHORE, SCHEDULED))
+    ratios = {n: over(steps[n], held[n]) for n in steps if n in held}
+    told = ", ".join(f"{n:g}: {ratio.value:.2f}" for n, ratio in ratios.items())
+    most = max(steps)
+    return Finding(
+        "A scheduled pool of as many threads as cores does as well as the semaphore, for any number of jobs.",
+        both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
+        f"Its time over the semaphore's, by jobs per core: {told}; {steps[most].of('n_threads'):.0f} "
+        f"threads and an event loop for {steps[most].of('n_jobs'):.0f} jobs.",
+    )
+
+
+def _cores_over_utilization(seen: Seen) -> Finding:
+    held = seen.per_core(C, SLEEPS, SEMAPHORE)
+    best = max(held.values(), key=lambda row: row.of("jobs_per_s"))
+    shares = {n: over(row, best, "jobs_per_s") for n, row in held.items()}
+    enough = min(n for n, share in shares.items() if share.value >= 1 - GAIN)
+    expected = [n for n in held if n >= (1 - GAIN) * seen.fill]
+    verdict = None
+    if expected:
+        fewer = [n for n in held if n < expected[0]]
+        reached = [shares[n].at_least(1 - GAIN) for n in (*fewer[-1:], expected[0])]
+        verdict = both(*(None if one is None else not one for one in reached[:-1]), reached[-1])
+    told = ", ".join(f"{n:g}: {100 * share.value:.0f} %" for n, share in shares.items())
+    published = seen.asleep.published["fill_core"]
+    return Finding(
+        f"Threads = cores / utilization ({published:g} per core) are as many as it takes, with at most as "
+        "many computing as there are cores.",
+        verdict,
+        f"{seen.fill:.1f} per core by the utilization here; of those tried, {enough:g} are the fewest within "
+        f"{100 * GAIN:.0f} % of the best. Jobs per second over the best, by jobs per core: {told}.",
+    )
+
+
+def _stampede(seen: Seen) -> Finding:
+    alike, jitter = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, JITTER))
+    both_ran = [n for n in alike if n in jitter and 1 < n < seen.fill]
+    ratios = {n: over(jitter[n], alike[n], "wait_p99_ms") for n in both_ran}
+    waits = ", ".join(
+        f"{n:g}: {alike[n].of('wait_p99_ms'):.1f} and {jitter[n].of('wait_p99_ms'):.1f} ms" for n in ratios
+    )
+    times = ", ".join(
+        f"{n:g}: {alike[n].of('ratio'):.1f}, {jitter[n].of('ratio'):.1f} and {seen.in_step(n):.1f}"
+        for n in ratios
+    )
+    return Finding(
+        "Not published: jobs that begin together and sleep alike wake together, and unequal sleeps (jitter) "
+        f"cure it: steps wait {100 * (1 - CURED_RATIO):.0f} % less.",
+        both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())) if ratios else None,
+        "p99 of how long a step waits, by jobs per core, where the cores can do them, sleeps alike and with "
+        f"jitter: {waits}. Their times, and what jobs that all wake together to the end would take: {times}.",
+    )
+
+
+def _under_the_gil(seen: Seen) -> Finding:
+    alone = seen.rows[PYTHON, CPU, OWN, ALONE]
+    own, in_c = (seen.per_core(work, SLEEPS, OWN) for work in (PYTHON, C))
+    used = {n: over(alone, row).times(row.of("n_jobs")) for n, row in own.items()}
+    most = max(n for n in own if n in in_c)
+    busiest = max(used, key=lambda n: used[n].value)
+    c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
+    return Finding(
+        "Not published: under the GIL the same jobs have one core between them, whatever the box has.",
+        used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
+        f"They keep at most {used[busiest].value:.2f} cores busy here ({busiest:g} per core), the same in C "
+        f"{c_used.value:.2f} ({most:g} per core); there the heart beats late by "
+        f"{own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, {in_c[most].of('beat_p99_ms'):.1f} ms "
+        "beside C.",
+    )
+
+
+def _flat_to(rows: PerCore, *, modelled: bool = False) -> float:
+    """Up to how many jobs per core the time is flat."""
+    times = {n: row.modelled["ratio"] if modelled else row.of("ratio") for n, row in rows.items()}
+    flat = min(times)
+    for n, took in times.items():
+        if took > FLAT_RATIO * times[min(times)]:
+            break
+        flat = n
+    return flat
+
+
+def _told(ratio: Ratio) -> str:
+    return f" ({ratio.low:.2f} to {ratio.high:.2f} by the runs)"

@@ -1,0 +1,62 @@
+"""Whether measured figures say what was claimed: yes, no, or some runs so and others not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.core.lab.experiment import Row
+
+ALIKE = 0.10  #: times that differ by no more are called alike
+ONE_RUN = 0.03  #: how far off a single run is taken to be, either way
+ONE_TAIL = 0.5  #: the same of what is told by its tail
+_TAILS = ("wait_p99_ms", "beat_p99_ms")  #: figures that are told by their tail
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A measured figure, or one over another, and within what it lies by the runs."""
+
+    low: float
+    value: float
+    high: float
+
+    def times(self, factor: float) -> Ratio:
+        """The same in other units."""
+        return Ratio(factor * self.low, factor * self.value, factor * self.high)
+
+    def at_most(self, limit: float) -> bool | None:
+        """None: some runs say so, others not."""
+        return True if self.high <= limit else False if self.low > limit else None
+
+    def at_least(self, limit: float) -> bool | None:
+        """None: some runs say so, others not."""
+        return True if self.low >= limit else False if self.high < limit else None
+
+    def near(self, claimed: float) -> bool | None:
+        """Whether it is within ALIKE of *claimed*."""
+        return both(self.at_least(claimed * (1 - ALIKE)), self.at_most(claimed * (1 + ALIKE)))
+
+
+def both(*verdicts: bool | None) -> bool | None:
+    """False if one is; else None if one is."""
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def either(*verdicts: bool | None) -> bool | None:
+    """True if one is; else None if one is."""
+    return True if True in verdicts else None if None in verdicts else False
+
+
+def over(one: Row, other: Row, key: str = "ratio") -> Ratio:
+    """A figure of *one* over that of *other*."""
+    a, b = measured(one, key), measured(other, key)
+    return Ratio(a.low / b.high, a.value / b.value, a.high / b.low)
+
+
+def measured(row: Row, key: str = "ratio") -> Ratio:
+    """A figure of *row*, and within what it lies."""
+    spread = row.measured[key]
+    if spread.n == 1:
+        off = ONE_TAIL if key in _TAILS else ONE_RUN
+        return Ratio(1 - off, 1.0, 1 + off).times(spread.median)
+    return Ratio(spread.low, spread.median, spread.high)
