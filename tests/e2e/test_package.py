@@ -51,6 +51,7 @@ def test_the_wheel_brings_the_programs_and_no_source_of_theirs(built: Path) -> N
     for program in ("crash-stackwalk", "tuner-simulate"):
         assert any(name.endswith(f".data/scripts/{program}") for name in names)
     assert "tuner_workers/crash_processor/cli.py" in names
+    assert "tuner_workers/lab/goroutine_pool.go" in names  # built where it is needed
     assert "tuner/probe/counter.py" in names
     assert "tuner/adapters/schema.sql" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"tuner", "tuner_workers"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +65,8 @@ def lab_run(name: str, asked: LabAsked, tell: Callable[[str], None]) -> tuple[Ou
     The file is written after each run, so that one that was ended goes on where it was.
 
     Raises:
-        ConfigError: another tuner measures here, a package or program is missing, the file is of something
-            else.
+        ConfigError: another tuner measures here, a package without which there is nothing to run is
+            missing, the file is of something else.
         MeasurementError: a program failed.
     """
     from tuner.adapters.lab.published import published
@@ -125,15 +125,25 @@ def _run_all(
 
     from tuner.adapters.box_lock import box_held
     from tuner.adapters.guardian import Guardian, children_marked
-    from tuner.adapters.lab.program import folder_of_programs, run_job
+    from tuner.adapters.lab.program import folder_of_programs, run_job, versions_of
     from tuner.adapters.lab.results import write_results
-    from tuner.core.lab.experiment import Run
+    from tuner.adapters.provenance import provenance
+    from tuner.bootstrap.lab_tools import tools_of
+    from tuner.core.lab.experiment import Run, programs_at
 
     python = asked.python or sys.executable
-    facts = _facts(experiment, [at for _, at in order], python)
+    tools = tools_of(experiment, [at for _, at in order], python)
+    able = [(block, at) for block, at in order if tools.can_run(experiment.job(at))]
+    if not able and not results.runs:
+        raise ConfigError(" ".join(tools.left_out), hint=tools.hint)
+    if not able:
+        return results
+    there = {name: version for name, version in tools.versions.items() if version}
+    beside = versions_of(programs_at(experiment, [at for _, at in able]))
+    facts = {**provenance(None), **there, **beside, "worker_python": tools.interpreter}
     if results.runs:
-        _check_same(results, facts, asked.results)
-    results = replace(results, provenance=facts)
+        _check_same(results, facts, ("cpu", "host", "worker_python", *there), asked.results)
+    results = replace(results, provenance={**results.provenance, **facts}, left_out=tools.left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex
     with ExitStack() as stack:
         held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
@@ -142,11 +152,14 @@ def _run_all(
         stack.callback(guardian.close)
         write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
         tell(f"{experiment.name}: the runs are kept in {asked.results}")
-        for n, (block, at) in enumerate(order, 1):
-            run = Run(at, block, run_job(experiment.job(at), [python], folder))
+        for sentence in tools.left_out:
+            tell(sentence)
+        ready = {at: tools.runnable(experiment.job(at), folder, tell) for _, at in able}
+        for n, (block, at) in enumerate(able, 1):
+            run = Run(at, block, run_job(*ready[at]))
             results = results.with_run(run)
             write_results(asked.results, results)
-            tell(f"{n}/{len(order)}  {_told(experiment, run)}")
+            tell(f"{n}/{len(able)}  {_told(experiment, run)}")
     return results
 
 
@@ -159,28 +172,14 @@ def _told(experiment: Experiment, run: Run) -> str:
     return f"{where}: {figure.label} {run.values[figure.key]:.{figure.digits}f}"
 
 
-def _facts(experiment: Experiment, points: Iterable[At], python: str) -> dict[str, str]:
-    """The box, the interpreter that runs the programs, and the packages and other programs they need."""
-    from tuner.adapters.lab.program import packages_of, versions_of
-    from tuner.adapters.provenance import provenance
-    from tuner.core.lab.experiment import programs_at
+def _check_same(results: Results, facts: Mapping[str, str], names: Sequence[str], file: Path) -> None:
+    """What was begun on one box, with one interpreter, is not gone on with on another.
 
-    interpreter, versions = packages_of(python, experiment.needs)
-    for package, version in versions.items():
-        if not version:
-            raise ConfigError(
-                f"{package} is not installed for {python}",
-                hint="pip install 'tuner[lab]', or name a Python that has it with --python.",
-            )
-    beside = versions_of(programs_at(experiment, points))
-    return {**provenance(None), **versions, **beside, "worker_python": interpreter}
-
-
-def _check_same(results: Results, facts: dict[str, str], file: Path) -> None:
-    """What was begun on one box, with one interpreter, is not gone on with on another."""
-    for name in ("cpu", "host", "worker_python"):
-        before, now = results.provenance.get(name, ""), facts.get(name, "")
-        if before != now:
+    Something that was not there when it was begun, so that points were left out, may have come since.
+    """
+    for name in names:
+        before, now = results.provenance.get(name), facts.get(name)
+        if before is not None and before != now:
             raise ConfigError(
                 f"{file} was begun with {name} {before!r}, and here it is {now!r}",
                 hint="Go on there, or name another file with --results.",

@@ -110,9 +110,10 @@ def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
 
 
 def _box_told(outcome: Outcome, made: Results) -> str:
-    from tuner.core.lab.experiment import programs_at
+    from tuner.core.lab.experiment import needs_at, programs_at
     from tuner.reports.lab import box_told
 
+    points = [run.at for run in made.runs]
     return box_told(
         outcome.experiment,
         made.provenance,
@@ -120,7 +121,8 @@ def _box_told(outcome: Outcome, made: Results) -> str:
         len(made.runs),
         repeats=made.repeats,
         quick=made.quick,
-        programs=programs_at(outcome.experiment, [run.at for run in made.runs]),
+        also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),
+        left_out=made.left_out,
     )
 
 
@@ -136,6 +138,7 @@ def _json(found: list[tuple[Outcome, Results]]) -> str:
                 "seed": made.seed,
                 "cores": made.cores,
                 "provenance": dict(made.provenance),
+                "left_out": list(made.left_out),
             },
         )
         for outcome, made in found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -102,18 +102,22 @@ def box_told(
     *,
     repeats: int,
     quick: bool,
-    programs: Iterable[str] = (),
+    also: Sequence[str] = (),
+    left_out: Sequence[str] = (),
 ) -> str:
-    """On what it was measured, in a sentence.
+    """On what it was measured, in a sentence; and what was not.
 
     Args:
-        programs: those that the experiment's own start, whose versions are to be told.
+        also: what some of the runs needed beside what the experiment needs.
+        left_out: why some points were not run, in sentences.
     """
-    packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *programs)]
+    packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]
     where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
     kind = " A quick look: some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times, in an order of its own each time"
-    return f"Measured here: {counted(n_runs, 'run')}, each point {times}; {where}.{kind}"
+    return " ".join(
+        [f"Measured here: {counted(n_runs, 'run')}, each point {times}; {where}.{kind}", *left_out]
+    )
 
 
 def main_table(outcome: Outcome) -> Table:

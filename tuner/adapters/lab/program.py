@@ -106,7 +106,8 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
     Its TMPDIR is a folder of its own, in memory where the box has /dev/shm, which goes away with it.
 
     ``total_s`` is from its start to its end, interpreter included; ``user_s`` and ``system_s`` are the
-    kernel's for it and the children that it waited for; ``cpu_percent`` is their sum per total.
+    kernel's for it and the children that it waited for; ``cpu_s`` is their sum, ``cpu_percent``
+    that per total.
 
     Raises:
         MeasurementError: it failed, took longer than it may, or printed something else than an object of
@@ -144,6 +145,7 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
         "total_s": total_s,
         "user_s": usage.ru_utime,
         "system_s": usage.ru_stime,
+        "cpu_s": cpu_s,
         "cpu_percent": 100 * cpu_s / total_s,
     }
 

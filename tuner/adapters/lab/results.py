@@ -26,6 +26,7 @@ class Results:
     cores: int  #: that the programs could use
     provenance: Mapping[str, str]  #: of the box and the interpreter
     runs: tuple[Run, ...] = ()
+    left_out: tuple[str, ...] = ()  #: why some points were not run, in sentences
 
     def with_run(self, run: Run) -> Results:
         """One more."""
@@ -64,6 +65,7 @@ def write_results(file: Path, results: Results) -> None:
         "seed": results.seed,
         "cores": results.cores,
         "provenance": dict(results.provenance),
+        "left_out": list(results.left_out),
     }
     head = json.dumps(facts, ensure_ascii=False)[:-1]
     runs = ",\n  ".join(
@@ -96,4 +98,5 @@ def _results(facts: Any) -> Results:
         int(facts["cores"]),
         {str(key): str(value) for key, value in facts["provenance"].items()},
         runs,
+        tuple(map(str, facts.get("left_out", []))),
     )

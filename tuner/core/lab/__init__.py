@@ -2,8 +2,9 @@
 
 from tuner.core.lab.experiment import Experiment
 from tuner.core.lab.gnocchi import Gnocchi
+from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
 from tuner.core.lab.pi_pools import PiPools
 
 #: in the order in which they are told
-EXPERIMENTS: tuple[Experiment, ...] = (Nornir(), Gnocchi(), PiPools())
+EXPERIMENTS: tuple[Experiment, ...] = (Nornir(), Gornir(), Gnocchi(), PiPools())

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
 
+GO = "go"  #: what a program of Go needs; every other need is a package of Python
 Value = str | float  #: of a parameter: a name, or a number
+_SAME_AS = "same as "
 At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
 
@@ -28,10 +30,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One program of ``workers/lab/`` to run to its end.
+    """One program of ``workers/lab/`` to run to its end: of Python, or of Go (``.go``, which needs GO).
 
     Its wall-clock time, user and system time are taken from outside (``total_s``, ``user_s``, ``system_s``,
-    ``cpu_percent``); what it prints, a JSON object of numbers, comes beside them.
+    ``cpu_s``, ``cpu_percent``); what it prints, a JSON object of numbers, comes beside them.
     """
 
     program: str  #: its file in that folder
@@ -40,6 +42,7 @@ class Job:
     at_most_s: float = 600.0  #: then it is killed, and the run has failed
     #: what it starts itself: names on PATH, each with the words to ask it its version
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()  #: what it needs beside `Experiment.needs`; a point without is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class Experiment(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Packages of Python that its programs import."""
+        """Packages of Python without which nothing of it can be run."""
 
     def published(self, seeds: Mapping[str, Any]) -> Mapping[At, Mapping[str, float]]:
         """The published figures of *seeds*, by point."""
@@ -173,6 +176,11 @@ def programs_at(experiment: Experiment, points: Iterable[At]) -> dict[str, tuple
     return {name: words for at in points for name, words in experiment.job(at).programs.items()}
 
 
+def needs_at(experiment: Experiment, points: Iterable[At]) -> tuple[str, ...]:
+    """What the runs of *points* need beside `Experiment.needs`, each once."""
+    return tuple(dict.fromkeys(need for at in points for need in experiment.job(at).needs))
+
+
 def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int, At]]:
     """Every point once per block, each block in a random order of its own."""
     order = []
@@ -194,12 +202,16 @@ def spreads(runs: Sequence[Run]) -> dict[At, dict[str, Spread]]:
 
 
 def source_of(experiment: Experiment, seeds: Mapping[str, Any]) -> str:
-    """Who published an experiment, and when."""
-    return str(seeds[experiment.publication]["source"])
+    """Who published an experiment, and when; "same as NAME" is what that block says."""
+    told = str(seeds[experiment.publication]["source"])
+    head, mark, rest = told.partition(";")
+    other = head.removeprefix(_SAME_AS)
+    return f"{seeds[other]['source']}{mark}{rest}" if other != head else told
 
 
 def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run]) -> Outcome:
-    """What *runs* make of an experiment; published points that were not run stay in it.
+    """What *runs* make of an experiment, in the order of its points; published ones that were not run stay
+    in it.
 
     Raises:
         ValueError: there is no run.
@@ -209,8 +221,9 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
     published = experiment.published(seeds)
     measured = spreads(runs)
     model = experiment.model(measured)
-    every = experiment.points(list(published), quick=False)
-    others = sorted((at for at in measured if at not in every), key=_in_order)
+    told = dict.fromkeys([*experiment.points(list(published), quick=False), *published])
+    known = [at for at in told if at in published or at in measured]
+    others = sorted((at for at in measured if at not in known), key=_in_order)
     rows = tuple(
         Row(
             at,
@@ -219,8 +232,7 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
             model.modelled.get(at, {}),
             at in model.fitted_to,
         )
-        for at in [*every, *others]
-        if at in published or at in measured
+        for at in [*known, *others]
     )
     findings = tuple(experiment.findings(rows))
     return Outcome(

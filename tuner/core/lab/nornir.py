@@ -13,6 +13,7 @@ N_TASKS = 10_000
 KNEE_WITHIN = 0.05  #: how near the best a number of workers has to be to be enough
 _QUICK_WAITS_S = (0.05, 0.1, 0.3)
 _QUICK_WORKERS = (200, 500, 1000, 2000, 10_000)
+_HANGS_S = 300.0  #: beside busy neighbours thousands of threads took a minute for what takes 3 s alone
 _SURELY_S = 0.1  #: of CPU: less than that is a neighbour's doing as well
 _SURELY_PERCENT = 105.0  #: of a core, for the same reason
 _CPU = ("user_s", "system_s")
@@ -57,41 +58,11 @@ class Nornir:
         wait_s, n_workers = _numbers(at)
         options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}", "--workers", f"{n_workers}")
         alone_s = wait_s * N_TASKS / n_workers
-        return Job("nornir_pool.py", options, at_most_s=60 + 5 * alone_s)
+        return Job("nornir_pool.py", options, at_most_s=_HANGS_S + 5 * alone_s)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """A line for the GIL, fitted to the four corners of what was run."""
-        measured = {_numbers(at): values for at, values in runs.items()}
-        waits, workers = {wait for wait, _ in measured}, {n for _, n in measured}
-        corners = [(wait, n) for wait in (min(waits), max(waits)) for n in (min(workers), max(workers))]
-        seen = [corner for corner in dict.fromkeys(corners) if corner in measured]
-        costs = fit_pool_costs(
-            [WaitingBatch(N_TASKS, wait, n, measured[wait, n]["total_s"].median) for wait, n in seen]
-        )
-        of_corners = [run_waiting_pool(N_TASKS, wait, n, costs) for wait, n in seen]
-        user, system = (
-            cpu_line(of_corners, [measured[corner][key].median for corner in seen])
-            for key in ("user_s", "system_s")
-        )
-        modelled = {}
-        for at in runs:
-            run = run_waiting_pool(N_TASKS, *_numbers(at), costs)
-            user_s = user[0] + user[1] * run.n_threads
-            system_s = system[0] + system[1] * run.n_threads
-            modelled[at] = {
-                "total_s": run.total_s,
-                "user_s": user_s,
-                "system_s": system_s,
-                "cpu_percent": 100 * (user_s + system_s) / run.total_s,
-                "n_threads": float(run.n_threads),
-            }
-        told = (
-            f"A line for the GIL, first come, first served, fitted to the totals of {len(seen)} corners: "
-            f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL for a task, "
-            f"{1e6 * costs.thread_s:.0f} us for a thread that is started, waits that end "
-            f"{1e3 * costs.wake_s:.1f} ms late. User and system time: a constant, and so much per thread."
-        )
-        return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), told)
+        return pool_model(runs)
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         """The knee of each wait; what goes past it costs; and whether the CPU passes one core."""
@@ -105,13 +76,48 @@ class Nornir:
 
     def follows(self, rows: Sequence[Row]) -> str:
         """How many are enough, and what more of them do."""
-        knees = [(wait, _fewest_enough(_totals(same))) for wait, same in _by_wait(rows).items()]
+        knees = [(wait, fewest_enough(_totals(same))) for wait, same in _by_wait(rows).items()]
         told = ", ".join(f"{n} for {1e3 * wait:g} ms" for wait, n in knees)
         return (
             f"Of the workers that were tried, enough are {told}: about as many as the interpreter can hand "
             "tasks to while the first of them still wait. Where tasks end sooner than that, more are not "
             "even started; where they do not, each costs its start and gains nothing."
         )
+
+
+def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+    """What the line for the GIL says of runs by wait and number of workers, fitted to their four corners."""
+    measured = {_numbers(at): values for at, values in runs.items()}
+    waits, workers = {wait for wait, _ in measured}, {n for _, n in measured}
+    corners = [(wait, n) for wait in (min(waits), max(waits)) for n in (min(workers), max(workers))]
+    seen = [corner for corner in dict.fromkeys(corners) if corner in measured]
+    costs = fit_pool_costs(
+        [WaitingBatch(N_TASKS, wait, n, measured[wait, n]["total_s"].median) for wait, n in seen]
+    )
+    of_corners = [run_waiting_pool(N_TASKS, wait, n, costs) for wait, n in seen]
+    user, system = (
+        cpu_line(of_corners, [measured[corner][key].median for corner in seen])
+        for key in ("user_s", "system_s")
+    )
+    modelled = {}
+    for at in runs:
+        run = run_waiting_pool(N_TASKS, *_numbers(at), costs)
+        user_s = user[0] + user[1] * run.n_threads
+        system_s = system[0] + system[1] * run.n_threads
+        modelled[at] = {
+            "total_s": run.total_s,
+            "user_s": user_s,
+            "system_s": system_s,
+            "cpu_percent": 100 * (user_s + system_s) / run.total_s,
+            "n_threads": float(run.n_threads),
+        }
+    told = (
+        f"A line for the GIL, first come, first served, fitted to the totals of {len(seen)} corners: "
+        f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL for a task, "
+        f"{1e6 * costs.thread_s:.0f} us for a thread that is started, waits that end "
+        f"{1e3 * costs.wake_s:.1f} ms late. User and system time: a constant, and so much per thread."
+    )
+    return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), told)
 
 
 def _numbers(at: At) -> tuple[float, int]:
@@ -130,17 +136,17 @@ def _totals(rows: Mapping[int, Row]) -> dict[int, float]:
     return {n: row.of("total_s") for n, row in rows.items()}
 
 
-def _fewest_enough(total_s: Mapping[int, float]) -> int:
+def fewest_enough(total_s: Mapping[int, float]) -> int:
     """The fewest workers whose time is within KNEE_WITHIN of the best."""
     best_s = min(total_s.values())
     return min(n for n, took_s in total_s.items() if took_s <= best_s * (1 + KNEE_WITHIN))
 
 
 def _knee(wait_s: float, rows: Mapping[int, Row]) -> Finding:
-    published = _fewest_enough({n: row.published["total_s"] for n, row in rows.items()})
-    modelled = _fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
+    published = fewest_enough({n: row.published["total_s"] for n, row in rows.items()})
+    modelled = fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
     total_s = _totals(rows)
-    here, best_s = _fewest_enough(total_s), min(total_s.values())
+    here, best_s = fewest_enough(total_s), min(total_s.values())
     why = f"{here} here ({total_s[here]:.2f} s; the best takes {best_s:.2f} s), {modelled} by the model."
     if here != published:
         off = total_s[published] / best_s - 1
@@ -178,7 +184,7 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
     """What the most workers cost, beside those that are enough."""
     published, told, rises = [], [], []
     for wait, rows in by_wait.items():
-        knee, most = _fewest_enough(_totals(rows)), max(rows)
+        knee, most = fewest_enough(_totals(rows)), max(rows)
         if knee == most:
             continue
         before, after = rows[knee], rows[most]

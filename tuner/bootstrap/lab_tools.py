@@ -1,0 +1,85 @@
+"""What the programs of an experiment are run by, and which of them this box cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
+
+if TYPE_CHECKING:
+    from tuner.adapters.lab.go import Go
+    from tuner.core.lab.experiment import At, Experiment, Job
+
+_NO_PACKAGE = "pip install 'tuner[lab]', or name a Python that has it with --python."
+_NO_GO = "Install Go, or put it on the PATH."
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The interpreter, its packages, and Go where a program needs it."""
+
+    python: str
+    interpreter: str  #: which Python that is
+    versions: Mapping[str, str]  #: of everything that is needed, by name; "": it is not there
+    go: Go | None
+    left_out: tuple[str, ...]  #: why some points cannot be run, in sentences
+
+    @property
+    def hint(self) -> str:
+        """How to get what is missing."""
+        from tuner.core.lab.experiment import GO
+
+        missing = [name for name, version in self.versions.items() if not version]
+        hints = [_NO_GO if name == GO else _NO_PACKAGE for name in missing]
+        return " ".join(dict.fromkeys(hints))
+
+    def can_run(self, job: Job) -> bool:
+        """Whether everything that *job* needs is there."""
+        return all(self.versions[name] for name in job.needs)
+
+    def runnable(
+        self, job: Job, folder: Path, tell: Callable[[str], None]
+    ) -> tuple[Job, Sequence[str], Path]:
+        """What `run_job` takes; a program of Go is built before, unless it has been.
+
+        Args:
+            folder: where the programs of experiments are.
+        """
+        if self.go is None or not job.program.endswith(".go"):
+            return job, [self.python], folder
+        from tuner.adapters.lab.go import built
+
+        program = built(folder / job.program, self.go, tell)
+        return replace(job, program=program.name), [], program.parent
+
+
+def tools_of(experiment: Experiment, points: Sequence[At], python: str) -> Tools:
+    """What this box has of what the runs of *points* need.
+
+    Raises:
+        ConfigError: *python* is none, or lacks a package without which nothing can be run.
+    """
+    from tuner.adapters.lab.go import go_here
+    from tuner.adapters.lab.program import packages_of
+    from tuner.core.lab.experiment import GO, needs_at
+
+    needed = needs_at(experiment, points)
+    packages = [*experiment.needs, *(name for name in needed if name != GO)]
+    interpreter, versions = packages_of(python, packages)
+    for name in experiment.needs:
+        if not versions[name]:
+            raise ConfigError(f"{name} is not installed for {python}", hint=_NO_PACKAGE)
+    go = go_here() if GO in needed else None
+    if GO in needed:
+        versions[GO] = go.version if go is not None else ""
+    lacking = [name for name in needed if not versions[name]]
+    left_out = []
+    for name in lacking:
+        n_points = len({at for at in points if name in experiment.job(at).needs})
+        why = "there is no Go here" if name == GO else f"{name} is not installed for {python}"
+        left_out.append(f"{counted(n_points, 'point')} left out: {why}.")
+    return Tools(python, interpreter, versions, go, tuple(left_out))

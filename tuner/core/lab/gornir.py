@@ -1,0 +1,157 @@
+"""Threads, coroutines or goroutines? 10 000 tasks that wait, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from tuner.core.lab.experiment import GO, At, Figure, Finding, Job, Model, Row, Spread
+from tuner.core.lab.gornir_claims import gornir_findings
+from tuner.core.lab.gornir_table import (
+    ASYNCIO,
+    CORES,
+    GO_POOLS,
+    WORKERS,
+    Table,
+    is_nornir,
+    listed,
+    workers_of,
+)
+from tuner.core.lab.nornir import N_TASKS, Nornir, pool_model
+
+_QUICK_WAITS_S = (0.05, 0.1, 0.3)
+_KEYS = ("user_s", "system_s", "cpu_percent", "total_s")
+
+
+class Gornir:
+    """Goroutines, Python's coroutines and nornir's threads in one table."""
+
+    name = "gornir"
+    title = "threads, coroutines or goroutines?"
+    publication = "gornir_2020"
+    what = (
+        "A batch of 10 000 tasks, each of which sleeps for a round trip: as goroutines, all at once, with "
+        "GOMAXPROCS 1, as many as cores, and 100 (Go 1, Go cores, Go 100); as coroutines of asyncio, all at "
+        "once; and by nornir's threaded runner with at most so many workers. Timed is the whole "
+        "process, its start included. The published goroutines were gornir's. Those here are not: gornir has "
+        "no released version, and Go's module proxy, asked for one, refused it. They are a small program of "
+        "tuner's own that does what gornir's parallel runner is described to do: a goroutine for each host, "
+        "no limit, results through a channel with room for all, a wait group for the end."
+    )
+    parameters = ("wait s", "pool")
+    figures = (
+        Figure("total_s", "total s", 3),
+        Figure("user_s", "user s", 2),
+        Figure("system_s", "system s", 2),
+        Figure("cpu_percent", "CPU %", 0),
+        Figure("n_threads", "threads", 0),
+    )
+    needs = ()
+
+    def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
+        """Four waits: three values of GOMAXPROCS, five numbers of nornir's workers."""
+        found: dict[At, dict[str, float]] = {}
+        for wait, procs, *values in seeds[self.publication]["rows"]:
+            found[float(wait), f"Go {procs}"] = dict(zip(_KEYS, map(float, values), strict=True))
+        for (wait, workers), figures in Nornir().published(seeds).items():
+            if workers in WORKERS:
+                found[wait, f"nornir {workers:.0f}"] = figures
+        return found
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """Every pool with every published wait; quick: without the longest."""
+        waits = sorted({float(at[0]) for at in published})
+        pools = [*GO_POOLS, ASYNCIO, *(f"nornir {n}" for n in WORKERS)]
+        return [(wait, pool) for wait in waits if not quick or wait in _QUICK_WAITS_S for pool in pools]
+
+    def job(self, at: At) -> Job:
+        """One batch."""
+        wait_s, pool = float(at[0]), str(at[1])
+        options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}")
+        if pool in GO_POOLS:
+            return Job("goroutine_pool.go", options, {"GOMAXPROCS": GO_POOLS[pool]}, needs=(GO,))
+        if pool == ASYNCIO:
+            return Job("nornir_pool.py", ("--pool", ASYNCIO, *options, "--workers", f"{N_TASKS}"))
+        return replace(Nornir().job((wait_s, workers_of(pool))), needs=("nornir",))
+
+    def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+        """Goroutines and coroutines: the wait, and a constant; nornir's threads: a line for the GIL."""
+        modelled: dict[At, Mapping[str, float]] = {}
+        fitted: set[At] = set()
+        told = []
+        for pool in (*GO_POOLS, ASYNCIO):
+            own = {float(at[0]): values for at, values in runs.items() if at[1] == pool}
+            if not own:
+                continue
+            wait_s = min(own)
+            fitted.add((wait_s, pool))
+            beside = _Beside.of(wait_s, own[wait_s])
+            modelled |= {(wait, pool): beside.modelled(wait) for wait in own}
+            start, task = f"{1e3 * beside.start_s:.0f} ms", f"{1e6 * beside.task_s:.1f} us"
+            told.append(f"{pool} {start} to start and end and {task} a task")
+        sentences = []
+        if told:
+            sentences.append(
+                "Goroutines and coroutines: the wait, and what the run with the shortest took beside it: "
+                f"{'; '.join(told)}."
+            )
+        threads = {at: values for at, values in runs.items() if is_nornir(at)}
+        if threads:
+            line = pool_model({(at[0], float(workers_of(str(at[1])))): one for at, one in threads.items()})
+            modelled |= {at: line.modelled[at[0], float(workers_of(str(at[1])))] for at in threads}
+            fitted |= {at for at in threads if (at[0], float(workers_of(str(at[1])))) in line.fitted_to}
+            sentences.append(f"nornir: {line.told}")
+        return Model(modelled, frozenset(fitted), " ".join(sentences))
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """What Go takes beside the wait and what GOMAXPROCS changes; what threads take; where asyncio is."""
+        return gornir_findings(rows)
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """What a task costs in each of the three, and how long all of them take beside the wait."""
+        table = Table(rows)
+        cpu_us, beside_s = [], []
+        for pool, how in (
+            (CORES, "as a goroutine"),
+            (ASYNCIO, "as a coroutine of asyncio"),
+            (None, "on the fewest threads that are enough"),
+        ):
+            own = [(wait, table.enough(wait) if pool is None else pool) for wait in table.waits]
+            there = [(wait, table[wait, one]) for wait, one in own if one and (wait, one) in table]
+            if there:
+                cpu_us.append(f"{1e6 * median(row.of('cpu_s') for _, row in there) / N_TASKS:.0f} us {how}")
+                beside_s.append(f"{median(row.of('total_s') - wait for wait, row in there):.2f} s")
+        return (
+            f"In CPU time, its share of the process's start included, a wait costs {listed(cpu_us)}. "
+            f"{N_TASKS} of them end {listed(beside_s)} later than one alone would (medians of the waits)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What a batch takes beside one wait, seconds."""
+
+    start_s: float  #: the process's start and end
+    task_s: float  #: of the run, per task
+    user_s: float
+    system_s: float
+    n_threads: float | None  #: None: as many as Go likes
+
+    @classmethod
+    def of(cls, wait_s: float, values: Mapping[str, Spread]) -> _Beside:
+        total_s, run_s = values["total_s"].median, values["run_s"].median
+        return cls(
+            total_s - run_s,
+            (run_s - wait_s) / N_TASKS,
+            values["user_s"].median,
+            values["system_s"].median,
+            1.0 if "n_procs" not in values else None,
+        )
+
+    def modelled(self, wait_s: float) -> dict[str, float]:
+        total_s = self.start_s + wait_s + N_TASKS * self.task_s
+        cpu = {"user_s": self.user_s, "system_s": self.system_s}
+        threads = {} if self.n_threads is None else {"n_threads": self.n_threads}
+        return {"total_s": total_s, **cpu, "cpu_percent": 100 * sum(cpu.values()) / total_s, **threads}

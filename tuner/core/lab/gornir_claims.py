@@ -1,0 +1,204 @@
+"""What was claimed of goroutines and threads, held against what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from statistics import fmean
+
+from tuner.core.lab.experiment import Finding, Row, Spread
+from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
+
+_WITHIN = 0.05  #: how near totals lie to a wait and a constant that are taken for them
+_SURELY_S = 0.1  #: between single runs; less is a neighbour's doing as well
+
+
+def gornir_findings(rows: Sequence[Row]) -> list[Finding]:
+    """What Go takes beside the wait and what GOMAXPROCS changes; what threads take; where asyncio is."""
+    table = Table(rows)
+    return [
+        _wait_and_a_constant(table),
+        _one_is_slower(table),
+        _a_hundred_cost(table),
+        _less_cpu_than_threads(table),
+        _sooner_than_threads(table),
+        _asyncio_between(table),
+    ]
+
+
+def _wait_and_a_constant(table: Table) -> Finding:
+    published, told, verdicts, worst = [], [], list[bool | None](), 0.0
+    for pool in GO_POOLS:
+        rows = table.of(pool)
+        if len(rows) < 2:
+            continue
+        published.append(
+            f"{1e3 * fmean(row.published['total_s'] - wait for wait, row in rows.items()):.0f} ms ({pool})"
+        )
+        beside_s = fmean(row.of("total_s") - wait for wait, row in rows.items())
+        told.append(f"{1e3 * beside_s:.0f} ms ({pool})")
+        for wait, row in rows.items():
+            took = row.measured["total_s"]
+            low, high = (wait + beside_s) / (1 + _WITHIN), (wait + beside_s) / (1 - _WITHIN)
+            worst = max(worst, abs((wait + beside_s) / took.median - 1))
+            sure = took.n > 1 and (took.low > high or took.high < low)
+            verdicts.append(True if low <= took.median <= high else False if sure else None)
+    claim = "Goroutines take the wait and something constant, whatever GOMAXPROCS"
+    if not told:
+        return _untold(f"{claim}.", "Go was not run with two waits.")
+    return Finding(
+        f"{claim}: {listed(published)}.",
+        _all(verdicts),
+        f"Here {listed(told)} in the mean of the waits; with these, totals are off by "
+        f"{100 * worst:.1f} % at most ({100 * _WITHIN:.0f} % are allowed).",
+    )
+
+
+def _one_is_slower(table: Table) -> Finding:
+    pairs = list(table.pairs("Go 1", CORES))
+    claim = "With GOMAXPROCS 1 they take longer than with as many as cores"
+    if not pairs:
+        return _untold(f"{claim}.", "Go was not run.")
+    n_procs = pairs[0][2].of("n_procs")
+    return Finding(
+        f"{claim}: {_more_ms(pairs, 'published')} in the mean of the waits.",
+        _more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
+        f"Here {_more_ms(pairs, 'measured')}, on {n_procs:.0f} of them ({_ranges(pairs)}).",
+    )
+
+
+def _a_hundred_cost(table: Table) -> Finding:
+    pairs = list(table.pairs("Go 100", CORES))
+    claim = "GOMAXPROCS 100 gains no time over as many as cores and costs CPU time"
+    if not pairs:
+        return _untold(f"{claim}.", "Go was not run.")
+    sooner = _more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
+    dearer = _more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
+    published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
+    cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
+    return Finding(
+        f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of that in the mean of the waits.",
+        False if sooner or dearer is False else dearer,
+        f"Here {_more_ms(pairs, 'measured')} ({_ranges(pairs)}) and {cpu_s:+.3f} s of CPU time.",
+    )
+
+
+def _less_cpu_than_threads(table: Table) -> Finding:
+    pairs = list(table.pairs(MOST, CORES))
+    claim = f"Goroutines take less CPU time than nornir's pool of at most {WORKERS[-1]} threads"
+    if not pairs:
+        return _untold(f"{claim}.", "Go and nornir were not both run.")
+    published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
+    told = "; ".join(
+        f"{1e3 * wait:g} ms: {go.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s, "
+        f"{threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much"
+        for wait, threads, go in pairs
+    )
+    return Finding(
+        f"{claim}: that takes {min(published):.0f} to {max(published):.0f} times as much.",
+        _more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
+        f"User and system time here: {told}.",
+    )
+
+
+def _sooner_than_threads(table: Table) -> Finding:
+    pairs = list(table.pairs(None, CORES))
+    claim = "Goroutines are done sooner than any number of nornir's threads"
+    if not pairs:
+        return _untold(f"{claim}.", "Go and nornir were not both run.")
+    published, told, fastest = [], [], []
+    for wait, enough, go in pairs:
+        rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
+        best = min(rows, key=lambda row: row.of("total_s"))
+        least_s = min(row.published["total_s"] for row in rows)
+        published.append(f"{least_s / go.published['total_s']:.1f} times as long with {1e3 * wait:g} ms")
+        told.append(
+            f"{1e3 * wait:g} ms: {go.of('total_s'):.2f} s and {best.of('total_s'):.2f} s, "
+            f"{best.of('total_s') / go.of('total_s'):.1f} times as long; {enough.at[1]} is enough"
+        )
+        fastest.append((best.measured["total_s"], go.measured["total_s"]))
+    return Finding(
+        f"{claim}: the best of those takes {listed(published)}.",
+        _more(fastest, _SURELY_S),
+        f"Here {'; '.join(told)}.",
+    )
+
+
+def _asyncio_between(table: Table) -> Finding:
+    claim = (
+        "Not published, asked here: coroutines of Python take less time and less CPU time than threads, and "
+        "more than goroutines."
+    )
+    above, below = list(table.pairs(None, ASYNCIO)), list(table.pairs(ASYNCIO, CORES))
+    if not above or not below:
+        return _untold(claim, "Go, asyncio and nornir were not all run.")
+    verdicts = [
+        _more([(more.measured[key], less.measured[key]) for _, more, less in pairs], _SURELY_S)
+        for pairs in (above, below)
+        for key in ("total_s", "cpu_s")
+    ]
+    told = "; ".join(
+        f"{1e3 * wait:g} ms: Go {_both(go)}, asyncio {_both(coroutines)}, {threads.at[1]} {_both(threads)}"
+        for (wait, threads, coroutines), (_, _, go) in zip(above, below, strict=True)
+    )
+    return Finding(
+        claim,
+        _all(verdicts),
+        f"Total and CPU time of Go, asyncio and the fewest threads that are enough: {told}.",
+    )
+
+
+def _pools_of_nornir(table: Table, wait: float) -> list[str]:
+    return [pool for pool in (f"nornir {n}" for n in WORKERS) if (wait, pool) in table]
+
+
+def _more(pairs: Sequence[tuple[Spread, Spread]], surely_s: float) -> bool | None:
+    """Whether the first is more than the second: in most pairs surely, and in none surely less.
+
+    Surely: their runs lie apart; single runs, by more than *surely_s*. None: these runs cannot tell.
+    """
+    up = sum(_apart(one, other, surely_s) for one, other in pairs)
+    down = sum(_apart(other, one, surely_s) for one, other in pairs)
+    if up and down:
+        return None
+    return True if 2 * up > len(pairs) else False if 2 * down > len(pairs) else None
+
+
+def _apart(more: Spread, less: Spread, surely_s: float) -> bool:
+    return more.low - less.high > (0.0 if min(more.n, less.n) > 1 else surely_s)
+
+
+def _all(verdicts: Sequence[bool | None]) -> bool | None:
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _untold(claim: str, why: str) -> Finding:
+    return Finding(claim, None, why)
+
+
+def _cpu_s(figures: Mapping[str, float]) -> float:
+    return figures["user_s"] + figures["system_s"]
+
+
+def _more_ms(pairs: Sequence[tuple[float, Row, Row]], side: str) -> str:
+    """How much longer the first of each pair took, in the mean."""
+    total_s = [
+        [row.published["total_s"] if side == "published" else row.of("total_s") for row in (one, other)]
+        for _, one, other in pairs
+    ]
+    return f"{1e3 * fmean(one - other for one, other in total_s):+.0f} ms"
+
+
+def _ranges(pairs: Sequence[tuple[float, Row, Row]]) -> str:
+    return "; ".join(
+        f"{1e3 * wait:g} ms: {_range(one.measured['total_s'])} against {_range(other.measured['total_s'])}"
+        for wait, one, other in pairs
+    )
+
+
+def _range(spread: Spread) -> str:
+    return f"{spread.low:.3f} to {spread.high:.3f} s" if spread.n > 1 else f"{spread.median:.3f} s"
+
+
+def _both(row: Row) -> str:
+    return f"{row.of('total_s'):.2f} and {row.of('cpu_s'):.2f} s"
