@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic_core import PydanticUndefined
 
-from tuner.config import brake, feeders, fields, probes, ready, settings, study
+from tuner.config import brake, feeders, fields, probes, ready, settings, study, variants
 from tuner.config import service as service_section
 from tuner.config.fields import Section
 from tuner.core import service
 from tuner.core.durations import render_duration
 
-MODULES = (fields, ready, probes, feeders, brake, service, service_section, study, settings)
+MODULES = (fields, ready, probes, feeders, brake, service, variants, service_section, study, settings)
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
 _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}
 
@@ -106,6 +106,10 @@ def _keys(model: type[Section]) -> list[str]:
     return own + [name for name in model.model_fields if name not in own]
 
 
+#: keys that hold names of the user's own -> as headings have them
+_NAMED = {"variants": "variants.NAME", "axes": "axes.AXIS.VALUE"}
+
+
 def _sections() -> Iterator[tuple[str, type[Section]]]:
     """Every section once, with the key it stands below, in the order of the keys."""
     seen: set[type[Section]] = set()
@@ -119,9 +123,11 @@ def _sections() -> Iterator[tuple[str, type[Section]]]:
             which = f", kind: {get_args(kind.annotation)[0]}" if kind is not None and len(models) > 1 else ""
             yield f"{path or 'The whole'}{which}", model
         for model in models:
-            for name in _keys(model):
+            for name in sorted(_keys(model), key=lambda name: name in _NAMED):  # what they share comes first
                 held = list(_models_in(model.model_fields[name].annotation))
-                item = f"{name}.NAME" if name == "variants" else name
+                item = _NAMED.get(name, name)
+                if name in _NAMED and model is service_section.CrashProcessorSettings:
+                    item += ", kind: crash-processor"
                 if held and not all(one in seen for one in held):
                     yield from below(f"{path}.{item}" if path else item, held)
 
@@ -156,7 +162,7 @@ def _row(heading: str, model: type[Section], name: str, used: dict[str, str]) ->
 
 
 def _same(heading: str) -> str:
-    return "what is different in this variant" if "variants" in heading else ""
+    return "what is different in this variant" if "variants" in heading or "axes" in heading else ""
 
 
 def _definition(model: type[Section], name: str) -> tuple[Source, ast.AnnAssign]:

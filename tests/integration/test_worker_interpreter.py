@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.provenance import provenance
+from tuner.adapters.provenance import provenance, worker_facts
 from tuner.adapters.worker_interpreter import interpreter_facts
 
 pytestmark = pytest.mark.integration
@@ -84,7 +84,7 @@ def test_a_python_that_cannot_answer_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_a_studys_record_says_whether_the_workers_have_a_gil() -> None:
-    facts = provenance(None, [sys.executable, "worker.py"])
+    facts = worker_facts(None, [sys.executable, "worker.py"], {})
 
-    assert {name: facts[name] for name in THIS} == THIS
-    assert "worker_gil" not in provenance(None)
+    assert facts == THIS
+    assert "worker_gil" not in provenance()

@@ -18,20 +18,27 @@ from tuner.adapters.worker_interpreter import interpreter_facts
 _ASK_WAIT_S = 20.0
 
 
-def provenance(
+def worker_facts(
     spawn_path_command: Sequence[str] | None,
-    worker_command: Sequence[str] = (),
-    worker_environment: Mapping[str, str] | None = None,
-    worker_directory: str | None = None,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str | None = None,
 ) -> dict[str, str]:
-    """What can be found out; what cannot is left out.
+    """What of its workers can be found out; what cannot is left out.
 
     Args:
         spawn_path_command: prints as JSON how the worker starts its children, where the worker knows.
-        worker_command: what starts a worker: its interpreter is asked whether it has a GIL.
-        worker_environment: what the worker finds beside tuner's own environment.
-        worker_directory: where it runs.
+        command: what starts a worker: its interpreter is asked whether it has a GIL.
+        environment: what the worker finds beside tuner's own environment.
+        directory: where it runs.
     """
+    spawning = _spawn_path(spawn_path_command, {**os.environ, **environment}) if spawn_path_command else {}
+    facts = {**spawning, **interpreter_facts(command, environment, directory)}
+    return {name: value for name, value in facts.items() if value}
+
+
+def provenance() -> dict[str, str]:
+    """What can be found out of the box and of tuner; what cannot is left out."""
     facts = {
         **describe_host(),
         "tuner": __version__,
@@ -43,8 +50,6 @@ def provenance(
         "user": _user(),
         "git_revision": _git_revision(),
     }
-    facts.update(_spawn_path(spawn_path_command) if spawn_path_command else {})
-    facts.update(interpreter_facts(worker_command, worker_environment or {}, worker_directory))
     return {name: value for name, value in facts.items() if value}
 
 
@@ -88,15 +93,15 @@ def _git_revision() -> str:
     return f"{revision}+" if changed else revision
 
 
-def _spawn_path(command: Sequence[str]) -> Mapping[str, str]:
+def _spawn_path(command: Sequence[str], environment: Mapping[str, str]) -> Mapping[str, str]:
     with suppress(ValueError):
-        found = json.loads(_answer(command) or "{}")
+        found = json.loads(_answer(command, environment) or "{}")
         if isinstance(found, dict):
             return {f"worker_{name}": str(value) for name, value in found.items()}
     return {}
 
 
-def _answer(command: Sequence[str]) -> str:
+def _answer(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
     """What a command prints; nothing when it fails, is not there or takes too long."""
     try:
         done = subprocess.run(
@@ -105,6 +110,7 @@ def _answer(command: Sequence[str]) -> str:
             capture_output=True,
             text=True,
             errors="replace",
+            env=environment,
             timeout=_ASK_WAIT_S,
             check=False,
         )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from tuner import __version__
 from tuner.bootstrap.feeders import StudyName
-from tuner.bootstrap.services import service_of
+from tuner.bootstrap.services import prepare_service, service_of
+from tuner.core.axes import values_of
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -86,7 +87,7 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
         provenance={
-            **(_provenance(settings) if profile is None else _simulated_provenance(profile, cores)),
+            **(_provenance(settings, layouts) if profile is None else _simulated_provenance(profile, cores)),
             **({"quick": "true"} if quick else {}),
         },
     )
@@ -251,24 +252,58 @@ def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
     }
 
 
-def _provenance(settings: Settings) -> dict[str, str]:
-    from tuner.adapters.provenance import provenance
+def _provenance(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
+    """Where it is measured; what workers are run by is asked of each variant."""
+    from tuner.adapters.provenance import provenance, worker_facts
+    from tuner.core.worker_facts import of_variants
 
-    alone = Layout(1, 1)
-    spec, _ = service_of(
-        settings, [alone], StudyName("", ""), Path(tempfile.gettempdir()), lambda _slug, _text: None
-    )
-    return provenance(
-        _spawn_path_command(settings),
-        spec.command_line(alone, 0, 1),
-        spec.environment_of(alone, 0, 1),
-        spec.directory,
-    )
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="tuner-") as scratch:
+        spec, _ = service_of(
+            settings, [Layout(1, 1)], StudyName("", ""), Path(scratch), lambda _slug, _text: None
+        )
+        prepare_service(settings, Path(scratch))
+        asked: dict[tuple[object, ...], dict[str, str]] = {}
+        for variant in dict.fromkeys(layout.variant for layout in layouts):
+            alone = Layout(1, 1, variant)
+            own = spec.of(alone)
+            told = own.environment_of(alone, 0, 1)
+            told["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
+            command = (*own.command_line(alone, 0, 1),)
+            key = (command, *sorted(told.items()), own.directory)
+            if key not in asked:
+                how = _spawn_path_command(settings, variant, Path(scratch))
+                asked[key] = worker_facts(how, command, told, own.directory)
+            found[variant] = asked[key]
+            if "worker_python" not in asked[key]:
+                _check_interpreters(settings.service, variant)
+    return {**provenance(), **of_variants(found)}
 
 
-def _spawn_path_command(settings: Settings) -> Sequence[str] | None:
-    if settings.service.kind != "crash-processor":
+def _check_interpreters(service: CrashProcessorSettings | ScriptSettings, variant: str) -> None:
+    """Where the Python of a *variant* gave no answer: one that an axis names has to give one.
+
+    Raises:
+        ConfigError: an axis names it.
+    """
+    named = [
+        (axis, value, service.axes[axis][value].interpreter)
+        for axis, value in zip(service.axes, values_of(variant), strict=False)
+    ]
+    for axis, value, interpreter in named:
+        if interpreter is not None:
+            raise ConfigError(
+                f"service.axes.{axis}.{value}: {interpreter[0]} is not here, or does not start",
+                hint=f"Try {interpreter[0]} --version; else name the variants that can be measured:"
+                " --variants.",
+            )
+
+
+def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequence[str] | None:
+    service = settings.service_in(variant)
+    if service.kind != "crash-processor":
         return None
-    from tuner.services.crash_processor import program
+    from tuner.services.crash_processor import spawn_path_command, started_by
 
-    return [program(), "spawn-path", "--json"]
+    words = spawn_path_command(started_by(service.interpreter or (), scratch))
+    return [word.format() for word in words]

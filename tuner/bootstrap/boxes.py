@@ -17,7 +17,7 @@ from tuner.bootstrap.brake import brake_of
 from tuner.bootstrap.feeders import study_name, tell_of_saturation
 from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
-from tuner.bootstrap.services import owner, service_of
+from tuner.bootstrap.services import owner, prepare_service, service_of
 from tuner.core.records import StudyRecord
 from tuner.ports import Box, Store
 
@@ -76,6 +76,7 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
         stack.enter_context(children_marked(marker))
         stack.enter_context(launcher)  # its guardian knows the folders before they are there
         stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
+        prepare_service(settings, scratch)
         # workers of another user find their launch's folder in it
         stack.enter_context(scratch_folder(counters, 0o711))
         tell_of_saturation(settings, record, warn)

@@ -78,6 +78,7 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
     kind = asked.get("kind")
     if not isinstance(kind, str) or kind in _OWN_KINDS:
         return asked
+    from tuner.config.axes import script_with_variants
     from tuner.services.catalogue import known_services
     from tuner.services.expansion import Unclear, expanded
 
@@ -85,8 +86,9 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
     if kind not in services:
         known = [*_OWN_KINDS, *services]
         raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(kind, known)}", ("kind",))
+    section = script_with_variants(asked, folder)
     try:
-        return expanded(services[kind], asked, {**os.environ, **_of_file(asked, folder)}, variants)
+        return expanded(services[kind], section, {**os.environ, **_of_file(asked, folder)}, variants)
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error

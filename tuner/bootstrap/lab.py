@@ -140,7 +140,7 @@ def _run_all(
         return results
     there = {name: version for name, version in tools.versions.items() if version}
     beside = versions_of(programs_at(experiment, [at for _, at in able]))
-    facts = {**provenance(None), **there, **beside, "worker_python": tools.interpreter}
+    facts = {**provenance(), **there, **beside, "worker_python": tools.interpreter}
     if results.runs:
         _check_same(results, facts, ("cpu", "host", "worker_python", *there), asked.results)
     results = replace(results, provenance={**results.provenance, **facts}, left_out=tools.left_out)

@@ -42,12 +42,32 @@ def _crash_processor(
         dumps=asked.dumps,
         symbols=asked.symbols,
     )
+    specs = {name: _spec_of_crash_processor(asked.of(name), spool, scratch) for name in asked.variants}
+    spec = replace(_spec_of_crash_processor(asked, spool, scratch), variants=specs)
+    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+
+
+def _spec_of_crash_processor(asked: CrashProcessorSettings, spool: Path, scratch: Path) -> ServiceSpec:
+    from tuner.services import crash_processor as service
+
+    started = service.started_by(asked.interpreter or (), scratch)
     spec = _running(asked).spec(
         asked.name,
-        service.run_command(spool, asked.options),
+        (*asked.prepend, *service.run_command(started, spool, asked.options)),
         max_extra_threads=service.MAX_EXTRA_THREADS,
     )
-    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+    return replace(spec, environment={**started.environment, **spec.environment})
+
+
+def prepare_service(settings: Settings, scratch: Path) -> None:
+    """Put into *scratch*, which is there by now, what the service finds there when it starts."""
+    if settings.service.kind != "crash-processor":
+        return
+    service = settings.service
+    if service.interpreter or any(one.interpreter for one in service.variants.values()):
+        from tuner.services.crash_processor import link_packages
+
+        link_packages(scratch)
 
 
 def _script(

@@ -23,6 +23,7 @@ from pydantic import (
     ValidationInfo,
 )
 
+from tuner.core.axes import ANY
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout, parse_layouts
@@ -203,6 +204,14 @@ def _variant(name: str) -> str:
 VariantName = Annotated[str, AfterValidator(_variant)]  #: name: letters, digits and `. _ + -`
 
 
+def _variant_pattern(name: str) -> str:
+    return name if ANY in name.split("+") and _variant(name.replace(ANY, "0")) else _variant(name)
+
+
+#: name: letters, digits and `. _ + -`; `*` stands for each value of an axis: `3.13+*`
+VariantPattern = Annotated[str, AfterValidator(_variant_pattern)]
+
+
 def _split_names(value: Any) -> Any:
     """One text may name several: prefork,threads."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
@@ -215,9 +224,9 @@ def _no_variant_twice(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-#: names: a list, or one text: `prefork,threads`
+#: names: a list, or one text: `prefork,threads`; `*` stands for each value of an axis: `3.13+*`
 Variants = Annotated[
-    tuple[VariantName, ...],
+    tuple[VariantPattern, ...],
     Field(min_length=1),
     BeforeValidator(_split_names),
     AfterValidator(_no_variant_twice),
@@ -256,7 +265,7 @@ def fields_in(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-def _words(value: Any) -> Any:
+def split_words(value: Any) -> Any:
     """A command as one text is split as a shell would, but no shell runs it."""
     if not isinstance(value, str):
         return value
@@ -284,9 +293,11 @@ Word = Annotated[str, BeforeValidator(_text)]  #: text
 #: text with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}` are filled in
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
 #: command: a list of words, or one text that is split as a shell would; no shell runs it
-Command = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(_has_a_first_word)]
+Command = Annotated[tuple[Word, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)]
 #: command with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}` are filled in
-LayoutCommand = Annotated[tuple[FieldWord, ...], BeforeValidator(_words), AfterValidator(_has_a_first_word)]
+LayoutCommand = Annotated[
+    tuple[FieldWord, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)
+]
 
 
 def _one_command_as_list(value: Any) -> Any:

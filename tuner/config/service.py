@@ -6,8 +6,9 @@ import os
 import pwd
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from tuner.config.axes import blamed, context_folder, crash_processor_with_variants, script_with_variants
 from tuner.config.feeders import FeederSettings, NoFeederSettings
 from tuner.config.fields import (
     FILLED_IN_BY_PROBES,
@@ -16,12 +17,10 @@ from tuner.config.fields import (
     Environment,
     LayoutCommand,
     LimitName,
-    LongerThanZero,
     Misplaced,
     Name,
     Ratio,
     Section,
-    SignalName,
     VariantName,
     WholeNumber,
     fields_in,
@@ -29,15 +28,16 @@ from tuner.config.fields import (
 )
 from tuner.config.probes import ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings, has_own_port
 from tuner.config.ready import ReadySettings
+from tuner.config.variants import (
+    Axes,
+    CrashAxes,
+    CrashVariantSettings,
+    Interpreter,
+    StopSettings,
+    VariantSettings,
+    Words,
+)
 from tuner.core.service import Programs, Workers
-
-
-class StopSettings(Section):
-    """How a worker process is told to end."""
-
-    signal: SignalName = "TERM"  #: that asks it to end
-    wait: LongerThanZero = 60.0  #: for its end; then KILL
-    as_group: bool = False  #: signal the whole process group; for shell wrappers only
 
 
 def _user(name: str) -> str:
@@ -91,25 +91,11 @@ class RunSettings(Section):
         return self
 
 
-class VariantSettings(Section):
-    """What is different in one variant of a service; what is left out is as in the service."""
-
-    command: LayoutCommand | None = None  #: None: the service's
-    environment: Environment = Field(default_factory=dict)  #: beside the service's
-    threads: bool | None = None  #: None: the service's
-    programs: Programs | None = None  #: None: the service's
-    workers: Workers | None = None  #: None: the service's
-    ready: ReadySettings | None = None  #: None: the service's
-    stop: StopSettings | None = None  #: None: the service's
-    max_extra_threads: WholeNumber | None = None  #: None: the service's
-
-
 class CrashProcessorSettings(RunSettings):
     """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
 
     record: ClassVar[None] = None
     cautions: ClassVar[dict[str, str]] = {}
-    variants: ClassVar[dict[str, VariantSettings]] = {}
     threads: ClassVar[bool] = True
     reports_latency: ClassVar[bool] = False
     programs: ClassVar[Programs] = "each"
@@ -128,6 +114,31 @@ class CrashProcessorSettings(RunSettings):
     symbols: ConfigPath | None = None  #: their symbols
     #: further options of `crash-processor run`, by name; unless told otherwise, the shares of an item in 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
+    interpreter: Interpreter | None = None  #: runs it; None: tuner's own
+    prepend: Words = ()  #: put before its command, as [numactl, --interleave=all]
+    #: further axes: in each value what is different; variants are one value of each: `4x6@VALUE+VALUE`
+    axes: CrashAxes = Field(default_factory=dict)
+    variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)  #: made of the axes
+
+    def of(self, variant: str) -> Self:
+        """The service in one of its variants."""
+        asked = self.variants[variant]
+        other = _told_by(asked)
+        for name in ("environment", "options"):
+            other[name] = {**getattr(self, name), **getattr(asked, name)}
+        return self.model_copy(update={**other, "axes": {}, "variants": {}})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _axes_make_variants(cls, section: Any) -> Any:
+        return crash_processor_with_variants(section)
+
+    @field_validator("variants")
+    @classmethod
+    def _variants_are_of_axes(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and "axes" in info.data and not info.data["axes"]:
+            raise ValueError("the built-in worker has axes: name one, as axes: {python: {...}}")
+        return value
 
     @model_validator(mode="after")
     def _symbols_belong_to_dumps(self) -> Self:
@@ -154,17 +165,24 @@ class ScriptSettings(RunSettings):
     feeder: FeederSettings = NoFeederSettings()  #: where its items come from
     #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
+    #: several further axes: in each value of each what is different; they make the variants then, one value
+    #: of each: `4x6@VALUE+VALUE`
+    axes: Axes = Field(default_factory=dict)
     record: Name | None = None  #: the known service that this is one of
     cautions: dict[str, str] = Field(default_factory=dict)  #: what its user should know, by slug
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""
         asked = self.variants[variant]
-        other = {
-            name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None
-        }
         environment = {**self.environment, **asked.environment}
-        return self.model_copy(update={**other, "environment": environment, "variants": {}})
+        return self.model_copy(
+            update={**_told_by(asked), "environment": environment, "axes": {}, "variants": {}}
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _axes_make_variants(cls, section: Any, info: ValidationInfo) -> Any:
+        return script_with_variants(section, context_folder(info))
 
     @model_validator(mode="after")
     def _is_told_what_it_has(self) -> Self:
@@ -176,6 +194,7 @@ class ScriptSettings(RunSettings):
             except Misplaced as problem:
                 own = bool(problem.below) and problem.below[0] in asked.model_fields_set
                 below = ("variants", name, *problem.below) if own else problem.below
+                below = blamed(self.axes, name, problem.below) or below
                 raise Misplaced(f"variant {name}: {problem}", below) from problem
         return self
 
@@ -232,6 +251,11 @@ class ScriptSettings(RunSettings):
         if self.cross_check == self.probe:
             raise Misplaced("is the same as probe, and would always agree with it", ("cross_check",))
         return self
+
+
+def _told_by(variant: Section) -> dict[str, Any]:
+    """What a variant says."""
+    return {name: value for name in variant.model_fields_set if (value := getattr(variant, name)) is not None}
 
 
 def _check_told(service: ScriptSettings) -> None:

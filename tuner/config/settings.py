@@ -10,6 +10,7 @@ from tuner.config.fields import Commands, LongerThanZero, Misplaced, Name, Secti
 from tuner.config.probes import COUNT_FAILED
 from tuner.config.service import CrashProcessorSettings, ScriptSettings, ServiceSettings
 from tuner.config.study import StudySettings
+from tuner.core.axes import named
 from tuner.core.layout import Layout
 from tuner.core.pooled import shape_of
 from tuner.core.service import connections_of
@@ -52,7 +53,7 @@ class Settings(Section):
             return study
         known = list(service.variants)
         for n, name in enumerate(study.variants or ()):
-            if name not in known:
+            if not named(name, known):
                 raise Misplaced(f"this service has no variant {name}{nearest(name, known)}", ("variants", n))
         threads_of = _threads_of(service, study)
         for n, layout in enumerate(study.layouts or ()):
@@ -107,7 +108,7 @@ class Settings(Section):
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
         """The service in the *variant* of a layout."""
         service = self.service
-        return service.of(variant) if isinstance(service, ScriptSettings) and service.variants else service
+        return service.of(variant) if service.variants else service
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
         """The layouts to measure on so many *cores*: those that do not open too many connections."""
@@ -133,7 +134,9 @@ def _pooled(service: CrashProcessorSettings | ScriptSettings) -> frozenset[str]:
 
 def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:
     """Whether each variant that is measured has threads to choose; "" where there are no variants."""
-    if not isinstance(service, ScriptSettings) or not service.variants:
+    if not service.variants:
         return {"": service.threads}
-    names = service.variants if study.variants is None else study.variants
+    names = list(service.variants)
+    if study.variants is not None:
+        names = [name for pattern in study.variants for name in named(pattern, service.variants)]
     return {name: service.of(name).threads for name in names}

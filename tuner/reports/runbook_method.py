@@ -15,6 +15,7 @@ from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.service import connections_of
 from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.core.worker_facts import fact_of, facts_by_variant
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.limits import limits_told
 from tuner.reports.ranking_words import how_told
@@ -85,13 +86,22 @@ def _release(facts: Mapping[str, str]) -> str:
     return f"{revision[:_SHORT_REVISION]} of the folder it ran in"
 
 
+def _gil(facts: Mapping[str, str], variant: str) -> str:
+    return " without a GIL" if fact_of(facts, "worker_gil", variant) == "off" else ""
+
+
 def _software(facts: Mapping[str, str]) -> list[str]:
+    by_variant = dict(facts_by_variant(facts, "worker_python"))
+    of_variants = [
+        f"{python}{_gil(facts, variant)} in the workers of {variant}"
+        for variant, python in by_variant.items()
+    ]
     worker = facts.get("worker_python") or _joined(
         [facts.get("worker_implementation", ""), facts.get("worker_version", "")], " "
     )
-    gil = " without a GIL" if facts.get("worker_gil") == "off" else ""
     return [
-        f"{worker}{gil} in the workers" if worker else "",
+        *of_variants,
+        f"{worker}{_gil(facts, '')} in the workers" if worker and not of_variants else "",
         f"tuner {facts['tuner']}" if "tuner" in facts else "an unknown tuner",
         f"supervisor {facts['supervisor']}" if "supervisor" in facts else "",
     ]

@@ -11,6 +11,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.resuming import told_again
 from tuner.core.rollout import PROCESS, Rollout, has_number
 from tuner.core.simulated import is_simulated
+from tuner.core.worker_facts import fact_of
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.runbook_method import ended_wall_s
@@ -144,7 +145,8 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
     if not is_answered or ended is None:
         return []
     day = datetime.fromtimestamp(ended + after_s, UTC).strftime("%Y-%m-%d")
-    python = study.provenance.get("worker_python") or study.provenance.get("worker_version")
+    facts = study.provenance
+    python = fact_of(facts, "worker_python", layout.variant) or facts.get("worker_version")
     words = ["tuner", "check", _name(overview.name), *["CONFIG"] * any(told_again(study))]
     if current is not None and current != layout:
         words += ["--current", str(current)]

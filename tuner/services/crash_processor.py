@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from tuner.core.errors import ConfigError
@@ -16,6 +19,11 @@ from tuner.services.running import escaped
 PROGRAM = "crash-processor"
 QUEUE_SIZE = 8  #: maximum_queue_size, as the processor has it when nobody says otherwise
 MAX_EXTRA_THREADS = 2  #: the main thread and the queuing thread; one thread alone needs none
+STACKWALKER = "crash-stackwalk"
+MODULE = "tuner_workers.crash_processor"
+_PACKAGES = ("tuner", "tuner_workers")  #: all that the worker imports beside the standard library
+_LINKS = "packages"
+_PATHNAME_OPTION = "minidump_stackwalk_pathname"
 _QUEUE_OPTION = "maximum_queue_size"
 _DUMPS = (".dmp", ".dump")
 _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a time
@@ -71,10 +79,52 @@ def items_for(layouts: Iterable[Layout], options: Mapping[str, str]) -> int:
     return max(layout.processes * (layout.threads + queue) * _ROUNDS for layout in layouts)
 
 
-def run_command(spool: Path, options: Mapping[str, str]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Started:
+    """How the processor is started."""
+
+    command: tuple[str, ...]  #: up to its own commands, as ``run``; fields in it are escaped
+    environment: Mapping[str, str]
+    options: Mapping[str, str]  #: that it needs to be started like this
+
+
+def started_by(interpreter: Sequence[str], folder: Path) -> Started:
+    """The processor as its own command, or run by another *interpreter*, which has not got it installed.
+
+    Such a one finds the worker's packages by what `link_packages` puts into *folder*.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    if not interpreter:
+        return Started((escaped(program()),), {}, {})
+    path = os.pathsep.join(filter(None, [str(folder / _LINKS), os.environ.get("PYTHONPATH")]))
+    beside = Path(program()).with_name(STACKWALKER)
+    options = {_PATHNAME_OPTION: str(beside)} if beside.is_file() else {}
+    return Started((*interpreter, "-m", MODULE), {"PYTHONPATH": escaped(path)}, options)
+
+
+def link_packages(folder: Path) -> None:
+    """Put links to the worker's packages, and to nothing else of tuner's environment, into *folder*.
+
+    Raises:
+        ConfigError: they are not installed.
+    """
+    links = folder / _LINKS
+    links.mkdir(mode=0o755, exist_ok=True)
+    links.chmod(0o755)  # whatever the umask
+    for name in _PACKAGES:
+        found = find_spec(name)
+        if found is None or not found.submodule_search_locations:
+            raise ConfigError(f"{name} is not installed", hint="Install tuner again: pip install .")
+        with suppress(FileExistsError):
+            (links / name).symlink_to(Path(found.submodule_search_locations[0]).resolve())
+
+
+def run_command(started: Started, spool: Path, options: Mapping[str, str]) -> tuple[str, ...]:
     """The command of one worker process, its threads still to be filled in."""
     command = [
-        program(),
+        *started.command,
         "run",
         "--fs-root",
         escaped(str(spool)),
@@ -82,6 +132,11 @@ def run_command(spool: Path, options: Mapping[str, str]) -> tuple[str, ...]:
         "{threads}",
         "--endless",
     ]
-    for name, value in options.items():
+    for name, value in {**started.options, **options}.items():
         command += [f"--{name.replace('_', '-')}", escaped(value)]
     return tuple(command)
+
+
+def spawn_path_command(started: Started) -> tuple[str, ...]:
+    """Prints as JSON how it starts its children."""
+    return (*started.command, "spawn-path", "--json")

@@ -141,7 +141,10 @@ def _with_own_variants(
     for name, variant in own.items():
         other = variant if isinstance(variant, Mapping) else {}
         merged = {**_texts(asked.get("environment")), **_texts(other.get("environment"))}
-        one = expanded(service, {**plain, **other, "environment": merged}, environment, None)
+        try:
+            one = expanded(service, {**plain, **other, "environment": merged}, environment, None)
+        except Unclear as error:
+            raise Unclear(error.key, f"of variant {name}: {error.problem}") from error
         keys = ("command", "environment", *_OF_VARIANT)
         section["variants"][name] = {key: one[key] for key in keys if key in one}
     return section

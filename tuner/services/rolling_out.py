@@ -12,7 +12,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.resuming import HIDDEN
 from tuner.core.rollout import PROCESS, Rollout
-from tuner.services.crash_processor import PROGRAM
+from tuner.services.crash_processor import MODULE, PROGRAM
 from tuner.services.record import Command, Counted, Form, Service, Told
 
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -141,11 +141,21 @@ class _Filling:
 def _crash_processor(section: Mapping[str, Any], layout: Layout) -> Rollout:
     """Its spool is the user's where the study had it named; finished items are not offered again."""
     spool = section.get("spool")
-    own = [PROGRAM, "run", "--fs-root", str(spool or _SPOOL)]
+    variant: Mapping[str, Any] = (section.get("variants") or {}).get(layout.variant) or {}
+    merged = {
+        name: {**_texts(section.get(name)), **_texts(variant.get(name))}
+        for name in ("options", "environment")
+    }
+    section = {**section, **{name: value for name, value in variant.items() if value is not None}, **merged}
+    interpreter = section.get("interpreter")
+    run_by = [PROGRAM] if interpreter is None else [*map(str, interpreter), "-m", MODULE]
+    own = [*map(str, section.get("prepend") or ()), *run_by, "run", "--fs-root", str(spool or _SPOOL)]
     for name, value in _texts(section.get("options")).items():
         own += [f"--{name.replace('_', '-')}", value]
     threads = {"number-of-threads": str(layout.threads)}
     remarks = [] if spool else [f"Put the folder of your spool in place of {_SPOOL}."]
+    if interpreter is not None:
+        remarks.append(f"Install tuner, which has the worker, for {interpreter[0]}.")
     environment = _texts(section.get("environment"))
     fill = _Filling(layout, 1, PROCESS if layout.processes > 1 else "0")
     return Rollout(

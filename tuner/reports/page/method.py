@@ -166,10 +166,17 @@ def _command(study: StudyRecord) -> str:
     return shlex.join(map(str, command)) if isinstance(command, list) else str(command)
 
 
+def _words_of(fact: str) -> str:
+    """Of one variant's workers: ``worker_python@3.13``."""
+    name, _, variant = fact.partition("@")
+    words = _WORDS.get(name, name.replace("_", " "))
+    return f"{words}, {variant}" if variant else words
+
+
 def _environment(study: StudyRecord) -> list[tuple[str, str]]:
     left = {
         name: value for name, value in study.provenance.items() if name not in _WORDS and name != SIMULATED
     }
     known = [(words, study.provenance[name]) for name, words in _WORDS.items() if name in study.provenance]
-    others = [(name.replace("_", " "), value) for name, value in sorted(left.items())]
+    others = [(_words_of(name), value) for name, value in sorted(left.items())]
     return [*known, *others] or [("box", "the study file does not tell")]

@@ -1,0 +1,206 @@
+"""Axes of a service: the variants that they make, what is said when they go wrong, what a study keeps."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.bootstrap import settings_of
+from tuner.config.load import canonical_json, settings_of_study
+from tuner.config.settings import Settings
+from tuner.core.axes import Change, differing_axis, named, variants_of
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.worker_facts import fact_of, facts_by_variant, of_variants
+from tuner.services.rolling_out import rollout_of
+
+JOBS = 'service:\n  kind: script\n  name: jobs\n  command: [python3, -u, w.py, "{threads}"]\n  axes:\n'
+
+
+def settings(folder: Path, text: str) -> Settings:
+    path = folder / "s.yaml"
+    path.write_text(text, encoding="utf-8")
+    return settings_of(path, {})
+
+
+def problem(folder: Path, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        settings(folder, text)
+    return caught.value.problem.replace(f"{folder}/", "")
+
+
+def test_axes_multiply_in_their_order() -> None:
+    made = variants_of({"python": ["3.13", "3.11"], "malloc": ["glibc", "jemalloc"]})
+
+    assert list(made) == ["3.13+glibc", "3.13+jemalloc", "3.11+glibc", "3.11+jemalloc"]
+    assert named("3.11+*", made) == ["3.11+glibc", "3.11+jemalloc"]
+    assert named("*", made) == []  # a star is one value
+    assert (differing_axis("3.13+glibc", "3.13+jemalloc"), differing_axis("3.13+glibc", "3.11+x")) == (
+        1,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "run"),
+    [
+        (["python3", "-u", "w.py"], "python3.13 -u w.py"),
+        (["nice", "-n", "5", "python", "-m", "w"], "nice -n 5 python3.13 -m w"),
+        (["env", "A=1", "/usr/bin/python3", "w.py"], "env A=1 python3.13 w.py"),
+        (["celery", "-A", "app"], "python3.13 /bin/celery -A app"),
+        (["nice", "celery", "worker"], "nice python3.13 /bin/celery worker"),
+    ],
+)
+def test_another_interpreter_runs_the_same_program(words: list[str], run: str) -> None:
+    assert Change(interpreter=["python3.13"]).of(words, lambda word: f"/bin/{word}") == tuple(run.split())
+
+
+@pytest.mark.parametrize("words", [["uv", "run", "celery"], ["nginx", "-g"]])
+def test_a_command_that_runs_no_python_of_its_own_is_refused(words: list[str]) -> None:
+    with pytest.raises(ConfigError, match="write a command for this value"):
+        Change(interpreter=["python3.13"]).of(words, lambda _word: None)
+
+
+def test_each_variant_of_a_script_is_changed_by_a_value_of_each_axis(tmp_path: Path) -> None:
+    asked = settings(
+        tmp_path,
+        JOBS + '    python: {"3.11": {}, "3.13": {interpreter: [python3.13, -X, dev]}}\n'
+        "    other: {no: {}, yes:\n"
+        "      {prepend: nice -n 1, append: [--b], replace: {-u: -B}, environment: {A: b}}}\n"
+        'study: {grid: small, cores: 1, variants: ["*+yes", 3.11+no]}\n',
+    )
+
+    wanted = "nice -n 1 python3.13 -X dev -B w.py {threads} --b"
+    both = asked.service_in("3.13+yes")
+    assert both.command == tuple(wanted.split())
+    assert both.environment == {"A": "b"}
+    assert asked.service_in("3.11+no").command == ("python3", "-u", "w.py", "{threads}")
+    assert [str(layout) for layout in asked.layouts_for(1)] == ["1x1@3.11+yes", "1x1@3.13+yes", "1x1@3.11+no"]
+
+
+def test_a_study_keeps_axes_in_their_order(tmp_path: Path) -> None:
+    asked = settings(
+        tmp_path,
+        JOBS + "    python: {new: {interpreter: python3.13}, base: {}}\n"
+        "    malloc: {glibc: {}, arena: {environment: {A: b}}}\n",
+    )
+
+    kept = settings_of_study(canonical_json(asked), "s.tuner.db")
+    assert kept == asked
+    assert list(kept.service.axes) == ["python", "malloc"]
+    assert list(kept.service.axes["python"]) == ["new", "base"]
+
+
+def test_a_script_that_the_interpreter_is_to_run_is_found(tmp_path: Path) -> None:
+    worker = tmp_path / "worker"
+    worker.write_text(f"#!{sys.executable}\n")
+    worker.chmod(0o755)
+    text = (
+        f"service:\n  kind: script\n  name: jobs\n  command: ./worker\n  directory: {tmp_path}\n"
+        "  axes: {python: {a: {}, b: {interpreter: python3.13}}}\n"
+    )
+
+    assert settings(tmp_path, text).service_in("b").command == ("python3.13", str(worker))
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ("    python: {a: {interpreter: ruby}}\n",
+         "s.yaml:6:31: service.axes.python.a.interpreter: ruby is no Python by its name, as python3.13"),
+        ("    python: {}\n", "s.yaml:6:13: service.axes.python: names no value"),
+        ("    python: {a+b: {}}\n",
+         "s.yaml:6:14: service.axes.python.a+b: 'a+b' should be letters, digits and . _ - only: it names"
+         " variants"),
+        ("    a: {x: {replace: {nil: one}}}\n",
+         "s.yaml:6:22: service.axes.a.x.replace: the command has no word nil"),
+        ("    a: {x: {environment: {A: b}}}\n    b: {x: {environment: {A: c}}}\n",
+         "s.yaml:7:26: service.axes.b.x.environment: a has A too"),
+        ("    a: {x: {comand: w}}\n", "s.yaml:6:13: service.axes.a.x.comand: unknown key"),
+        ("    a: {x: {threads: no}}\n",
+         "s.yaml:4:32: service.command.3: variant x: asks for {threads}, and threads is no"),
+        ("    a: {x: {append: ['{threads}'], replace: {'{threads}': one}, threads: no}}\n",
+         "s.yaml:6:12: service.axes.a.x: variant x: asks for {threads}, and threads is no"),
+        ("    a: {x: {}}\n  variants: {y: {}}\n",
+         "s.yaml:7:13: service.variants: a service has axes or variants, not both: variants are one axis"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_axis_is_told_where_it_stands(tmp_path: Path, axes: str, said: str) -> None:
+    assert problem(tmp_path, JOBS + axes) == said
+
+
+def test_too_many_variants_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    values = "{" + ", ".join(f"v{n}: {{}}" for n in range(11)) + "}"
+
+    assert problem(tmp_path, JOBS + f"    a: {values}\n    b: {values}\n").endswith(
+        "service.axes: they make 121 variants, and 100 is the most"
+    )
+    text = JOBS + "    a: {x: {}, y: {}}\nstudy: {variants: [x, z]}\n"
+    assert problem(tmp_path, text) == "s.yaml:7:23: study.variants.1: this service has no variant z"
+
+
+def test_an_axis_of_a_known_service_is_read_as_its_command_is(tmp_path: Path) -> None:
+    asked = settings(
+        tmp_path,
+        "service:\n  kind: gunicorn\n  command: gunicorn app:app --bind 127.0.0.1:8123\n  axes:\n"
+        "    pool: {gthread: {}, sync: {append: [-k, sync]}}\n    e: {no: {}, yes: {environment: {A: b}}}\n",
+    )
+
+    threads = {name: asked.service.of(name).threads for name in asked.service.variants}
+    assert threads == {"gthread+no": True, "gthread+yes": True, "sync+no": False, "sync+yes": False}
+    assert asked.service_in("sync+yes").environment["A"] == "b"
+
+
+CRASHES = (
+    "service:\n  kind: crash-processor\n  prepend: nice\n"
+    "  options: {profile: socorro-2014, log_level: info}\n"
+    '  axes:\n    python: {own: {}, "3.13": {interpreter: python3.13, prepend: []}}\n'
+    "    pool: {auto: {}, threaded: {options: {producer_consumer_class: threaded}}}\n"
+)
+
+
+def test_the_built_in_worker_has_axes_too(tmp_path: Path) -> None:
+    asked = settings(tmp_path, CRASHES)
+
+    kept = settings_of_study(canonical_json(asked), "s.tuner.db")
+    assert kept == asked
+    one, other = (kept.service_in(name) for name in ("own+auto", "3.13+threaded"))
+    assert (one.prepend, one.interpreter) == (("nice",), None)
+    assert (other.prepend, other.interpreter) == ((), ("python3.13",))
+    assert other.options == {**one.options, "producer_consumer_class": "threaded"}
+    assert len(asked.layouts_for(2)) == 4 * 5
+
+
+def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_told(tmp_path: Path) -> None:
+    section = settings(tmp_path, CRASHES).service.model_dump(mode="json")
+
+    found = rollout_of(section, Layout(1, 2, "3.13+threaded"), 2, {})
+
+    assert found.command[:4] == ("python3.13", "-m", "tuner_workers.crash_processor", "run")
+    assert "--producer-consumer-class" in found.command
+    assert "Install tuner, which has the worker, for python3.13." in found.remarks
+
+
+def test_variants_that_the_built_in_worker_has_not_made_of_axes_are_refused(tmp_path: Path) -> None:
+    said = problem(tmp_path, "service: {kind: crash-processor, variants: {a: {}}}")
+
+    assert "the built-in worker has axes" in said
+
+
+def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
+    facts = of_variants({
+        "a": {"worker_python": "CPython 3.11.7", "worker_gil": "on", "worker_path": "vfork+exec"},
+        "b": {"worker_python": "CPython 3.13.0", "worker_gil": "on"},
+    })  # fmt: skip
+
+    assert facts["worker_gil"] == "on"
+    assert fact_of(facts, "worker_gil", "b") == "on"
+    assert fact_of(facts, "worker_python", "b") == "CPython 3.13.0"
+    assert (fact_of(facts, "worker_path", "a"), fact_of(facts, "worker_path", "b")) == ("vfork+exec", None)
+    assert list(facts_by_variant(facts, "worker_python")) == [
+        ("a", "CPython 3.11.7"),
+        ("b", "CPython 3.13.0"),
+    ]
+    assert of_variants({"": {"worker_gil": "on"}}) == {"worker_gil": "on"}

@@ -1,0 +1,172 @@
+"""From the axes of a service section to its variants: one for each choice of values."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError, ValidationInfo
+
+from tuner.config.fields import LayoutCommand, Misplaced, Section
+from tuner.config.variants import Axes, CrashAxes, ValueSettings
+from tuner.core.axes import Change, variants_of
+from tuner.core.command_words import is_python
+from tuner.core.errors import ConfigError
+
+_Axes = Mapping[str, Mapping[str, Section]]
+
+_OF_SCRIPT = TypeAdapter[_Axes](Axes)
+_OF_CRASH_PROCESSOR = TypeAdapter[_Axes](CrashAxes)
+_COMMAND = TypeAdapter(LayoutCommand)
+#: what several axes may change at once: nothing of one is lost
+_ADDED = ("environment", "options", "replace", "append", "prepend")
+_CHANGES = ("replace", "interpreter", "append", "prepend")
+_LONGEST_SHEBANG = 256  #: as the kernel has it
+
+
+def script_with_variants(section: Any, folder: Path) -> Any:
+    """The *section* of a script with the variants that its axes make, where it has axes.
+
+    What is wrong with an axis by itself is left for the settings to tell.
+
+    Args:
+        section: as it was written; anything.
+        folder: where a command's relative path begins, when the section names no directory.
+
+    Raises:
+        Misplaced: axes do not go together, or not with the command.
+    """
+    axes = _axes_in(section, _OF_SCRIPT)
+    if axes is None or _are_made(section, axes):
+        return section
+    try:
+        command = _COMMAND.validate_python(section.get("command"))
+    except ValidationError:
+        return section
+    variants = {}
+    for name, values in _variants_of(axes).items():
+        told = _joined(axes, values)
+        words = told.pop("command", command)
+        for axis, value in zip(axes, values, strict=True):
+            change: Any = axes[axis][value]
+            asked = Change(change.replace, change.interpreter or (), change.prepend, change.append)
+            try:
+                words = asked.of(words, lambda word: _script(word, section, folder))
+            except ConfigError as error:
+                raise Misplaced(error.problem, ("axes", axis, value, str(error.hint))) from error
+        if words != command:
+            told["command"] = list(words)
+        variants[name] = told
+    return {**section, "variants": variants}
+
+
+def crash_processor_with_variants(section: Any) -> Any:
+    """The same of the built-in worker's."""
+    axes = _axes_in(section, _OF_CRASH_PROCESSOR)
+    if axes is None or _are_made(section, axes):
+        return section
+    return {
+        **section,
+        "variants": {name: _joined(axes, values) for name, values in _variants_of(axes).items()},
+    }
+
+
+def blamed(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str | int, ...] | None:
+    """Where in *axes* stands what is at *below* of a *variant* that they make; None: in no axis."""
+    for axis, value in zip(axes, variants_of(axes).get(variant, ()), strict=False):
+        told = axes[axis][value].model_fields_set
+        if below and below[0] in told:
+            return ("axes", axis, value, *below)
+        if below and below[0] == "command" and told & {*_CHANGES}:
+            return ("axes", axis, value)
+    return None
+
+
+def _axes_in(section: Any, kind: TypeAdapter[Any]) -> _Axes | None:
+    """The axes of a section; None: it has none, or they are wrong by themselves."""
+    if not isinstance(section, Mapping) or not section.get("axes"):
+        return None
+    try:
+        axes: _Axes = kind.validate_python(section["axes"])
+    except ValidationError:
+        return None
+    for axis, values in axes.items():
+        if not values:
+            raise Misplaced("names no value", ("axes", axis))
+    return axes
+
+
+def _variants_of(axes: _Axes) -> dict[str, tuple[str, ...]]:
+    try:
+        return variants_of(axes)
+    except ConfigError as error:
+        raise Misplaced(error.problem, ("axes",)) from error
+
+
+def _are_made(section: Mapping[str, Any], axes: _Axes) -> bool:
+    """Whether a section has its variants already: a study keeps both."""
+    variants = section.get("variants")
+    if not variants:
+        return False
+    if not isinstance(variants, Mapping) or set(variants) != set(_variants_of(axes)):
+        raise Misplaced("a service has axes or variants, not both: variants are one axis", ("variants",))
+    return True
+
+
+def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
+    """What one value of each axis says together, but for the changes of the command.
+
+    Raises:
+        Misplaced: two say it of the same.
+    """
+    told: dict[str, Any] = {}
+    said_by: dict[tuple[str, str], str] = {}
+    for axis, value in zip(axes, values, strict=True):
+        change = axes[axis][value]
+        for key in sorted(change.model_fields_set):
+            asked = getattr(change, key)
+            names = list(asked) if key in _ADDED and isinstance(asked, Mapping) else [""]
+            for name in names if key not in _ADDED or isinstance(asked, Mapping) else []:
+                first = said_by.setdefault((key, name), axis)
+                if first != axis:
+                    raise Misplaced(f"{first} has {name or key} too", ("axes", axis, value, key))
+            if isinstance(change, ValueSettings) and key in _CHANGES:
+                continue
+            written = change.model_dump(mode="json", include={key})[key]
+            if key in _ADDED and isinstance(asked, Mapping):
+                told[key] = {**told.get(key, {}), **written}
+            elif key in _ADDED:
+                told[key] = [*written, *told.get(key, [])]  # the last axis' words come first
+            elif asked is not None:
+                told[key] = written
+    return told
+
+
+def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
+    """The file of a Python script that a command names; None: there is none."""
+    directory = section.get("directory")
+    here = folder / Path(directory).expanduser() if isinstance(directory, str) else Path.cwd()
+    environment = section.get("environment")
+    own = environment.get("PATH") if isinstance(environment, Mapping) else None
+    found = str(here / word) if "/" in word else shutil.which(word, path=str(own or os.environ.get("PATH")))
+    if found is None:
+        return None
+    try:
+        with Path(found).open("rb") as file:
+            first, second = file.readline(_LONGEST_SHEBANG), file.readline(_LONGEST_SHEBANG)
+    except OSError:
+        return None
+    # pip's second line after #!/bin/sh, where the interpreter's path is long, is '''exec' PYTHON "$0" "$@"
+    told = second if first == b"#!/bin/sh\n" and second.startswith(b"'''exec'") else first
+    named = (Path(part.strip("\"'")).name for part in told[2:].decode("utf-8", "replace").split())
+    is_script = first.startswith(b"#!") and any(is_python(name) for name in named)
+    return found.replace("{", "{{").replace("}", "}}") if is_script else None
+
+
+def context_folder(info: ValidationInfo) -> Path:
+    """The folder of the config that is read; the current one where there is none."""
+    found: Path = (info.context or {}).get("folder", Path.cwd())
+    return found

@@ -1,0 +1,114 @@
+"""What may be different in one variant of a service, and in one value of an axis."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer
+
+from tuner.config.fields import (
+    Environment,
+    FieldWord,
+    LayoutCommand,
+    LongerThanZero,
+    Section,
+    SignalName,
+    WholeNumber,
+    split_words,
+)
+from tuner.config.ready import ReadySettings
+from tuner.core.command_words import is_python
+from tuner.core.service import Programs, Workers
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _name(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} should be letters, digits and . _ - only: it names variants")
+    return name
+
+
+def _python(command: tuple[str, ...]) -> tuple[str, ...]:
+    if not is_python(PurePath(command[0]).name):
+        raise ValueError(f"{command[0]} is no Python by its name, as python3.13")
+    return command
+
+
+AxisName = Annotated[str, AfterValidator(_name)]  #: name: letters, digits and `. _ -`, 64 at most
+ValueName = Annotated[str, AfterValidator(_name)]  #: name: letters, digits and `. _ -`, 64 at most
+#: words: a list of words with fields, or one text that is split as a shell would
+Words = Annotated[tuple[FieldWord, ...], BeforeValidator(split_words)]
+#: interpreter: a Python, and options of its own: `python3.13`, `[python3.13, -X, dev]`
+Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
+
+
+class StopSettings(Section):
+    """How a worker process is told to end."""
+
+    signal: SignalName = "TERM"  #: that asks it to end
+    wait: LongerThanZero = 60.0  #: for its end; then KILL
+    as_group: bool = False  #: signal the whole process group; for shell wrappers only
+
+
+class VariantSettings(Section):
+    """What is different in one variant of a service; what is left out is as in the service."""
+
+    command: LayoutCommand | None = None  #: None: the service's
+    environment: Environment = Field(default_factory=dict)  #: beside the service's
+    threads: bool | None = None  #: None: the service's
+    programs: Programs | None = None  #: None: the service's
+    workers: Workers | None = None  #: None: the service's
+    ready: ReadySettings | None = None  #: None: the service's
+    stop: StopSettings | None = None  #: None: the service's
+    max_extra_threads: WholeNumber | None = None  #: None: the service's
+
+
+class ValueSettings(VariantSettings):
+    """What is different in one value of an axis; what is left out is as in the service.
+
+    The changes of a command are made in this order, those of the first axis first.
+    """
+
+    #: words of the command, and what stands there instead
+    replace: dict[FieldWord, FieldWord] = Field(default_factory=dict)
+    interpreter: Interpreter | None = None  #: runs the command; None: the command's own
+    append: Words = ()  #: put behind the command
+    prepend: Words = ()  #: put before it, as [numactl, --interleave=all]
+
+
+class CrashVariantSettings(Section):
+    """What is different in one variant of the built-in worker, or in one value of an axis of it."""
+
+    interpreter: Interpreter | None = None  #: runs it; None: the service's
+    prepend: Words | None = None  #: put before its command; None: the service's
+    options: dict[str, str] = Field(default_factory=dict)  #: beside the service's
+    environment: Environment = Field(default_factory=dict)  #: beside the service's
+    stop: StopSettings | None = None  #: None: the service's
+    max_extra_threads: WholeNumber | None = None  #: None: the service's
+
+
+def _in_order(axes: dict[str, dict[str, BaseModel]]) -> list[Any]:
+    """As a study keeps axes: its objects have no order, and others are compared with the first value."""
+    return [
+        [axis, [[value, change.model_dump(mode="json")] for value, change in values.items()]]
+        for axis, values in axes.items()
+    ]
+
+
+def _from_pairs(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    try:
+        return {axis: dict(values) for axis, values in value}
+    except (TypeError, ValueError):
+        return value
+
+
+_KEPT = (BeforeValidator(_from_pairs), PlainSerializer(_in_order, return_type=list, when_used="json"))
+#: mapping of axes to mappings of values to what is different in them
+Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
+#: mapping of axes to mappings of values to what is different in them
+CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

@@ -1,0 +1,32 @@
+"""What is known of the workers of each variant: among a study's facts, of all or of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+_OF = "@"
+
+
+def of_variants(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What was *found* of each variant, as a study keeps it: ``worker_python`` where it is the same for all,
+    else ``worker_python@3.13`` for each."""
+    facts: dict[str, str] = {}
+    for name in dict.fromkeys(name for own in found.values() for name in own):
+        values = [own.get(name) for own in found.values()]
+        if values[0] is not None and values.count(values[0]) == len(values):
+            facts[name] = values[0]
+            continue
+        facts |= {f"{name}{_OF}{variant}": own[name] for variant, own in found.items() if name in own}
+    return facts
+
+
+def fact_of(provenance: Mapping[str, str], name: str, variant: str) -> str | None:
+    """The fact *name* of the workers of one *variant*; None: not known."""
+    return provenance.get(f"{name}{_OF}{variant}", provenance.get(name))
+
+
+def facts_by_variant(provenance: Mapping[str, str], name: str) -> Iterator[tuple[str, str]]:
+    """Where variants differ in the fact *name*, each with what it is."""
+    for key, value in provenance.items():
+        if key.startswith(f"{name}{_OF}"):
+            yield key.removeprefix(f"{name}{_OF}"), value
