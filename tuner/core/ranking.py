@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from typing import TYPE_CHECKING
 
+from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.brake import over_limit
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -26,9 +27,11 @@ from tuner.core.noise import Noise
 from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import LONGEST_S, Requests
+from tuner.core.staleness import Launched
 from tuner.core.standings import blocks_of, launch_value, standings
 from tuner.core.summary import mean_or_none
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
+from tuner.core.two_studies import Side
 from tuner.core.warmup.told import settling_told
 
 if TYPE_CHECKING:
@@ -101,6 +104,7 @@ class Ranking:
     fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
     settling: tuple[str, ...] = ()  #: of launches that never settled, a sentence each
     claim: Claim | None = None  #: of an adaptive study; then ranks follow from it, see `tuner.core.claim`
+    axes: tuple[AxisEffect, ...] = ()  #: what each axis of the service alone changes
     unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
 
     @property
@@ -201,7 +205,24 @@ def rank(
         tuple(limits),
         _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within),
         settling_told(launches),
+        axes=_axis_effects(study, measured, block_of, objective, confidence),
     )
+
+
+def _axis_effects(
+    study: StudyRecord,
+    measured: Mapping[Layout, Sequence[LaunchTally]],
+    block_of: Mapping[int, int],
+    objective: str,
+    confidence: float,
+) -> tuple[AxisEffect, ...]:
+    launches = [
+        Launched(block_of[one.launch], layout, log(launch_value(one, objective)))
+        for layout, own in measured.items()
+        for one in own
+    ]
+    side = Side(launches, is_adaptive=study.strategy != "all")
+    return axis_effects(axes_of(study.config), side, confidence)
 
 
 def _judged(

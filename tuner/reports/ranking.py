@@ -8,6 +8,7 @@ from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
+from tuner.reports.axes import axes_heading, axes_table
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
@@ -48,6 +49,8 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
+    if ranking.axes:
+        parts += [render_paragraph(axes_heading(ranking), fmt), render_table(axes_table(ranking), fmt)]
     if ranking.is_latency_known:
         parts += [render_paragraph(latency_heading(ranking), fmt), render_table(latency_table(ranking), fmt)]
     if ranking.limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.core.overview import Overview
 from tuner.core.pareto import Cost
+from tuner.reports.axes import axes_heading, axes_table
 from tuner.reports.charts.heat_map import heat_map_picture
 from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture
@@ -38,6 +39,8 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     said = [*behind_told(ranking), *([LOAD_TOLD] if knows_load else []), *noise_found(ranking)]
     if said:
         blocks.append(Text(said, "note"))
+    if ranking.axes:
+        blocks.append(_table("axes", axes_heading(ranking), axes_table(ranking), limits))
     if ranking.is_latency_known:
         blocks.append(_table("latency", latency_heading(ranking), latency_table(ranking), limits))
     if ranking.limits:

@@ -1,0 +1,143 @@
+"""What an axis alone changes: contrasts of known effects, their intervals, and how they are told."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from math import exp, log, sqrt
+
+import pytest
+
+from tuner.core.additive import Observation, fit
+from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.quantiles import student_t_quantile
+from tuner.core.ranking import rank
+from tuner.core.staleness import Launched
+from tuner.core.two_studies import Side
+from tuner.reports.formats import table_formats
+from tuner.reports.ranking import render_ranking
+
+from .test_report_ranking import study_of, window
+
+AXES = {"python": ["3.11", "3.13"], "malloc": ["glibc", "jemalloc", "arena"]}
+CHANGES = {"3.11": 0.0, "3.13": log(1.2), "glibc": 0.0, "jemalloc": log(0.9), "arena": 0.0}
+SHAPES = {(1, 1): 0.0, (1, 4): 1.0, (4, 1): 0.7}
+
+
+def layouts() -> dict[Layout, float]:
+    return {
+        Layout(*shape, f"{python}+{malloc}"): level + CHANGES[python] + CHANGES[malloc]
+        for shape, level in SHAPES.items()
+        for python in AXES["python"]
+        for malloc in AXES["malloc"]
+    }
+
+
+def launches(seed: int, n_blocks: int = 3, noise: float = 0.02) -> list[Launched]:
+    drawn = random.Random(seed)
+    return [
+        Launched(block, layout, level + 0.05 * block + drawn.gauss(0, noise))
+        for block in range(n_blocks)
+        for layout, level in layouts().items()
+    ]
+
+
+def test_without_noise_each_value_is_told_exactly() -> None:
+    found = axis_effects(AXES, Side(launches(1, noise=0.0)), 0.95)
+
+    assert [(one.axis, one.value, one.beside, one.n_pairs) for one in found] == [
+        ("python", "3.13", "3.11", 9),
+        ("malloc", "jemalloc", "glibc", 6),
+        ("malloc", "arena", "glibc", 6),
+    ]
+    means = [one.ratio.mean for one in found if one.ratio is not None]
+    assert means == pytest.approx([1.2, 0.9, 1.0])
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_intervals_hold_together_as_often_as_they_say(confidence: float) -> None:
+    """400 seeded studies; the bound is three standard errors below the nominal share."""
+    truths = [1.2, 0.9, 1.0]
+    n_held, n = 0, 400
+    for seed in range(n):
+        found = axis_effects(AXES, Side(launches(seed, n_blocks=2)), confidence)
+        n_held += all(
+            one.ratio.low <= truth <= one.ratio.high for one, truth in zip(found, truths, strict=True)
+        )
+
+    assert n_held / n >= confidence - 3 * (confidence * (1 - confidence) / n) ** 0.5
+
+
+def test_the_variance_is_that_of_the_mean_of_pairs() -> None:
+    """Of balanced data its middle is the mean of the pairs' differences."""
+    axes = {"python": ["a", "b"]}
+    drawn = random.Random(5)
+    seen = [
+        Launched(block, Layout(shape, 1, value), drawn.gauss(0, 0.1))
+        for block in range(4)
+        for shape in (1, 2, 4)
+        for value in ("a", "b")
+    ]
+
+    (found,) = axis_effects(axes, Side(seen), 0.95)
+
+    gaps = [one.value - other.value for one, other in zip(seen[1::2], seen[::2], strict=True)]
+    assert found.ratio.mean == pytest.approx(exp(sum(gaps) / len(gaps)))
+    fitted = fit(
+        [
+            Observation([1, 2, 4].index(x.layout.processes) * 2 + (x.layout.variant == "b"), x.block, x.value)
+            for x in seen
+        ],
+        6,
+    )
+    width = student_t_quantile(0.975, fitted.residual_df) * sqrt(2 * fitted.residual_variance / 12)
+    assert log(found.ratio.high / found.ratio.mean) == pytest.approx(width)
+    assert log(found.ratio.mean / found.ratio.low) == pytest.approx(width)
+    (adaptive,) = axis_effects(axes, Side(seen, is_adaptive=True), 0.95)
+    assert log(adaptive.ratio.high / adaptive.ratio.mean) > width
+
+
+def test_a_value_that_no_layout_has_beside_the_first_is_told_so() -> None:
+    one = [Launched(0, parse_layout("1x1@3.13+glibc"), 0.0), Launched(0, parse_layout("1x2@3.11+glibc"), 0.0)]
+
+    found = axis_effects({"python": ["3.11", "3.13"], "malloc": ["glibc"]}, Side(one), 0.95)
+
+    assert found == (AxisEffect("python", "3.13", "3.11", None, 0),)
+    assert axis_effects(AXES, Side([]), 0.95)[0].ratio is None
+    assert axis_effects({}, Side(one), 0.95) == ()
+
+
+def test_one_block_gives_no_interval() -> None:
+    seen = [Launched(0, parse_layout(text), 0.0) for text in ("1x1@a", "1x1@b")]
+
+    (found,) = axis_effects({"python": ["a", "b"]}, Side(seen), 0.95)
+
+    assert found.ratio is not None
+    assert (found.ratio.mean, found.ratio.low) == (1.0, None)
+
+
+def test_a_ranking_tells_it_in_every_format() -> None:
+    truth = {"1x1@3.11": 1000.0, "1x1@3.13": 1300.0, "2x1@3.11": 2000.0, "2x1@3.13": 2600.0}
+    drawn = random.Random(3)
+    windows = [
+        window(parse_layout(layout), block, items * drawn.gauss(1, 0.005), n + 10 * block, ())
+        for block in (1, 2, 3)
+        for n, (layout, items) in enumerate(truth.items())
+    ]
+    config = {"service": {"kind": "script", "axes": [["python", [["3.11", {}], ["3.13", {}]]]]}}
+    study = replace(study_of(truth), config=json.dumps(config))
+
+    ranking = rank(study, windows)
+
+    assert axes_of(study.config) == {"python": ["3.11", "3.13"]}
+    text = render_ranking(study, ranking, "simple")
+    assert "What an axis alone changes: throughput" in text
+    (row,) = [line for line in text.splitlines() if "3.13" in line and "python" in line]
+    assert "more" in row
+    (fact,) = json.loads(render_ranking(study, ranking, "json"))["axes"]
+    assert (fact["axis"], fact["value"], fact["beside"], fact["n_pairs"]) == ("python", "3.13", "3.11", 2)
+    assert fact["ratio"]["low"] < 1.3 < fact["ratio"]["high"]
+    for fmt in table_formats():
+        render_ranking(study, ranking, fmt)

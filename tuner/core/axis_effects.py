@@ -1,0 +1,110 @@
+"""What an axis alone changes: each of its values beside the first one, over the layouts that have both.
+
+Two layouts are a pair where they differ in one value of that axis and in nothing else. On the logarithmic
+scale, what a value changes is the mean of its pairs' differences: a contrast of layout effects, so that what
+the box does from block to block drops out, and noise is pooled as in the ranking. It says nothing of how
+unlike the pairs are: an interpreter may gain with many threads and lose with one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.axes import differing_axis, values_of
+from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
+from tuner.core.quantiles import student_t_quantile
+from tuner.core.two_studies import Side, estimate_of_gap, look_share
+
+
+@dataclass(frozen=True, slots=True)
+class AxisEffect:
+    """One value of an axis beside the first one."""
+
+    axis: str
+    value: str
+    beside: str  #: the axis' first value
+    ratio: Estimate | None  #: intervals of all effects hold together; None: no layout has both
+    n_pairs: int  #: of layouts that differ in this alone
+
+
+def axes_of(config: str) -> dict[str, list[str]]:
+    """The axes of a study's service and their values, in their order, by its settings as JSON."""
+    service = json.loads(config).get("service") if config else None
+    kept = service.get("axes") if isinstance(service, dict) else None
+    return {axis: [value for value, _ in values] for axis, values in kept or ()}
+
+
+def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: float) -> tuple[AxisEffect, ...]:
+    """What each value of each of the *axes* changes, *confidence* being that of all intervals together.
+
+    In an adaptive study a layout's number of launches was chosen by what came before: then intervals hold
+    wherever it stopped, and are wider (see `tuner.core.two_studies`).
+    """
+    if not axes:
+        return ()
+    layouts = list(dict.fromkeys(one.layout for one in side.launches))
+    number = {layout: place for place, layout in enumerate(layouts)}
+    blocks = {block: place for place, block in enumerate(dict.fromkeys(one.block for one in side.launches))}
+    fitted = None
+    if layouts:
+        seen = [Observation(number[one.layout], blocks[one.block], one.value) for one in side.launches]
+        fitted = fit(seen, len(layouts))
+    n_of = Counter(number[one.layout] for one in side.launches)
+    n_effects = sum(len(values) - 1 for values in axes.values())
+    found = []
+    for place, (axis, values) in enumerate(axes.items()):
+        for value in values[1:]:
+            pairs = [] if fitted is None else _pairs(layouts, fitted, place, value, values[0])
+            ratio = None
+            if fitted is not None and pairs:
+                look = look_share([side], [max(n_of[one] for pair in pairs for one in pair)])
+                ratio = _ratio(fitted, pairs, (1 - confidence) * look / n_effects)
+            found.append(AxisEffect(axis, value, values[0], ratio, len(pairs)))
+    return tuple(found)
+
+
+def _pairs(
+    layouts: Sequence[Layout], fitted: AdditiveFit, axis: int, value: str, first: str
+) -> list[tuple[int, int]]:
+    """Layouts with *value* of an axis and those alike with its *first* value, by their numbers, where blocks
+    join them."""
+    found = []
+    for n, one in enumerate(layouts):
+        for m, other in enumerate(layouts):
+            if (
+                (one.processes, one.threads, one.has_threads)
+                == (other.processes, other.threads, other.has_threads)
+                and differing_axis(one.variant, other.variant) == axis
+                and (values_of(one.variant)[axis], values_of(other.variant)[axis]) == (value, first)
+                and fitted.difference_variance(n, m) is not None
+            ):
+                found.append((n, m))
+    return found
+
+
+def _ratio(fitted: AdditiveFit, pairs: Sequence[tuple[int, int]], doubt: float) -> Estimate:
+    gap = fsum(fitted.effects[one] - fitted.effects[other] for one, other in pairs) / len(pairs)
+    if fitted.residual_variance is None:
+        return estimate_of_gap(gap, None)
+    weights: Counter[int] = Counter()
+    for one, other in pairs:
+        weights[one] += 1
+        weights[other] -= 1
+    # Of weights that add up to 0, within layouts that blocks join: -1/2 of the weighted variances of all
+    # differences; pairs that no block joins with others are independent of them.
+    variance = (
+        fsum(
+            -w * v * (fitted.difference_variance(one, other) or 0.0) / 2
+            for one, w in weights.items()
+            for other, v in weights.items()
+        )
+        / len(pairs) ** 2
+    )
+    spread = sqrt(max(0.0, variance) * fitted.residual_variance)
+    return estimate_of_gap(gap, student_t_quantile(1 - doubt / 2, fitted.residual_df) * spread)
