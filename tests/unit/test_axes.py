@@ -204,3 +204,10 @@ def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
         ("b", "CPython 3.13.0"),
     ]
     assert of_variants({"": {"worker_gil": "on"}}) == {"worker_gil": "on"}
+
+
+def test_a_profile_takes_the_place_of_one_service_only(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("study: {cores: 2}\n" + JOBS + "    a: {x: {}, y: {}}\n")
+
+    with pytest.raises(ConfigError, match=r"s.yaml:6:3: service.axes: a profile knows of no variants"):
+        settings_of(tmp_path / "s.yaml", {}, without=("service",))

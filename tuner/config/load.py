@@ -53,6 +53,8 @@ def load_settings(
         ConfigError: with every error, each as ``file:line:column: path: what (got ...)``.
     """
     document = read_document(path) if path is not None else Document("settings", {})
+    if "service" in without:
+        _check_one_service(document)
     values = {name: deepcopy(value) for name, value in document.values.items() if name not in without}
     if kept is not None:
         is_all = path is None and not any(names_service(place) for place in options)
@@ -87,6 +89,18 @@ def load_settings(
     except ValidationError as error:
         found = problems(error, document, values, options, Settings, moved)
         raise ConfigError("\n".join(found), hint=_hint(path, values, len(found))) from error
+
+
+def _check_one_service(document: Document) -> None:
+    """A profile takes the place of the service: it cannot be that of several."""
+    section = document.values.get("service")
+    for key in ("axes", "variants"):
+        if isinstance(section, Mapping) and section.get(key):
+            where = document.where(("service", key), key=True)
+            raise ConfigError(
+                f"{where}: service.{key}: a profile knows of no variants",
+                hint="Simulate each with its own profile, from a config without them.",
+            )
 
 
 def _read(

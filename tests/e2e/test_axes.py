@@ -1,0 +1,74 @@
+"""Axes, for real: of a script, and of the built-in worker that another interpreter runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from .sleeping_worker import sleeping_worker
+
+pytestmark = pytest.mark.integration
+STUDY = (
+    "study: {strategy: all, layouts: [%s], window: 2s, warmup: 1s, repeats: 2, warm_cache: no,"
+    " foreign_limit: 1000, memory_pressure_limit: 1}\n"
+)
+
+
+def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
+    """Each item of a thread takes 20 ms, or 40."""
+    (tuner.folder / "worker.py").write_text(sleeping_worker("float(os.environ['NAP'])"))
+    (tuner.folder / "s.yaml").write_text(
+        "service:\n  kind: script\n  name: jobs\n  command: [nobody, worker.py]\n  axes:\n"
+        f"    python: {{this: {{replace: {{nobody: {sys.executable}}}}}}}\n"
+        "    nap: {short: {environment: {NAP: '0.02'}}, long: {environment: {NAP: '0.04'}}}\n"
+        + STUDY
+        % "1x1@this+short, 1x1@this+long, 1x2@this+short, 1x2@this+long"
+    )
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (effect,) = found["axes"]
+    assert (effect["axis"], effect["value"], effect["beside"], effect["n_pairs"]) == (
+        "nap", "long", "short", 2,
+    )  # fmt: skip
+    assert effect["ratio"]["mean"] == pytest.approx(0.5, rel=0.3)
+    assert found["study"]["provenance"]["worker_python"].endswith(".".join(map(str, sys.version_info[:3])))
+    assert "What an axis alone changes" in tuner("rank", "jobs.tuner.db").stdout
+    assert "--resume" not in tuner("grid", "--resume", "jobs.tuner.db").stderr  # it is over
+
+
+def test_another_interpreter_runs_the_built_in_worker_without_having_it(tuner) -> None:
+    """With -S it does not see where tuner is installed."""
+    (tuner.folder / "s.yaml").write_text(
+        "service:\n  kind: crash-processor\n  axes:\n"
+        f"    python: {{own: {{}}, other: {{interpreter: [{sys.executable}, -S]}}}}\n"
+        "    pool: {threaded: {options: {producer_consumer_class: threaded}}}\n"
+        + STUDY
+        % "1x2@own+threaded, 1x2@other+threaded"
+    )
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert all(row["throughput_per_10min"]["mean"] > 0 for row in found["layouts"])
+    assert [one["axis"] for one in found["axes"]] == ["python"]
+    assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
+
+
+def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(tuner) -> None:
+    (tuner.folder / "s.yaml").write_text(
+        "service: {kind: crash-processor, axes: {python: {own: {}, none: {interpreter: ./python3.99}}}}\n"
+    )
+
+    done = tuner("grid", "s.yaml")
+
+    assert done.returncode == 2
+    assert "Error: service.axes.python.none: ./python3.99 is not here, or does not start" in done.stderr
+    assert not (tuner.folder / "crash-processor.tuner.db").exists()
