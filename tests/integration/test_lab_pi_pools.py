@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from tuner.adapters.lab.program import folder_of_programs, run_job
-from tuner.adapters.lab.published import published
 from tuner.core.lab.experiment import At
 from tuner.core.lab.pi_pools import ASLEEP_S, PiPools
 from tuner.core.lab.pi_pools_claims import (
@@ -79,26 +75,3 @@ def test_jitter_makes_sleeps_unequal_and_no_longer() -> None:
     assert len(set(alike)) == 1
     assert 1 < max(unequal) / min(unequal) <= 3
     assert sleeps_of(3, 18, ASLEEP_S, 0.5) == unequal
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_quick_look_from_the_command_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from tuner.cli import main; main()", "lab", "pi-pools", "--quick", "--json"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=800,
-    )
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
-    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
-    (found,) = facts["experiments"]
-    experiment = PiPools()
-    points = experiment.points(list(experiment.published(published())), quick=True)
-
-    assert [tuple(row["at"].values()) for row in found["rows"] if row["measured"]] == points
-    assert all(row["model"] for row in found["rows"] if row["measured"])
-    assert len(found["findings"]) == 11

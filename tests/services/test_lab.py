@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from tuner.adapters.lab.go import go_here
+from tuner.adapters.lab.published import published
+from tuner.core.lab import EXPERIMENTS
+
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
@@ -30,6 +34,44 @@ def lab(folder: Path, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("redis_server")  # where none is installed, it skips at home
+def test_all_of_them_are_run_and_told_with_every_published_figure_beside(
+    tmp_path: Path, services_venv: Path
+) -> None:
+    if go_here() is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Go here; CI must test with one")
+        pytest.skip("no Go here")
+    every = lab(tmp_path, "--all", "--quick", "--json", "--python", str(services_venv / "bin" / "python"))
+    out, err = every.communicate(timeout=1100)
+
+    assert every.returncode == 0, err
+    facts = json.loads(out)
+    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
+    assert [found["name"] for found in facts["experiments"]] == [one.name for one in EXPERIMENTS]
+    for found, experiment in zip(facts["experiments"], EXPERIMENTS, strict=True):
+        points = experiment.points(list(experiment.published(published())), quick=True)
+        measured = {tuple(row["at"].values()): row for row in found["rows"] if row["measured"]}
+
+        assert measured.keys() == set(points)
+        assert found["left_out"] == []
+        assert all(row["model"] for row in measured.values())
+        assert found["findings"]
+        assert found["follows"]
+    _, gornir, gnocchi, _ = facts["experiments"]
+    for row in gornir["rows"]:  # what holds on any box: waves of waits
+        if row["measured"]:
+            pool = row["at"]["pool"]
+            n_waves = 10_000 / int(pool.split()[1]) if pool.startswith("nornir") else 1
+            assert row["measured"]["total_s"]["median"] > row["at"]["wait s"] * n_waves
+            assert row["measured"]["n_done"]["median"] == 10_000
+    assert gnocchi["provenance"]["redis-server"]
+    for row in gnocchi["rows"]:
+        if row["measured"] and row["at"]["away us"]:
+            assert row["measured"]["trip_us"]["median"] >= row["at"]["away us"]
 
 
 def runs_of(file: Path) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
@@ -24,6 +25,8 @@ from tuner.reports.charts.lab import lab_picture
 from tuner.reports.documents import render_document
 from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
+
+from ..e2e.typed import Typed
 
 SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
@@ -213,6 +216,18 @@ def test_an_experiment_that_is_not_there_is_told_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="no experiment is called 'nornri'") as told:
         experiment_named("nornri")
     assert told.value.hint == "Did you mean nornir?"
+
+
+def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n', encoding="utf-8")
+    bare.chmod(0o755)
+
+    alone = Typed(tmp_path)("lab", "nornir", "--quick", "--python", bare)
+
+    assert alone.returncode == 2
+    assert alone.stderr.startswith(f"Error: nornir is not installed for {bare}\n")
+    assert list(tmp_path.glob("*.lab.json")) == []
 
 
 RESULTS = Results("nornir", True, 2, 7, 2, {"cpu": "a CPU"}, (nornir_run((0.05, 200.0)),))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.errors import ConfigError
+from tuner.core.errors import ConfigError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
@@ -135,7 +135,7 @@ def _run_all(
     tools = tools_of(experiment, [at for _, at in order], python)
     able = [(block, at) for block, at in order if tools.can_run(experiment.job(at))]
     if not able and not results.runs:
-        raise ConfigError(" ".join(tools.left_out), hint=tools.hint)
+        raise MissingToolError(" ".join(tools.left_out), hint=tools.hint)
     if not able:
         return results
     there = {name: version for name, version in tools.versions.items() if version}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.errors import ConfigError
+from tuner.core.errors import MissingToolError
 from tuner.core.figures import counted
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def tools_of(experiment: Experiment, points: Sequence[At], python: str) -> Tools
     """What this box has of what the runs of *points* need.
 
     Raises:
-        ConfigError: *python* is none, or lacks a package without which nothing can be run.
+        ConfigError: *python* is none.
+        MissingToolError: it lacks a package without which nothing can be run.
     """
     from tuner.adapters.lab.go import go_here
     from tuner.adapters.lab.program import packages_of
@@ -72,7 +73,7 @@ def tools_of(experiment: Experiment, points: Sequence[At], python: str) -> Tools
     interpreter, versions = packages_of(python, packages)
     for name in experiment.needs:
         if not versions[name]:
-            raise ConfigError(f"{name} is not installed for {python}", hint=_NO_PACKAGE)
+            raise MissingToolError(f"{name} is not installed for {python}", hint=_NO_PACKAGE)
     go = go_here() if GO in needed else None
     if GO in needed:
         versions[GO] = go.version if go is not None else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.export import Format, checked_format
-from tuner.core.errors import ConfigError
+from tuner.core.errors import ConfigError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
@@ -49,7 +49,7 @@ def lab(
 
     Every published row stands beside what is measured here and what the model says; then what was claimed,
     and whether it holds here. The runs are kept in a file, by default NAME-DATE-TIME.lab.json; one that was
-    interrupted goes on with --results FILE.
+    interrupted goes on with --results FILE. --all leaves out what this box lacks something for, and says so.
 
     Example: tuner lab nornir --quick
     """
@@ -71,7 +71,13 @@ def lab(
     for one in names:
         file = results or Path(f"{one}-{stamp}.lab.json")
         asked = bootstrap.LabAsked(file, quick, repeats, seed, python)
-        outcome, made = bootstrap.lab_run(one, asked, say)
+        try:
+            outcome, made = bootstrap.lab_run(one, asked, say)
+        except MissingToolError as missing:
+            if not every:
+                raise
+            say(f"{one} is left out: {missing.problem}. {missing.hint or ''}".rstrip())
+            continue
         if page is not None:
             _write_page(page, outcome, made)
         if fmt != "json":

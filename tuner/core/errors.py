@@ -19,6 +19,10 @@ class ConfigError(TunerError):
     """Input or environment that tuner cannot work with (exit code 2)."""
 
 
+class MissingToolError(ConfigError):
+    """A program or package that is needed, and is not installed here (exit code 2)."""
+
+
 class MeasurementError(TunerError):
     """A launch or window that could not be measured; the study goes on without it (3 when none could)."""
 

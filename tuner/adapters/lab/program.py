@@ -19,7 +19,7 @@ from resource import struct_rusage as Usage
 from typing import IO
 
 from tuner.core.durations import render_duration
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 from tuner.core.lab.experiment import Job
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last
@@ -81,7 +81,7 @@ def versions_of(programs: Mapping[str, Sequence[str]]) -> dict[str, str]:
 def _version_of(name: str, words: Sequence[str]) -> str:
     found = shutil.which(name)
     if found is None:
-        raise ConfigError(f"{name} is not installed", hint="Install it so that it is found on PATH.")
+        raise MissingToolError(f"{name} is not installed", hint="Install it so that it is found on PATH.")
     try:
         done = subprocess.run(
             [found, *words],
