@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,6 @@ from tuner.core.lab.pi_pools_claims import (
 pytestmark = pytest.mark.integration
 
 LONG_S = 300.0
-SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "lab.schema.json"
 
 
 def run(at: At) -> dict[str, float]:
