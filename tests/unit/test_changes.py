@@ -1,5 +1,13 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
+from tuner.bootstrap import open_store
+from tuner.config.filled import filled
+from tuner.config.load import canonical_json, load_settings
 from tuner.core.changes import changed_settings
 
 
@@ -35,3 +43,25 @@ def test_a_list_that_differs_is_shown_whole() -> None:
 def test_a_setting_that_an_older_study_did_not_have_and_nobody_sets_is_no_change() -> None:
     assert changed_settings('{"a": 1}', '{"a": 1, "b": null}') == []
     assert changed_settings('{"a": 1, "b": null}', '{"a": 1}') == []
+
+
+@pytest.mark.parametrize("name", ["gunicorn-2-cores", "crash-processor-2-cores-busy"])
+def test_a_study_of_an_older_tuner_may_be_gone_on_with_by_the_config_it_was_begun_with(
+    tmp_path: Path, name: str
+) -> None:
+    """What was not there to be set then is as it is by default now."""
+    file = Path(__file__).parents[2] / "bench" / "studies" / f"{name}.tuner.db"
+    with open_store(file, read_only=True) as store:
+        kept = store.study().config
+    written = {
+        key: value for key, value in json.loads(kept)["service"].items() if value not in (None, [], {})
+    }
+    written.pop("cautions", None)
+    config = tmp_path / "as-it-was.json"
+    config.write_text(
+        json.dumps({**json.loads(kept), "service": written, "backends": None}), encoding="utf-8"
+    )
+
+    now = canonical_json(load_settings(config, {}))
+
+    assert changed_settings(filled(kept), now) == []

@@ -15,6 +15,10 @@ Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 _PEER = struct.Struct("3i")  #: pid, uid and gid, as SO_PEERCRED gives them
 _PATIENCE_S = 1.0
+_OTHERWISE = "`backends` in the config says otherwise"
+#: they hand on to a server that listens elsewhere, which nobody finds by the address
+_FORWARDERS = ("docker-proxy", "rootlessport", "ssh", "kubectl", "socat")
+_ELSEWHERE = "it only passes on, so name the program that answers it under `backends`, too"
 
 
 class Listeners:
@@ -41,7 +45,7 @@ class Listeners:
                 self._warn(
                     "backend-found",
                     f"{name} (process {pid}) listens at {address}, which the config names: its CPU counts as"
-                    " a backend's; `backends` in the config says otherwise",
+                    f" a backend's; {_ELSEWHERE if name in _FORWARDERS else _OTHERWISE}",
                 )
         return frozenset(found)
 

@@ -94,6 +94,7 @@ def resumed_session(
             else, or this is another box.
     """
     from tuner import bootstrap
+    from tuner.config.filled import filled
     from tuner.config.load import canonical_json, names_service
     from tuner.core.changes import changed_settings
 
@@ -108,7 +109,9 @@ def resumed_session(
         settings = bootstrap.settings_kept(record, file, going_on(record, file, again=True))
     begun = json.loads(record.config if settings is None else canonical_json(settings))
     asked, profile = asked_for(config, options, simulate, kept=begun)
-    changes = changed_settings(json.dumps(begun), canonical_json(asked))
+    if begun.get("backends") == [] and asked.backends is None:
+        asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
+    changes = changed_settings(filled(json.dumps(begun)), canonical_json(asked))
     if changes := [change for change in changes if _matters(change, options, simulated=profile is not None)]:
         named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
         raise ConfigError(

@@ -29,8 +29,8 @@ def _differences(kept: Any, given: Any, place: str) -> Iterator[str]:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Not set, or a setting that the tuner of the time did not have."""
-    return value is _ABSENT or value is None
+    """Not set, empty, or a setting that the tuner of the time did not have."""
+    return value is _ABSENT or value is None or value in ([], {})
 
 
 def _shown(value: Any) -> str:

@@ -50,7 +50,7 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
     made = (before.provenance, after.provenance)
     alike = is_simulated(before) == is_simulated(after)
     names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
-    for name in sorted(names - set(_NOT_TOLD)):
+    for name in sorted(name for name in names if name.partition("@")[0] not in _NOT_TOLD):
         one, other = made[0].get(name), made[1].get(name)
         if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
             yield Difference(name, _short(one), _short(other))

@@ -57,9 +57,9 @@ def comparison_notes(found: Compared) -> list[str]:
         )
     if found.drifting:
         notes.append(
-            f"{' and '.join(found.drifting)}: launches next to each other are alike, so the box drifted on"
-            " within blocks, which look calmer than it is. Intervals of all together and of whole changes"
-            " may be too narrow; those beside the others are not."
+            f"{' and '.join(found.drifting)}: launches next to each other are alike, so the box most likely"
+            " drifted on within blocks, which look calmer than it is. Intervals of all together and of whole"
+            " changes may be too narrow; those beside the others are not."
         )
     racing = [known.name for known in (found.before, found.after) if known.ranking.claim is not None]
     if racing:

@@ -28,7 +28,7 @@ def to_do(overview: Overview) -> list[Block]:
     best = next((row for row in ranking.rows if row.rank == 1), None)
     if best is None:
         return _shown(next_steps(overview))
-    if ranking.claim is not None and not ranking.claim.answer.reached:
+    if overview.is_over is False or (ranking.claim is not None and not ranking.claim.answer.reached):
         return _shown(go_on_steps(overview, "change nothing yet; the study goes on where it stopped"))
     if is_simulated(study) or reservations(study):
         return []  # the warning above says why nobody should act on it
