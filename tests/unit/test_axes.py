@@ -211,3 +211,17 @@ def test_a_profile_takes_the_place_of_one_service_only(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"s.yaml:6:3: service.axes: a profile knows of no variants"):
         settings_of(tmp_path / "s.yaml", {}, without=("service",))
+
+
+@pytest.mark.parametrize(
+    "told", ["axes: {pace: {slow: {stop: {wait: 90s}}}}", "variants: {slow: {stop: {wait: 90s}}}"]
+)
+@pytest.mark.parametrize("kind", ["script, name: jobs, stop: {signal: INT}", "huey, sample: nap.json"])
+def test_what_a_variant_leaves_out_of_stop_is_as_in_the_service(tmp_path: Path, kind: str, told: str) -> None:
+    (tmp_path / "nap.json").write_text("{}")
+    command = "huey_consumer app.huey" if kind.startswith("huey") else "work"
+    asked = settings(tmp_path, f"service: {{kind: {kind}, command: {command}, {told}}}")
+
+    assert settings_of_study(canonical_json(asked), "s.tuner.db") == asked
+    stop = asked.service_in("slow").stop
+    assert (stop.signal, stop.wait) == ("INT", 90.0)

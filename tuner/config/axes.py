@@ -74,6 +74,21 @@ def crash_processor_with_variants(section: Any) -> Any:
     }
 
 
+def with_whole_stops(section: Any) -> Any:
+    """The *section* with what its variants leave out of their ``stop`` as in its own."""
+    if not isinstance(section, Mapping):
+        return section
+    own, variants = section.get("stop"), section.get("variants")
+    if not isinstance(own, Mapping) or not isinstance(variants, Mapping):
+        return section
+    whole = {
+        name: {**asked, "stop": {**own, **asked["stop"]}}
+        for name, asked in variants.items()
+        if isinstance(asked, Mapping) and isinstance(asked.get("stop"), Mapping)
+    }
+    return {**section, "variants": {**variants, **whole}}
+
+
 def blamed(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str | int, ...] | None:
     """Where in *axes* stands what is at *below* of a *variant* that they make; None: in no axis."""
     for axis, value in zip(axes, variants_of(axes).get(variant, ()), strict=False):
@@ -135,7 +150,7 @@ def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
                     raise Misplaced(f"{first} has {name or key} too", ("axes", axis, value, key))
             if isinstance(change, ValueSettings) and key in _CHANGES:
                 continue
-            written = change.model_dump(mode="json", include={key})[key]
+            written = change.model_dump(mode="json", include={key}, exclude_unset=key == "stop")[key]
             if key in _ADDED and isinstance(asked, Mapping):
                 told[key] = {**told.get(key, {}), **written}
             elif key in _ADDED:

@@ -8,7 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tuner.config.axes import blamed, context_folder, crash_processor_with_variants, script_with_variants
+from tuner.config.axes import (
+    blamed,
+    context_folder,
+    crash_processor_with_variants,
+    script_with_variants,
+    with_whole_stops,
+)
 from tuner.config.feeders import FeederSettings, NoFeederSettings
 from tuner.config.fields import (
     FILLED_IN_BY_PROBES,
@@ -131,7 +137,7 @@ class CrashProcessorSettings(RunSettings):
     @model_validator(mode="before")
     @classmethod
     def _axes_make_variants(cls, section: Any) -> Any:
-        return crash_processor_with_variants(section)
+        return with_whole_stops(crash_processor_with_variants(section))
 
     @field_validator("variants")
     @classmethod
@@ -182,7 +188,7 @@ class ScriptSettings(RunSettings):
     @model_validator(mode="before")
     @classmethod
     def _axes_make_variants(cls, section: Any, info: ValidationInfo) -> Any:
-        return script_with_variants(section, context_folder(info))
+        return with_whole_stops(script_with_variants(section, context_folder(info)))
 
     @model_validator(mode="after")
     def _is_told_what_it_has(self) -> Self:

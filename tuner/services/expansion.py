@@ -141,6 +141,8 @@ def _with_own_variants(
     for name, variant in own.items():
         other = variant if isinstance(variant, Mapping) else {}
         merged = {**_texts(asked.get("environment")), **_texts(other.get("environment"))}
+        if isinstance(asked.get("stop"), Mapping) and isinstance(other.get("stop"), Mapping):
+            other = {**other, "stop": {**asked["stop"], **other["stop"]}}
         try:
             one = expanded(service, {**plain, **other, "environment": merged}, environment, None)
         except Unclear as error:
