@@ -156,7 +156,7 @@ def test_an_axis_of_a_known_service_is_read_as_its_command_is(tmp_path: Path) ->
 CRASHES = (
     "service:\n  kind: crash-processor\n  prepend: nice\n"
     "  options: {profile: socorro-2014, log_level: info}\n"
-    '  axes:\n    python: {own: {}, "3.13": {interpreter: python3.13, prepend: []}}\n'
+    '  axes:\n    python: {own: {}, "3.13": {interpreter: python3.13, prepend: [taskset, -c, "0"]}}\n'
     "    pool: {auto: {}, threaded: {options: {producer_consumer_class: threaded}}}\n"
 )
 
@@ -168,7 +168,7 @@ def test_the_built_in_worker_has_axes_too(tmp_path: Path) -> None:
     assert kept == asked
     one, other = (kept.service_in(name) for name in ("own+auto", "3.13+threaded"))
     assert (one.prepend, one.interpreter) == (("nice",), None)
-    assert (other.prepend, other.interpreter) == ((), ("python3.13",))
+    assert (other.prepend, other.interpreter) == (("taskset", "-c", "0", "nice"), ("python3.13",))
     assert other.options == {**one.options, "producer_consumer_class": "threaded"}
     assert len(asked.layouts_for(2)) == 4 * 5
 
@@ -178,7 +178,8 @@ def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_told(tmp_
 
     found = rollout_of(section, Layout(1, 2, "3.13+threaded"), 2, {})
 
-    assert found.command[:4] == ("python3.13", "-m", "tuner_workers.crash_processor", "run")
+    assert found.command[:5] == ("taskset", "-c", "0", "nice", "python3.13")
+    assert found.command[5:8] == ("-m", "tuner_workers.crash_processor", "run")
     assert "--producer-consumer-class" in found.command
     assert "Install tuner, which has the worker, for python3.13." in found.remarks
 

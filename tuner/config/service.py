@@ -132,6 +132,7 @@ class CrashProcessorSettings(RunSettings):
         other = _told_by(asked)
         for name in ("environment", "options"):
             other[name] = {**getattr(self, name), **getattr(asked, name)}
+        other["prepend"] = (*(asked.prepend or ()), *self.prepend)
         return self.model_copy(update={**other, "axes": {}, "variants": {}})
 
     @model_validator(mode="before")

@@ -83,7 +83,7 @@ class CrashVariantSettings(Section):
     """What is different in one variant of the built-in worker, or in one value of an axis of it."""
 
     interpreter: Interpreter | None = None  #: runs it; None: the service's
-    prepend: Words | None = None  #: put before its command; None: the service's
+    prepend: Words | None = None  #: put before its command, and before the service's; None: nothing
     options: dict[str, str] = Field(default_factory=dict)  #: beside the service's
     environment: Environment = Field(default_factory=dict)  #: beside the service's
     stop: StopSettings | None = None  #: None: the service's

@@ -146,10 +146,11 @@ def _crash_processor(section: Mapping[str, Any], layout: Layout) -> Rollout:
         name: {**_texts(section.get(name)), **_texts(variant.get(name))}
         for name in ("options", "environment")
     }
+    before = [*(variant.get("prepend") or ()), *(section.get("prepend") or ())]
     section = {**section, **{name: value for name, value in variant.items() if value is not None}, **merged}
     interpreter = section.get("interpreter")
     run_by = [PROGRAM] if interpreter is None else [*map(str, interpreter), "-m", MODULE]
-    own = [*map(str, section.get("prepend") or ()), *run_by, "run", "--fs-root", str(spool or _SPOOL)]
+    own = [*map(str, before), *run_by, "run", "--fs-root", str(spool or _SPOOL)]
     for name, value in _texts(section.get("options")).items():
         own += [f"--{name.replace('_', '-')}", value]
     threads = {"number-of-threads": str(layout.threads)}
