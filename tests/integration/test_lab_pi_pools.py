@@ -51,7 +51,7 @@ def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(work: str, p
 def test_a_job_alone_says_how_many_like_it_fill_a_core() -> None:
     found = run((C, SLEEPS, OWN, ALONE))
 
-    assert found["n_jobs"] == found["n_threads"] == found["n_batches"] == 1
+    assert found["n_jobs"] == found["n_threads"] == 1
     assert found["fill_core"] > 5
     assert found["ratio"] > 5
 
