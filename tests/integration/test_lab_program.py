@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -75,6 +76,18 @@ def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) 
             "import subprocess, time\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(1000)",
             at_most_s=1.0,
         )
+
+
+def test_one_that_cannot_be_watched_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That nobody is left is what the fixture of every integration test looks at."""
+
+    def too_many(_pid: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", too_many)
+
+    with pytest.raises(OSError, match="Too many open files"):
+        run(tmp_path, "import time\ntime.sleep(1000)")
 
 
 def test_one_that_leaves_something_running_does_not_leave_it_to_us(tmp_path: Path) -> None:

@@ -159,13 +159,15 @@ def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
 
     The group is killed while its leader is still there to be waited for, so that its number is nobody else's.
     """
-    descriptor = os.pidfd_open(process.pid)
+    descriptor = None
     try:
+        descriptor = os.pidfd_open(process.pid)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.poll(1000 * at_most_s)
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         _, status, usage = os.wait4(process.pid, 0)
