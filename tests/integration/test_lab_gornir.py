@@ -24,13 +24,21 @@ LONG_S = 600.0
 
 
 @pytest.fixture
-def go_program() -> str:
+def go_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The Go of this box; what tuner makes with it goes to a cache of the test's own."""
     found = go_here()
     if found is None:
         if os.environ.get("CI"):
             pytest.fail("no Go here; CI must test with one")
         pytest.skip("no Go here")
+    monkeypatch.setenv("GOCACHE", told_by_go(found.program, "GOCACHE"))  # its library, not compiled again
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return found.program
+
+
+def told_by_go(program: str, name: str) -> str:
+    done = subprocess.run([program, "env", name], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -81,6 +89,7 @@ def test_what_is_missing_is_told_and_the_rest_is_run_and_goes_on_when_it_is_ther
     go = {"PATH": f"{Path(go_program).parent}:{os.environ['PATH']}"}
     found = read(lab(tmp_path, bare_python, "--json", environment=go))
 
+    assert list((tmp_path / "cache" / "tuner").iterdir())
     assert found["left_out"] == [no_nornir]
     assert found["provenance"]["go"]
     measured = {
@@ -99,7 +108,7 @@ def test_what_is_missing_is_told_and_the_rest_is_run_and_goes_on_when_it_is_ther
 
 def test_the_program_of_go_is_written_as_go_is(go_program: str) -> None:
     source = folder_of_programs() / "goroutine_pool.go"
-    gofmt = Path(go_program).resolve().parent / "gofmt"
+    gofmt = Path(told_by_go(go_program, "GOROOT")) / "bin" / "gofmt"
 
     done = subprocess.run([gofmt, "-l", source], capture_output=True, text=True, check=True)
     assert done.stdout == ""
