@@ -20,6 +20,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import At, Experiment, Outcome, Run, in_blocks, outcome
 from tuner.core.lab.nornir import N_TASKS, Nornir
+from tuner.core.lab.verdicts import Ratio, over
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.documents import render_document
@@ -230,6 +231,10 @@ def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: 
     assert list(tmp_path.glob("*.lab.json")) == []
 
 
+def test_a_row_over_itself_is_one_however_far_its_runs_lie_apart(whole: Outcome) -> None:
+    assert over(whole.rows[0], whole.rows[0], "total_s") == Ratio(1.0, 1.0, 1.0)
+
+
 RESULTS = Results("nornir", True, 2, 7, 2, {"cpu": "a CPU"}, (nornir_run((0.05, 200.0)),))
 
 
@@ -250,6 +255,11 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
         ('{"tuner_lab": 1}', "it does not read as one"),
         ('{"tuner_lab": 2}', "version 2, and this tuner knows 1"),
         ('{"tuner_lab": 1, "name": "nornir", "quick": true, "repeats": "many"}', "it does not read as one"),
+        (
+            '{"tuner_lab": 1, "name": "nornir", "quick": true, "repeats": 0, "seed": 1, "cores": 2, '
+            '"provenance": {}, "runs": []}',
+            "it does not read as one",
+        ),
     ],
 )
 def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str) -> None:

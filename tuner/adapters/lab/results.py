@@ -82,6 +82,8 @@ class _LaterError(ValueError):
 def _results(facts: Any) -> Results:
     if facts["tuner_lab"] != _VERSION:
         raise _LaterError(f"version {facts['tuner_lab']!r}, and this tuner knows {_VERSION}")
+    if int(facts["repeats"]) < 1:
+        raise ValueError("no runs of each point")
     runs = tuple(
         Run(
             tuple(value if isinstance(value, str) else float(value) for value in run["at"]),

@@ -48,7 +48,9 @@ def either(*verdicts: bool | None) -> bool | None:
 
 
 def over(one: Row, other: Row, key: str = "ratio") -> Ratio:
-    """A figure of *one* over that of *other*."""
+    """A figure of *one* over that of *other*; over its own it is 1, however far its runs lie apart."""
+    if one is other:
+        return Ratio(1.0, 1.0, 1.0)
     a, b = measured(one, key), measured(other, key)
     return Ratio(a.low / b.high, a.value / b.value, a.high / b.low)
 
