@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -245,6 +246,25 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 
     assert read_results(file) == more
     assert read_results(tmp_path / "none.lab.json") is None
+
+
+@pytest.mark.parametrize(
+    ("cores", "provenance", "told"),
+    [
+        (9999, {}, "was begun with cores '9999'"),
+        (len(os.sched_getaffinity(0)), {"tuner": "0.0"}, "was begun with tuner '0.0'"),
+    ],
+)
+def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
+    tmp_path: Path, cores: int, provenance: dict[str, str], told: str
+) -> None:
+    one = Run(("C", "computes", "own threads", "alone"), 0, {"ratio": 1.0})
+    write_results(tmp_path / "it.lab.json", Results("pi-pools", True, 1, 1, cores, provenance, (one,)))
+
+    done = Typed(tmp_path)("lab", "pi-pools", "--results", "it.lab.json")
+
+    assert done.returncode == 2
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize(

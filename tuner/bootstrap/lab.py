@@ -142,7 +142,9 @@ def _run_all(
     beside = versions_of(programs_at(experiment, [at for _, at in able]))
     facts = {**provenance(), **there, **beside, "worker_python": tools.interpreter}
     if results.runs:
-        _check_same(results, facts, ("cpu", "host", "worker_python", *there), asked.results)
+        before = {**results.provenance, "cores": f"{results.cores}"}
+        names = ("cpu", "host", "cores", "tuner", "worker_python", *there, *beside)
+        _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
     results = replace(results, provenance={**results.provenance, **facts}, left_out=tools.left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex
     with ExitStack() as stack:
@@ -172,13 +174,13 @@ def _told(experiment: Experiment, run: Run) -> str:
     return f"{where}: {figure.label} {run.values[figure.key]:.{figure.digits}f}"
 
 
-def _check_same(results: Results, facts: Mapping[str, str], names: Sequence[str], file: Path) -> None:
-    """What was begun on one box, with one interpreter, is not gone on with on another.
+def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Sequence[str], file: Path) -> None:
+    """What was begun on one box, with one interpreter and one tuner, is not gone on with on another.
 
     Something that was not there when it was begun, so that points were left out, may have come since.
     """
     for name in names:
-        before, now = results.provenance.get(name), facts.get(name)
+        before, now = begun.get(name), facts.get(name)
         if before is not None and before != now:
             raise ConfigError(
                 f"{file} was begun with {name} {before!r}, and here it is {now!r}",
