@@ -226,3 +226,16 @@ def test_what_a_variant_leaves_out_of_stop_is_as_in_the_service(tmp_path: Path, 
     assert settings_of_study(canonical_json(asked), "s.tuner.db") == asked
     stop = asked.service_in("slow").stop
     assert (stop.signal, stop.wait) == ("INT", 90.0)
+
+
+@pytest.mark.parametrize("order", [("numa", "python"), ("python", "numa")])
+def test_no_order_of_the_axes_hides_the_python_of_a_command(tmp_path: Path, order: tuple[str, str]) -> None:
+    axes = {
+        "numa": "    numa: {all: {prepend: [numactl, --interleave=all]}}\n",
+        "python": "    python: {new: {interpreter: python3.13}}\n",
+    }
+
+    made = settings(tmp_path, JOBS + "".join(axes[axis] for axis in order)).service.variants.values()
+
+    wanted = "numactl --interleave=all python3.13 -u w.py {threads}"
+    assert [one.command for one in made] == [tuple(wanted.split())]

@@ -52,11 +52,15 @@ def script_with_variants(section: Any, folder: Path) -> Any:
         words = told.pop("command", command)
         for axis, value in zip(axes, values, strict=True):
             change: Any = axes[axis][value]
-            asked = Change(change.replace, change.interpreter or (), change.prepend, change.append)
             try:
-                words = asked.of(words, lambda word: _script(word, section, folder))
+                words = Change(change.replace, change.interpreter or ()).of(
+                    words, lambda word: _script(word, section, folder)
+                )
             except ConfigError as error:
                 raise Misplaced(error.problem, ("axes", axis, value, str(error.hint))) from error
+        for axis, value in zip(axes, values, strict=True):  # later: no order of the axes hides the Python
+            change = axes[axis][value]
+            words = (*change.prepend, *words, *change.append)
         if words != command:
             told["command"] = list(words)
         variants[name] = told

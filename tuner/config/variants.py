@@ -69,7 +69,8 @@ class VariantSettings(Section):
 class ValueSettings(VariantSettings):
     """What is different in one value of an axis; what is left out is as in the service.
 
-    The changes of a command are made in this order, those of the first axis first.
+    The changes of a command are made in this order, those of the first axis first; what is put behind and
+    before it comes after the other changes of all axes.
     """
 
     #: words of the command, and what stands there instead
