@@ -239,3 +239,11 @@ def test_no_order_of_the_axes_hides_the_python_of_a_command(tmp_path: Path, orde
 
     wanted = "numactl --interleave=all python3.13 -u w.py {threads}"
     assert [one.command for one in made] == [tuple(wanted.split())]
+
+
+@pytest.mark.parametrize("key", ["prepend", "interpreter", "stop", "max_extra_threads"])
+def test_null_in_a_value_leaves_what_the_service_has(tmp_path: Path, key: str) -> None:
+    text = f"service: {{kind: crash-processor, axes: {{it: {{a: {{{key}: null}}, b: {{}}}}}}}}"
+    service = settings(tmp_path, text).service
+
+    assert service.of("a") == service.of("b")

@@ -147,6 +147,8 @@ def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
         change = axes[axis][value]
         for key in sorted(change.model_fields_set):
             asked = getattr(change, key)
+            if asked is None:  # null: the service's
+                continue
             names = list(asked) if key in _ADDED and isinstance(asked, Mapping) else [""]
             for name in names if key not in _ADDED or isinstance(asked, Mapping) else []:
                 first = said_by.setdefault((key, name), axis)
@@ -159,7 +161,7 @@ def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
                 told[key] = {**told.get(key, {}), **written}
             elif key in _ADDED:
                 told[key] = [*written, *told.get(key, [])]  # the last axis' words come first
-            elif asked is not None:
+            else:
                 told[key] = written
     return told
 
