@@ -19,10 +19,11 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md
 
 # Tests that only compute share the cores. Those with processes of their own mostly wait: three at a time, on two cores
-# too, each with a box lock, a folder and a server of its own.
+# too, each with a box lock, a folder and a server of its own. Those that look at cores, clocks or load go last, alone.
 test: check  ## linters, types, every test but the long ones and those of real services
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "integration and not long and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "integration and not alone and not long and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and not long and not services"
 
 # The long ones mostly wait, one at a time: nox computes beside them, and is shown when both have ended.
 test-all: test $(SERVICES)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed

@@ -19,12 +19,12 @@ STUDY = (
 
 
 def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
-    """Each item of a thread takes 20 ms, or 40."""
+    """Each item of a thread takes 20 ms, or 200: so much that no neighbour makes them alike."""
     (tuner.folder / "worker.py").write_text(sleeping_worker("float(os.environ['NAP'])"))
     (tuner.folder / "s.yaml").write_text(
         "service:\n  kind: script\n  name: jobs\n  command: [nobody, worker.py]\n  axes:\n"
         f"    python: {{this: {{replace: {{nobody: {sys.executable}}}}}}}\n"
-        "    nap: {short: {environment: {NAP: '0.02'}}, long: {environment: {NAP: '0.04'}}}\n"
+        "    nap: {short: {environment: {NAP: '0.02'}}, long: {environment: {NAP: '0.2'}}}\n"
         + STUDY
         % "1x1@this+short, 1x1@this+long, 1x2@this+short, 1x2@this+long"
     )
@@ -37,7 +37,7 @@ def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
     assert (effect["axis"], effect["value"], effect["beside"], effect["n_pairs"]) == (
         "nap", "long", "short", 2,
     )  # fmt: skip
-    assert effect["ratio"]["mean"] == pytest.approx(0.5, rel=0.3)
+    assert 0 < effect["ratio"]["mean"] < 0.5
     assert found["study"]["provenance"]["worker_python"].endswith(".".join(map(str, sys.version_info[:3])))
     assert "What an axis alone changes" in tuner("rank", "jobs.tuner.db").stdout
     assert "--resume" not in tuner("grid", "--resume", "jobs.tuner.db").stderr  # it is over

@@ -16,7 +16,7 @@ from tuner.adapters.task_states import ActiveTasks
 from tuner.core.load import mean_active_from_load1
 from tuner.core.window import Reading, Sample
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 Start = Callable[..., Any]
 WaitUntil = Callable[[Callable[[], bool], str], None]

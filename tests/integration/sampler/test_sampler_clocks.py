@@ -17,7 +17,7 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.procfs import ProcSampler
 from tuner.core.window import Reading
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 Start = Callable[..., Any]
 WaitUntil = Callable[[Callable[[], bool], str], None]

@@ -15,7 +15,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.procfs import ProcSampler
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 Start = Callable[..., Any]
 TICK_S = 0.01

@@ -19,6 +19,7 @@ from tuner.core.window import Reading
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.alone,
     pytest.mark.skipif(platform.machine() not in FUTEX_CALLS, reason="futex has another number here"),
 ]
 

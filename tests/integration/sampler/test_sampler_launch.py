@@ -19,7 +19,7 @@ from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
 LOAD = Path(__file__).with_name("load.py")
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 
 def test_a_worker_that_dies_leaves_its_cpu_with_the_service(

@@ -14,7 +14,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.procfs import ProcSampler
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 MIB = 1 << 20
 NOBODY = 65534
