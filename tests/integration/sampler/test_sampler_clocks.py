@@ -50,6 +50,8 @@ def test_a_worker_that_waits_in_vfork_is_blocked_all_the_time(start: Start, wait
     workers = start("vfork")
     (pid,) = workers.worker_pids()
     wait_until(lambda: ") D " in Path(f"/proc/{pid}/stat").read_text(), "a worker in vfork")
+    child = Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+    wait_until(lambda: ") S " in Path(f"/proc/{child}/stat").read_text(), "its child asleep")
     with ProcSampler(SystemClock()).watching(workers, frozenset()) as watch:
         watch.sample(reading())
         before = watch.usage()
