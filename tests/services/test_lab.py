@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ def runs_of(file: Path) -> list[Any]:
     return list(json.loads(file.read_text(encoding="utf-8"))["runs"]) if file.exists() else []
 
 
+def folders_of_children(pid: int) -> list[Path]:
+    """The TMPDIR of each program of the lab that the process has started."""
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):  # it may have ended
+            words = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+            found += [Path(os.fsdecode(word[7:])) for word in words if word.startswith(b"TMPDIR=")]
+    return [folder for folder in found if folder.name.startswith("lab-")]
+
+
 @pytest.mark.timeout(600)
 def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
     tmp_path: Path, services_venv: Path
@@ -94,6 +105,7 @@ def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
         assert first.poll() is None, first.communicate()
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
+    folders = folders_of_children(first.pid)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     kept = runs_of(tmp_path / "it.lab.json")
@@ -102,6 +114,7 @@ def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
     out, err = again.communicate(timeout=LONG_S)
 
     assert again.returncode == 0, err
+    assert not [folder for folder in folders if folder.parent.exists()]  # the guardian took it away
     assert runs_of(tmp_path / "it.lab.json")[: len(kept)] == kept
     assert f"1/{15 - len(kept)}  " in err
     (found,) = json.loads(out)["experiments"]

@@ -125,9 +125,10 @@ def _run_all(
 
     from tuner.adapters.box_lock import box_held
     from tuner.adapters.guardian import Guardian, children_marked
-    from tuner.adapters.lab.program import folder_of_programs, run_job, versions_of
+    from tuner.adapters.lab.program import folder_of_programs, memory, run_job, versions_of
     from tuner.adapters.lab.results import write_results
     from tuner.adapters.provenance import provenance
+    from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.lab_tools import tools_of
     from tuner.core.lab.experiment import Run, programs_at
 
@@ -150,15 +151,17 @@ def _run_all(
     with ExitStack() as stack:
         held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
         stack.enter_context(children_marked(marker))
-        guardian = Guardian(marker, [held])
+        scratch = new_scratch_path(memory())
+        guardian = Guardian(marker, [held], [scratch])  # it removes the folder when we cannot
         stack.callback(guardian.close)
+        stack.enter_context(scratch_folder(scratch, 0o700))
         write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
         tell(f"{experiment.name}: the runs are kept in {asked.results}")
         for sentence in tools.left_out:
             tell(sentence)
         ready = {at: tools.runnable(experiment.job(at), folder, tell) for _, at in able}
         for n, (block, at) in enumerate(able, 1):
-            run = Run(at, block, run_job(*ready[at]))
+            run = Run(at, block, run_job(*ready[at], scratch))
             results = results.with_run(run)
             write_results(asked.results, results)
             tell(f"{n}/{len(able)}  {_told(experiment, run)}")

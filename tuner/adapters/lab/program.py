@@ -100,10 +100,10 @@ def _version_of(name: str, words: Sequence[str]) -> str:
     return number[0] if number else ""
 
 
-def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
+def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None = None) -> dict[str, float]:
     """Run *job* with the interpreter *python*; gives its clocks and what it printed.
 
-    Its TMPDIR is a folder of its own, in memory where the box has /dev/shm, which goes away with it.
+    Its TMPDIR is a folder of its own below *scratch* (None: in `memory`), which goes away with it.
 
     ``total_s`` is from its start to its end, interpreter included; ``user_s`` and ``system_s`` are the
     kernel's for it and the children that it waited for; ``cpu_s`` is their sum, ``cpu_percent``
@@ -117,7 +117,7 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
-        tempfile.TemporaryDirectory(prefix="lab-", dir=_memory()) as own,
+        tempfile.TemporaryDirectory(prefix="lab-", dir=scratch or memory()) as own,
     ):
         begun_s = time.monotonic()
         try:
@@ -150,8 +150,9 @@ def run_job(job: Job, python: Sequence[str], folder: Path) -> dict[str, float]:
     }
 
 
-def _memory() -> Path | None:
-    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else None
+def memory() -> Path:
+    """Where files are in memory, if this box has such a place; else the usual one for temporary files."""
+    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
 def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
