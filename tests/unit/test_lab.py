@@ -193,7 +193,10 @@ def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome
 def test_csv_has_every_figure(whole: Outcome) -> None:
     head, *rows = render_lab(whole, "", "csv").splitlines()
 
-    assert head.startswith("wait s,workers,total s published,measured,model,user s published,")
+    assert head.startswith(
+        "wait s,workers,total s published,total s measured,total s model,user s published,"
+    )
+    assert len(set(head.split(","))) == len(head.split(","))
     assert len(rows) == 32
 
 
@@ -234,6 +237,15 @@ def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: 
 
 def test_a_row_over_itself_is_one_however_far_its_runs_lie_apart(whole: Outcome) -> None:
     assert over(whole.rows[0], whole.rows[0], "total_s") == Ratio(1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("page", ["/", ".", "it.svg", "no/such/folder/it.md"])
+def test_a_page_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path, page: str) -> None:
+    done = Typed(tmp_path)("lab", "pi-pools", "--page", page)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: --page")
+    assert list(tmp_path.iterdir()) == []
 
 
 RESULTS = Results("nornir", True, 2, 7, 2, {"cpu": "a CPU"}, (nornir_run((0.05, 200.0)),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,6 +66,8 @@ def lab(
         )
     if every and page is not None:
         raise ConfigError("--page is of one experiment", hint="Name it: tuner lab NAME --page FILE.md")
+    if page is not None:
+        _check_page(page)
     names = [one.name for one, _ in bootstrap.experiments()] if every else [str(name)]
     stamp = time.strftime("%Y%m%d-%H%M%S")
     found = []
@@ -78,10 +81,10 @@ def lab(
                 raise
             say(f"{one} is left out: {missing.problem}. {missing.hint or ''}".rstrip())
             continue
-        if page is not None:
-            _write_page(page, outcome, made)
         if fmt != "json":
             typer.echo(_shown(outcome, made, fmt), nl=False)
+        if page is not None:
+            _write_page(page, outcome, made)
         found.append((outcome, made))
     if fmt == "json":
         typer.echo(_json(found), nl=False)
@@ -94,6 +97,18 @@ def _listed(fmt: str) -> int:
 
     typer.echo(render_list(bootstrap.experiments(), fmt), nl=False)
     return 0
+
+
+def _check_page(page: Path) -> None:
+    """Before hours of runs: whether the page can be written, and its picture beside it.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if page.suffix != ".md" or page.is_dir():
+        raise ConfigError(f"--page {page} is no file.md", hint="As --page nornir.md")
+    if not os.access(page.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"--page: nothing can be written in {page.parent}", hint="Name a folder of yours.")
 
 
 def _write_page(page: Path, outcome: Outcome, made: Results) -> None:

@@ -33,7 +33,7 @@ def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
         box: on what it was measured, in a sentence.
     """
     if fmt in ("csv", "tsv"):
-        return render_table(figures_table(outcome), fmt)
+        return render_table(figures_table(outcome, for_programs=True), fmt)
     parts: list[str | Table] = [
         f"{outcome.experiment.name}: {outcome.experiment.title}",
         *_beginning(outcome, box),
@@ -145,8 +145,10 @@ def main_table(outcome: Outcome) -> Table:
     return Table(headers, tuple(rows), frozenset(range(len(headers))))
 
 
-def figures_table(outcome: Outcome, figures: Sequence[Figure] | None = None) -> Table:
-    """Every figure: published, measured, modelled."""
+def figures_table(
+    outcome: Outcome, figures: Sequence[Figure] | None = None, *, for_programs: bool = False
+) -> Table:
+    """Every figure: published, measured, modelled; *for_programs* no two columns have the same head."""
     shown = outcome.experiment.figures if figures is None else figures
     columns: list[tuple[str, list[str]]] = [
         (name, [_value(row.at[n]) for row in _run(outcome)])
@@ -157,7 +159,8 @@ def figures_table(outcome: Outcome, figures: Sequence[Figure] | None = None) -> 
         filled = [(side, [_number(of(row, figure), figure) for row in _run(outcome)]) for side, of in sides]
         filled = [(side, cells) for side, cells in filled if any(cells)]
         columns += [
-            (side if n else f"{figure.label} {side}", cells) for n, (side, cells) in enumerate(filled)
+            (f"{figure.label} {side}" if for_programs or n == 0 else side, cells)
+            for n, (side, cells) in enumerate(filled)
         ]
     headers = tuple(head for head, _ in columns)
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))

@@ -27,6 +27,10 @@ _SETTINGS = {
     "GOWORK": "off",
     "GO111MODULE": "on",
     "CGO_ENABLED": "0",
+    "GOENV": "off",
+    "GOOS": "",
+    "GOARCH": "",
+    "GOEXPERIMENT": "",
 }
 
 
@@ -39,7 +43,7 @@ class Go:
 
 
 def go_here() -> Go | None:
-    """The Go of this box: on the PATH, else in GOROOT, else in the usual place; None: there is none.
+    """The Go of this box: on the PATH, else in GOROOT, by default the usual place; None: there is none.
 
     Raises:
         ConfigError: it does not say its version.

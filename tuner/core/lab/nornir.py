@@ -75,14 +75,17 @@ class Nornir:
         ]
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """How many are enough, and what more of them do."""
-        knees = [(wait, fewest_enough(_totals(same))) for wait, same in _by_wait(rows).items()]
-        told = ", ".join(f"{n} for {1e3 * wait:g} ms" for wait, n in knees)
-        return (
-            f"Of the workers that were tried, enough are {told}: about as many as the interpreter can hand "
-            "tasks to while the first of them still wait. Where tasks end sooner than that, more are not "
-            "even started; where they do not, each costs its start and gains nothing."
-        )
+        """How many are enough, and what the most that were tried came to."""
+        knees, beyond = [], []
+        for wait, same in _by_wait(rows).items():
+            knee, most = fewest_enough(_totals(same)), max(same)
+            knees.append(f"{knee} for {1e3 * wait:g} ms{' (the most that were tried)' * (knee == most)}")
+            cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
+            if knee != most:
+                started = f"{same[most].of('n_threads'):.0f} threads of {most} workers"
+                beyond.append(f"{started} and {cpu_s[1] - cpu_s[0]:+.2f} s of CPU for {1e3 * wait:g} ms")
+        told = f"Of the workers that were tried, enough are {', '.join(knees)}."
+        return f"{told} The most that were tried came to {'; '.join(beyond)}." if beyond else told
 
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -174,7 +177,7 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Findi
     )
     most = max(_numbers(row.at)[1] for row in last.values())
     return Finding(
-        f"From some number of workers on it makes no difference, up to {most}.",
+        f"Not published: of {most} workers not all are started.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
         f"The pool starts a thread only when none is idle. Threads there were at most, by wait: {told}.",
     )
