@@ -305,5 +305,5 @@ def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequ
         return None
     from tuner.services.crash_processor import spawn_path_command, started_by
 
-    words = spawn_path_command(started_by(service.interpreter or (), scratch))
+    words = spawn_path_command(started_by(service.interpreter or (), scratch), service.options)
     return [word.format() for word in words]

@@ -25,6 +25,7 @@ _PACKAGES = ("tuner", "tuner_workers")  #: all that the worker imports beside th
 _LINKS = "packages"
 _PATHNAME_OPTION = "minidump_stackwalk_pathname"
 _QUEUE_OPTION = "maximum_queue_size"
+_SPAWN_OPTION = "spawn_path"
 _DUMPS = (".dmp", ".dump")
 _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a time
 
@@ -137,6 +138,8 @@ def run_command(started: Started, spool: Path, options: Mapping[str, str]) -> tu
     return tuple(command)
 
 
-def spawn_path_command(started: Started) -> tuple[str, ...]:
+def spawn_path_command(started: Started, options: Mapping[str, str]) -> tuple[str, ...]:
     """Prints as JSON how it starts its children."""
-    return (*started.command, "spawn-path", "--json")
+    asked = options.get(_SPAWN_OPTION)
+    own = () if asked is None else ("--spawn-path", escaped(asked))
+    return (*started.command, "spawn-path", "--json", *own)

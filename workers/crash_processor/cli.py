@@ -125,6 +125,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     spawn = commands.add_parser("spawn-path", help="how this interpreter starts children", allow_abbrev=False)
     spawn.set_defaults(run_command=_spawn_path)
     spawn.add_argument("--json", action="store_true", help="print JSON")
+    _add_options(spawn, ("spawn_path",))
     by_name = {"run": run, "fill": fill, "status": status, "spawn-path": spawn}
     if arguments and arguments[0] in by_name:
         by_name[arguments[0]].refuse_unknown(arguments[1:])
@@ -232,11 +233,13 @@ def _redis(options: Options) -> Any:
 def _spawn_path(parsed: argparse.Namespace) -> None:
     from .spawn_path import spawn_path
 
-    facts = spawn_path()
+    asked = resolve(_given(parsed), os.environ).spawn_path
+    facts = spawn_path(asked)
     if facts["holds_the_gil"]:
+        cure = "Use --spawn-path vfork" if asked == "posix_spawn" else "Use CPython 3.11.4 or newer"
         sys.stderr.write(
             f"Warning: spawn-holds-gil: {facts['interpreter']} holds the GIL while it starts a child: "
-            "threads of a process wait for each other. Use CPython 3.11.4 or newer, or more processes.\n"
+            f"threads of a process wait for each other. {cure}, or more processes.\n"
         )
     _print(facts, as_json=parsed.json)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .spawn import STARTS
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _MOST_THREADS = 10_000  # a mistyped number must not fill the memory
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -117,6 +119,12 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _spawn_path(text: str) -> str:
+    if text not in STARTS:
+        raise ValueError(" or ".join(STARTS))
+    return text
+
+
 def _kept(text: str) -> int | None:
     if text.strip().lower() == "all":
         return None
@@ -167,6 +175,11 @@ class Options:
     symbol_cache_path: str = _option("", _text, "for command lines that name {symbol_cache_path}")
     stackwalk_passes: int = _option(
         1, _whole(1), "how often the stackwalker walks each dump: its share of an item"
+    )
+    spawn_path: str = _option(
+        "vfork",
+        _spawn_path,
+        "how a child starts: vfork, or posix_spawn, which holds the GIL until the child runs its program",
     )
     kill_timeout: float = _option(30.0, _positive_seconds, "kill a stackwalker that runs longer")
     crashing_thread_frame_threshold: int = _option(100, _whole(1), "frames of the crashing thread to keep")

@@ -182,7 +182,10 @@ class Processor:
             return None
         ended = self._with_backoff(
             lambda: run_child(
-                self._command.arguments(dump), timeout_s=self._options.kill_timeout, stop=self._stop
+                self._command.arguments(dump),
+                timeout_s=self._options.kill_timeout,
+                stop=self._stop,
+                spawn_path=self._options.spawn_path,
             )
         )
         if ended.killed == "stopping":

@@ -1,9 +1,9 @@
 """Runs one child to its end, with a time limit, and says what it cost.
 
-``process_group=0`` is pinned, for two reasons. It lets a time limit reach whatever the child started. And it
-keeps CPython on its own vfork path, which lets other threads run until the child has exec'ed;
-``os.posix_spawn``, which CPython 3.13 prefers by default, holds the GIL that long (8 threads: 600-900
-spawns/s against 1350-1700).
+The child leads a process group of its own, so that a time limit reaches whatever it started. Popen's
+``process_group=0`` also keeps CPython on its own vfork path, which lets other threads run until the child has
+exec'ed; ``os.posix_spawn``, which CPython 3.13 prefers by default, holds the GIL that long (8 threads:
+600-900 spawns/s against 1350-1700). That one can be chosen, to see what it costs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from .stop_event import StopEvent
@@ -42,35 +42,76 @@ class Ended(NamedTuple):
             return f"signal {-self.exit_code}"
 
 
+def _vfork(command: Sequence[str], out: int, err: int) -> int:
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0)
+    child.returncode = 0  # we wait for it ourselves, and Popen is not to
+    return child.pid
+
+
+def _posix_spawn(command: Sequence[str], out: int, err: int) -> int:
+    opened = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    moved = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)]
+    return os.posix_spawnp(
+        command[0],
+        [*command],
+        os.environ,
+        file_actions=[*opened, *moved],
+        setpgroup=0,
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; Popen gives them back, too
+    )
+
+
+#: how to start a child that leads a group of its own and writes to two file descriptors; gives its pid
+STARTS: Mapping[str, Callable[[Sequence[str], int, int], int]] = {
+    "vfork": _vfork,
+    "posix_spawn": _posix_spawn,
+}
+
+
 def run_child(
-    command: Sequence[str], *, timeout_s: float, stop: StopEvent, max_output_bytes: int = 64 << 20
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    stop: StopEvent,
+    max_output_bytes: int = 64 << 20,
+    spawn_path: str = "vfork",
 ) -> Ended:
     """Run *command* to its end and collect what it prints.
 
     After *timeout_s*, or when *stop*'s deadline has passed, its process group is killed. Nothing of the group
-    is left when this returns.
+    is left when this returns. *spawn_path* is one of STARTS.
 
     Raises:
         OSError: it cannot be started.
     """
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-    )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    deadline = _Deadline(time.monotonic() + timeout_s, stop)
-    chunks: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
-    try:
-        killed = _collect(chunks, deadline, max_output_bytes) or _wait_for_end(child.pid, deadline)
-    except BaseException:
-        killed = "interrupted"
-        raise
-    finally:
-        status, cpu_ns = _reap(child, killed)
-        child.stdout.close()
-        child.stderr.close()
+    with contextlib.ExitStack() as ours:
+        out, err, pid = _started(STARTS[spawn_path], command, ours)
+        deadline = _Deadline(time.monotonic() + timeout_s, stop)
+        chunks: dict[int, list[bytes]] = {out: [], err: []}
+        try:
+            killed = _collect(chunks, deadline, max_output_bytes) or _wait_for_end(pid, deadline)
+        except BaseException:
+            killed = "interrupted"
+            raise
+        finally:
+            status, cpu_ns = _reap(pid, killed)
     stdout, stderr = (b"".join(parts) for parts in chunks.values())
     return Ended(os.waitstatus_to_exitcode(status), stdout, stderr, cpu_ns, killed)
+
+
+def _started(
+    start: Callable[[Sequence[str], int, int], int], command: Sequence[str], ours: contextlib.ExitStack
+) -> tuple[int, int, int]:
+    """What to read a new child's outputs from, closed with *ours*, and its pid."""
+    with contextlib.ExitStack() as theirs:
+        pipes = []
+        for _ in range(2):
+            read, write = os.pipe()
+            ours.callback(os.close, read)
+            theirs.callback(os.close, write)
+            pipes.append((read, write))
+        (out, out_end), (err, err_end) = pipes
+        return out, err, start(command, out_end, err_end)
 
 
 class _Deadline:
@@ -157,12 +198,11 @@ def _look_until_end(pid: int, deadline: _Deadline) -> str | None:
     return None
 
 
-def _reap(child: subprocess.Popen[bytes], killed: str | None) -> tuple[int, int]:
+def _reap(pid: int, killed: str | None) -> tuple[int, int]:
     """Take the child's status and CPU time; before that, while its pid is ours, end what it left behind."""
     if killed is None:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)  # or Popen would wait for it again
+        os.killpg(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
     return status, int((usage.ru_utime + usage.ru_stime) * 1e9)

@@ -12,8 +12,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any, NamedTuple
+
+from .spawn import STARTS
 
 _N_SPAWNS = 12
 #: Folders that a child looks through for its program: it takes a millisecond or so until it has exec'ed.
@@ -32,15 +36,15 @@ class _Watched(NamedTuple):
     held_the_gil: bool | None
 
 
-def spawn_path() -> dict[str, Any]:
-    """Facts for a study's record; takes about 0.3 s.
+def spawn_path(asked: str = "vfork") -> dict[str, Any]:
+    """Facts for a study's record of the path that was *asked* for; takes about 0.3 s.
 
     Returns:
         ``interpreter``, ``implementation``, ``version``; ``path``: "vfork+exec", "fork+exec" or
         "posix_spawn"; ``holds_the_gil``: whether other threads stand still during a spawn, None when unknown;
         ``effect``: that in words; ``spawn_ms``: the median wall time until a child has exec'ed.
     """
-    watched = _watched_spawns()
+    watched = _watched_spawns(asked)
     return {
         "interpreter": sys.executable,
         "implementation": platform.python_implementation(),
@@ -48,40 +52,49 @@ def spawn_path() -> dict[str, Any]:
         "path": watched.path,
         "holds_the_gil": watched.held_the_gil,
         "effect": _EFFECTS[watched.held_the_gil],
-        "spawn_ms": round(_spawn_ms(), 3),
+        "spawn_ms": round(_spawn_ms(asked), 3),
     }
 
 
 def spawns_hold_the_gil() -> bool | None:
-    """Whether other Python threads stand still while a child is started as the processor starts it."""
-    return _watched_spawns().held_the_gil
+    """Whether other Python threads stand still while a child is started as the processor usually does."""
+    return _watched_spawns("vfork").held_the_gil
 
 
-def _start_child(environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """As ``spawn.run_child`` starts one. With *environment* the program is looked for on its PATH."""
-    program = sys.executable if environment is None else os.path.basename(sys.executable)
-    nothing = subprocess.DEVNULL
-    return subprocess.Popen(
-        (program, "--version"),
-        stdin=nothing,
-        stdout=nothing,
-        stderr=nothing,
-        env=environment,
-        process_group=0,
-    )
+def _start_child(asked: str, program: str) -> int:
+    """As ``spawn.run_child`` starts one; gives its pid."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        return STARTS[asked]((program, "--version"), nothing, nothing)
+    finally:
+        os.close(nothing)
 
 
-def _spawn_ms() -> float:
+def _spawn_ms(asked: str) -> float:
     took_ms = []
     for _ in range(_N_SPAWNS):
         started_ns = time.perf_counter_ns()
-        child = _start_child()
+        pid = _start_child(asked, sys.executable)
         took_ms.append((time.perf_counter_ns() - started_ns) / 1e6)
-        child.wait()
+        os.waitpid(pid, 0)
     return median(took_ms)
 
 
-def _watched_spawns() -> _Watched:
+@contextmanager
+def _long_path() -> Iterator[str]:
+    """The name of this interpreter, which is found late on the PATH that holds meanwhile."""
+    before = os.environ.get("PATH")
+    os.environ["PATH"] = os.pathsep.join(["/0"] * _N_EMPTY_FOLDERS + [os.path.dirname(sys.executable)])
+    try:
+        yield os.path.basename(sys.executable)
+    finally:
+        if before is None:
+            del os.environ["PATH"]
+        else:
+            os.environ["PATH"] = before
+
+
+def _watched_spawns(asked: str) -> _Watched:
     """Start children while another thread counts, and see whether it could.
 
     The count is read just before and just after the one C function that forks, waits for the exec and
@@ -92,7 +105,9 @@ def _watched_spawns() -> _Watched:
     count = 0
     is_over = False
     moved: list[bool] = []
-    fork_exec: Any = getattr(subprocess, "_fork_exec", None)
+    where: Any = os if asked == "posix_spawn" else subprocess
+    name = "posix_spawnp" if asked == "posix_spawn" else "_fork_exec"
+    start: Any = getattr(where, name, None)
 
     def count_on() -> None:
         nonlocal count
@@ -100,29 +115,30 @@ def _watched_spawns() -> _Watched:
             count += 1
             time.sleep(0)
 
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: Any, **options: Any) -> Any:
         before = count
-        pid = fork_exec(*arguments)
+        pid = start(*arguments, **options)
         moved.append(count != before)
         return pid
 
-    if fork_exec is None:
+    if start is None:
         return _Watched("unknown", None)
-    folders = ["/0"] * _N_EMPTY_FOLDERS + [os.path.dirname(sys.executable)]
-    environment = {**os.environ, "PATH": os.pathsep.join(folders)}
     thread = threading.Thread(target=count_on, name="counts", daemon=True)
     switch_interval_s = sys.getswitchinterval()
     sys.setswitchinterval(10_000)
-    subprocess._fork_exec = watched  # type: ignore[attr-defined]
+    setattr(where, name, watched)
     thread.start()
     try:
-        for _ in range(_N_SPAWNS):
-            _start_child(environment).wait()
+        with _long_path() as program:
+            for _ in range(_N_SPAWNS):
+                os.waitpid(_start_child(asked, program), 0)
     finally:
         is_over = True
         thread.join()
-        subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
+        setattr(where, name, start)
         sys.setswitchinterval(switch_interval_s)
+    if asked == "posix_spawn":
+        return _Watched(asked, not any(moved))
     if not moved:
         return _Watched("posix_spawn", True)  # os.posix_spawn never lets go of it
     has_vfork = getattr(subprocess, "_USE_VFORK", False)
