@@ -15,9 +15,11 @@ from tuner.core.errors import ConfigError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
-    from tuner.core.lab.experiment import At, Experiment, Outcome, Run
+    from tuner.bootstrap.lab_studies import Measure
+    from tuner.core.lab.experiment import At, Experiment, Outcome, ProgramExperiment, Run
 
 _USUAL_REPEATS, _QUICK_REPEATS = 3, 1
+_SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,13 @@ def experiment_named(name: str) -> Experiment:
     return known[name]
 
 
-def lab_run(name: str, asked: LabAsked, tell: Callable[[str], None]) -> tuple[Outcome, Results]:
+def lab_run(
+    name: str, asked: LabAsked, tell: Callable[[str], None], measure: Measure
+) -> tuple[Outcome, Results]:
     """Make the runs of an experiment that its file of results does not have yet; what came of all.
 
-    The file is written after each run, so that one that was ended goes on where it was.
+    The file is written after each run, so that one that was ended goes on where it was; studies keep each
+    window in a file of their own. *measure* makes one.
 
     Raises:
         ConfigError: another tuner measures here, a package without which there is nothing to run is
@@ -70,10 +75,21 @@ def lab_run(name: str, asked: LabAsked, tell: Callable[[str], None]) -> tuple[Ou
         MeasurementError: a program failed.
     """
     from tuner.adapters.lab.published import published
-    from tuner.core.lab.experiment import in_blocks, outcome
+    from tuner.bootstrap.lab_studies import run_studies
+    from tuner.core.lab.experiment import ProgramExperiment, in_blocks, outcome
+    from tuner.core.lab.studied import StudyExperiment
 
     experiment, seeds = experiment_named(name), published()
     results = _results_of(experiment, asked)
+    if isinstance(experiment, StudyExperiment):
+
+        def check_same(before: Mapping[str, str], facts: Mapping[str, str]) -> None:
+            begun = {**before, "cores": f"{results.cores}"}
+            _check_same(begun, {**facts, "cores": f"{_n_cores()}"}, _SAME, asked.results)
+
+        results = run_studies(experiment, asked, results, measure, tell, check_same)
+        return outcome(experiment, seeds, results.runs), results
+    assert isinstance(experiment, ProgramExperiment)
     points = experiment.points(list(experiment.published(seeds)), quick=results.quick)
     made = {(run.block, run.at) for run in results.runs}
     order = [one for one in in_blocks(points, results.repeats, results.seed) if one not in made]
@@ -115,7 +131,7 @@ def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
 
 
 def _run_all(
-    experiment: Experiment,
+    experiment: ProgramExperiment,
     asked: LabAsked,
     results: Results,
     order: Sequence[tuple[int, At]],
@@ -144,7 +160,7 @@ def _run_all(
     facts = {**provenance(), **there, **beside, "worker_python": tools.interpreter}
     if results.runs:
         before = {**results.provenance, "cores": f"{results.cores}"}
-        names = ("cpu", "host", "cores", "tuner", "worker_python", *there, *beside)
+        names = (*_SAME, *there, *beside)
         _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
     results = replace(results, provenance={**results.provenance, **facts}, left_out=tools.left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex

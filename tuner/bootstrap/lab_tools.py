@@ -12,7 +12,7 @@ from tuner.core.figures import counted
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.go import Go
-    from tuner.core.lab.experiment import At, Experiment, Job
+    from tuner.core.lab.experiment import At, Job, ProgramExperiment
 
 _NO_PACKAGE = "pip install 'tuner[lab]', or name a Python that has it with --python."
 _NO_GO = "Install Go, or put it on the PATH."
@@ -57,7 +57,7 @@ class Tools:
         return replace(job, program=program.name), [], program.parent
 
 
-def tools_of(experiment: Experiment, points: Sequence[At], python: str) -> Tools:
+def tools_of(experiment: ProgramExperiment, points: Sequence[At], python: str) -> Tools:
     """What this box has of what the runs of *points* need.
 
     Raises:

@@ -14,7 +14,9 @@ from tuner.core.errors import ConfigError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
+    from tuner.config.settings import Settings
     from tuner.core.lab.experiment import Outcome
+    from tuner.core.records import StudyRecord
 
 
 def lab(
@@ -75,7 +77,7 @@ def lab(
         file = results or Path(f"{one}-{stamp}.lab.json")
         asked = bootstrap.LabAsked(file, quick, repeats, seed, python)
         try:
-            outcome, made = bootstrap.lab_run(one, asked, say)
+            outcome, made = bootstrap.lab_run(one, asked, say, _measured)
         except MissingToolError as missing:
             if not every:
                 raise
@@ -89,6 +91,16 @@ def lab(
     if fmt == "json":
         typer.echo(_json(found), nl=False)
     return 0
+
+
+def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> bool:
+    """Make a study as `tuner grid` does; False: it was interrupted."""
+    from tuner.cli import EXIT_INTERRUPTED
+    from tuner.cli.session import Session, measured
+    from tuner.core.strategies.of_study import strategy_of
+
+    code, _ = measured(Session(settings, record, file, is_new), strategy_of(record))
+    return code != EXIT_INTERRUPTED
 
 
 def _listed(fmt: str) -> int:
@@ -132,6 +144,7 @@ def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
 
 def _box_told(outcome: Outcome, made: Results) -> str:
     from tuner.core.lab.experiment import needs_at, programs_at
+    from tuner.core.lab.studied import n_measured
     from tuner.reports.lab import box_told
 
     points = [run.at for run in made.runs]
@@ -139,7 +152,7 @@ def _box_told(outcome: Outcome, made: Results) -> str:
         outcome.experiment,
         made.provenance,
         made.cores,
-        len(made.runs),
+        n_measured(outcome.experiment, made.runs),
         repeats=made.repeats,
         quick=made.quick,
         also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),

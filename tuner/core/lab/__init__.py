@@ -5,6 +5,7 @@ from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
 from tuner.core.lab.pi_pools import PiPools
+from tuner.core.lab.socorro import Socorro
 
 #: in the order in which they are told
-EXPERIMENTS: tuple[Experiment, ...] = (Nornir(), Gornir(), Gnocchi(), PiPools())
+EXPERIMENTS: tuple[Experiment, ...] = (Socorro(), Nornir(), Gornir(), Gnocchi(), PiPools())

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 GO = "go"  #: what a program of Go needs; every other need is a package of Python
 Value = str | float  #: of a parameter: a name, or a number
@@ -102,7 +102,11 @@ class Model:
 
 
 class Experiment(Protocol):
-    """One published experiment. Its functions are pure."""
+    """One published experiment. Its functions are pure.
+
+    Its runs come from programs (`ProgramExperiment`) or from studies (`studied.StudyExperiment`); what is
+    made of them is the same.
+    """
 
     @property
     def name(self) -> str:
@@ -138,9 +142,6 @@ class Experiment(Protocol):
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
         """What to run: every published point, or, *quick*, those that tell most in a few minutes."""
 
-    def job(self, at: At) -> Job:
-        """The program of one run."""
-
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """The model's figures, from these runs alone."""
 
@@ -149,6 +150,14 @@ class Experiment(Protocol):
 
     def follows(self, rows: Sequence[Row]) -> str:
         """What one learns from it, in two sentences."""
+
+
+@runtime_checkable
+class ProgramExperiment(Experiment, Protocol):
+    """One that runs a program for each point."""
+
+    def job(self, at: At) -> Job:
+        """The program of one run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +182,15 @@ class Outcome:
 
 def programs_at(experiment: Experiment, points: Iterable[At]) -> dict[str, tuple[str, ...]]:
     """What the runs of *points* start themselves, as `Job.programs`."""
+    if not isinstance(experiment, ProgramExperiment):
+        return {}
     return {name: words for at in points for name, words in experiment.job(at).programs.items()}
 
 
 def needs_at(experiment: Experiment, points: Iterable[At]) -> tuple[str, ...]:
     """What the runs of *points* need beside `Experiment.needs`, each once."""
+    if not isinstance(experiment, ProgramExperiment):
+        return ()
     return tuple(dict.fromkeys(need for at in points for need in experiment.job(at).needs))
 
 

@@ -61,6 +61,8 @@ def _panel(
         What is drawn, and where it ends.
     """
     figure, (width, above, height) = outcome.experiment.figures[0], place
+    if not any(isinstance(row.at[-1], str) for row in rows):
+        rows = sorted(rows, key=lambda row: float(row.at[-1]))
     series = list(dict.fromkeys(row.at[:-1] for row in rows))
     steps = list(dict.fromkeys(row.at[-1] for row in rows))
     values = [value for row in rows for value in _values(row, figure)]

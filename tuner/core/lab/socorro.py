@@ -1,0 +1,232 @@
+"""One process of many threads, or many processes of one? The crash processor, in the published layouts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from tuner.core.figures import counted
+from tuner.core.lab import socorro_claims
+from tuner.core.lab.experiment import At, Figure, Finding, Model, Row, Run, Spread
+from tuner.core.lab.socorro_runs import (
+    FAR,
+    HERE,
+    PUBLISHED,
+    REFERENCE,
+    SINGLE,
+    THREADED,
+    demands_in,
+    far_machine,
+    figures_of,
+    machine_in,
+    medians,
+    point,
+    runs_of_windows,
+    simulated_runs,
+    with_ratios,
+)
+from tuner.core.lab.studied import Simulate, Study
+from tuner.core.layout import Layout, grid_of
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.core.records import WindowRecord
+
+_POOL = {
+    name: {"options": {"producer_consumer_class": name}} for name in (THREADED, SINGLE)
+}  #: the axis of task managers
+_SPAWN = {name: {"options": {"spawn_path": name}} for name in ("vfork", "posix_spawn")}
+_WHOLE = {"window": "15s", "warmup": "6s"}
+#: a look takes what it finds: windows beside busy neighbours count, and the claims say how busy these were
+_QUICK = {"window": "6s", "warmup": "5s", "foreign_limit": 10_000, "memory_pressure_limit": 1}
+_ALONE = Layout(1, 1)
+
+
+class Socorro:
+    """The processor of crash reports: Python that starts a C program for each item."""
+
+    name = "socorro"
+    title = "one process of many threads, or many processes of one?"
+    publication = "socorro_2014"
+    what = (
+        "The built-in crash processor on synthetic dumps, an item's shares as in 2014, in ordinary studies: "
+        "each layout once per block, a window each. Load is the mean of active tasks; the GIL's share is the "
+        "workers' own CPU, of a process. The rows of 24 cores are simulated, event by event, of what an item "
+        "asked for here in 1x1; the model beside them is the analytic one, so there they are two ways to "
+        "work out one network, and neither has seen such a box."
+    )
+    parameters = ("box", "task manager", "processes", "threads")
+    figures = (
+        Figure("ratio", "times 1x24", 2),
+        Figure("items_per_10min", "items/10 min", 0),
+        Figure("load", "load", 1),
+        Figure("cpu_percent", "CPU %", 0),
+        Figure("gil_percent", "GIL held %", 0),
+        Figure("gil_waiting", "in line for the GIL", 1),
+    )
+    needs = ()
+
+    def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
+        """Six layouts on 24 cores; on this box their items in times of 1x24, as boxes differ."""
+        told = {(one["processes"], one["threads"]): one for one in seeds[self.publication]["layouts"]}
+        items = {Layout(*key): float(one["items_per_10min"]) for key, one in told.items()}
+        found: dict[At, dict[str, float]] = {}
+        for layout, n in items.items():
+            ratio = {"ratio": n / items[REFERENCE]}
+            load = _load(told[layout.processes, layout.threads].get("load"), told)
+            found[point(HERE, layout)] = ratio
+            found[point(FAR, layout)] = {
+                **ratio,
+                "items_per_10min": n,
+                **({} if load is None else {"load": load}),
+            }
+        return found
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """The published ones, and what everything is told by; which more depends on the box's cores."""
+        alone = [point(HERE, _ALONE, THREADED), point(HERE, _ALONE, SINGLE)]
+        more = [] if quick else [point(HERE, PUBLISHED[0], SINGLE), point(FAR, _ALONE)]
+        return sorted([*published, *alone, *more], key=lambda at: (at[0] == FAR, at[1] == SINGLE, at[2:]))
+
+    def studies(
+        self, n_cores: int, python: str | None, pythons: Mapping[str, str], *, quick: bool
+    ) -> list[Study]:
+        """The layouts on this box; whole: then interpreters, where there are some, and ways to spawn."""
+        threaded = [*PUBLISHED, _ALONE] + ([] if quick else grid_of("divisors", n_cores))
+        single = [_ALONE] if quick else [one for one in threaded if one.threads == 1]
+        layouts = [replace(one, variant=THREADED) for one in dict.fromkeys(threaded)]
+        layouts += [replace(one, variant=SINGLE) for one in dict.fromkeys(single)]
+        usual = _QUICK if quick else _WHOLE
+        run_by = {} if python is None else {"interpreter": [python]}
+        asked = [
+            Study(
+                "layouts",
+                f"{counted(len(layouts), 'layout')}, task managers included",
+                _settings({**run_by, "axes": {"pool": _POOL}}, layouts, usual),
+            )
+        ]
+        if pythons and not quick:
+            axes = {
+                "python": {name: {"interpreter": [one]} for name, one in pythons.items()},
+                "spawn": _SPAWN,
+            }
+            variants = [f"{version}+{spawn}" for version in pythons for spawn in _SPAWN]
+            layouts = [replace(one, variant=name) for one in (_ALONE, REFERENCE) for name in variants]
+            own = {"axes": axes, "options": {"producer_consumer_class": THREADED}}
+            what = f"Python {', '.join(pythons)}, each with {counted(len(_SPAWN), 'way')} to start a child"
+            asked.append(Study("interpreters", what, _settings(own, layouts, usual)))
+        return asked
+
+    def left_out(self, python: str | None, pythons: Mapping[str, str], *, quick: bool) -> list[str]:
+        """Why interpreters are not compared, where they are not."""
+        if quick:
+            return ["Interpreters and ways to start a child are compared without --quick alone."]
+        if python is not None:
+            return ["Interpreters are compared without --python alone."]
+        return [] if pythons else ["No Python 3.11, 3.12 or 3.13 was found by name or of pyenv to compare."]
+
+    def is_simulated(self, at: At) -> bool:
+        """On the larger box."""
+        return at[0] == FAR
+
+    def runs_of(self, study: str, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:  # noqa: ARG002
+        """A run for each window that counts."""
+        return runs_of_windows(windows, machine)
+
+    def together(self, runs: Sequence[Run], simulate: Simulate) -> list[Run]:
+        """With the larger box, simulated, and all in times of 1x24."""
+        return with_ratios([*runs, *simulated_runs(runs, simulate)])
+
+    def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+        """The analytic network, of what 1x1 of each task manager and interpreter says of an item."""
+        modelled: dict[At, dict[str, float]] = {}
+        fitted, demands_here = [], None
+        for at in runs:
+            box, manager, *_ = at
+            anchor = point(HERE, _ALONE, str(manager))
+            demands = demands_in(medians(runs[anchor])) if anchor in runs else None
+            if demands is None:
+                continue
+            values = medians(runs[at])
+            machine = machine_in(values) if box == HERE else far_machine(machine_in(medians(runs[anchor])))
+            if at == anchor:
+                fitted.append(at)
+            if manager == THREADED:
+                demands_here = demands
+            modelled[at] = figures_of(predict(demands, machine, [Layout(int(at[2]), int(at[3]))]), 0)
+        for at, values in modelled.items():
+            beside = modelled.get(point(str(at[0]), REFERENCE, THREADED))
+            if beside is not None:
+                values["ratio"] = values["items_per_10min"] / beside["items_per_10min"]
+        return Model(modelled, frozenset(fitted), _told(runs, modelled, fitted, demands_here))
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """What was claimed, on this box and on 24 simulated cores; task managers and interpreters."""
+        return socorro_claims.findings(rows)
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """What is best here, and what 24 cores would make of it."""
+        return socorro_claims.follows(rows)
+
+
+def _settings(
+    service: Mapping[str, Any], layouts: Sequence[Layout], usual: Mapping[str, Any]
+) -> dict[str, Any]:
+    options = {"profile": "socorro-2014", **service.get("options", {})}
+    return {
+        "service": {"kind": "crash-processor", "name": "socorro", **service, "options": options},
+        "study": {"strategy": "all", "layouts": list(map(str, layouts)), **usual},
+    }
+
+
+def _load(told: str | None, layouts: Mapping[tuple[int, int], Mapping[str, Any]]) -> float | None:
+    """The number in what was told of a load; "80 % of the load of 24x1" is a share of another's."""
+    if told is None:
+        return None
+    share = re.fullmatch(r"(\d+) % of the load of (\d+)x(\d+)", told)
+    if share is None:
+        number = re.search(r"\d+$", told)
+        return None if number is None else float(number[0])
+    other = _load(layouts[int(share[2]), int(share[3])].get("load"), layouts)
+    return None if other is None else float(share[1]) / 100 * other
+
+
+def _told(
+    runs: Mapping[At, Mapping[str, Spread]],
+    modelled: Mapping[At, Mapping[str, float]],
+    fitted: Sequence[At],
+    demands: Demands | None,
+) -> str:
+    """What was fitted, and how far the model's throughput is off on this box and beside the simulation."""
+    if demands is None:
+        return "Without a run of 1x1 there is no model."
+    shares = {
+        "stackwalker": demands.child_s,
+        "Python": demands.gil_s,
+        "waiting": demands.waiting_s,
+    }
+    total_s = sum(shares.values())
+    told = [
+        f"{'Each' if len(fitted) > 1 else 'The'} model has seen 1x1 alone: an item takes "
+        f"{1e3 * total_s:.1f} ms there, "
+        + ", ".join(f"{name} {100 * part_s / total_s:.0f} %" for name, part_s in shares.items())
+        + "."
+    ]
+    for box, beside in ((HERE, "measured"), (FAR, "simulated")):
+        errors = {
+            at: modelled[at]["items_per_10min"] / runs[at]["items_per_10min"].median - 1
+            for at in modelled
+            if at[0] == box and at not in fitted
+        }
+        if errors:
+            worst = max(errors, key=lambda at: abs(errors[at]))
+            told.append(
+                f"Its throughput is off from what is {beside} by "
+                f"{100 * fmean(map(abs, errors.values())):.1f} % in the mean of "
+                f"{counted(len(errors), 'row')}, by {100 * errors[worst]:+.1f} % at worst "
+                f"({worst[1]}, {worst[2]:g}x{worst[3]:g})."
+            )
+    return " ".join(told)

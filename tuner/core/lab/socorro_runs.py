@@ -1,0 +1,157 @@
+"""Runs of the crash processor: out of windows of this box, and simulated event by event on a larger one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from statistics import median
+
+from tuner.core.lab.experiment import At, Run, Spread
+from tuner.core.lab.studied import Simulate
+from tuner.core.layout import Layout, grid_of
+from tuner.core.model.calibration.calibrate import calibrate_alone
+from tuner.core.model.calibration.clocks import clocks_of
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import Prediction
+from tuner.core.model.prediction.whatif import WhatIf
+from tuner.core.model.profile import Profile
+from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
+from tuner.core.records import WARMING_BLOCK, WindowRecord
+
+HERE = "this box"
+CORES = 24  #: of the published box; a test holds it against the publication
+FAR = f"{CORES} cores, simulated"
+THREADED, SINGLE = "threaded", "single"  #: task managers: with a queue, and one thread without any
+REFERENCE = Layout(1, 24)  #: what ran in production then: everything is told in times of it
+#: the layouts that were published; a test holds them against the publication
+PUBLISHED = tuple(Layout(p, t) for p, t in ((24, 1), (12, 2), (4, 6), (2, 12), (1, 24), (1, 12)))
+_PER_10_MIN = 600.0
+_DEMAND = "demand_"  #: before a field of `Demands`, in the values of a run of 1x1
+
+
+def runs_of_windows(windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
+    """Every window that counts, as a run of its layout and variant."""
+    return [
+        Run(point(HERE, window.layout), window.block, _values(window, machine))
+        for window in windows
+        if not window.void and window.block != WARMING_BLOCK and window.n_done
+    ]
+
+
+def point(box: str, layout: Layout, manager: str | None = None) -> At:
+    """Where a layout stands; its variant is its task manager, or ``PYTHON+SPAWN`` of a threaded one."""
+    named = layout.variant or THREADED
+    if manager is None:
+        manager = named if "+" not in named else f"{THREADED}, {named.replace('+', ' ')}"
+    return (box, manager, float(layout.processes), float(layout.threads))
+
+
+def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
+    """The figures of a window; of 1x1 also what an item asks for."""
+    length_s, n_processes = window.length_s, window.layout.processes
+    values = {
+        "items_per_10min": _PER_10_MIN * window.n_done / length_s,
+        "load": window.n_active_mean,
+        "cpu_percent": 100 * window.service_cpu_s / length_s,
+        "gil_percent": None
+        if window.worker_cpu_s is None
+        else 100 * window.worker_cpu_s / length_s / n_processes,
+        "gil_waiting": None if window.gil_waiting_s is None else window.gil_waiting_s / length_s,
+        "foreign_cores": (window.foreign_cpu_s + window.steal_s) / length_s,
+        "n_failed": float(window.n_failed),
+        "n_cores": machine.cores,
+        "n_physical": machine.physical_cores,
+        "has_gil": float(machine.has_gil),
+    }
+    if window.layout.total_threads == 1:
+        found = calibrate_alone([clocks_of(window)], machine).profile.demands
+        values |= {f"{_DEMAND}{one.name}": float(getattr(found, one.name)) for one in fields(Demands)}
+    return {key: float(value) for key, value in values.items() if value is not None}
+
+
+def demands_in(values: Mapping[str, float]) -> Demands | None:
+    """What an item asks for by a run of 1x1, or by the medians of some; None: it is of another layout."""
+    told = {one.name: values.get(f"{_DEMAND}{one.name}") for one in fields(Demands)}
+    if None in told.values():
+        return None
+    known = {name: float(value) for name, value in told.items() if value is not None}
+    return Demands(**{**known, "n_gil_visits": max(1, round(known["n_gil_visits"]))})  # type: ignore[arg-type]
+
+
+def medians(spreads: Mapping[str, Spread]) -> dict[str, float]:
+    """The middle of each figure."""
+    return {key: spread.median for key, spread in spreads.items()}
+
+
+def machine_in(values: Mapping[str, float]) -> Machine:
+    """The box that a run was made on, with the strangers it met."""
+    return Machine(
+        cores=values["n_cores"],
+        physical_cores=values.get("n_physical"),
+        foreign_cores=values.get("foreign_cores", 0.0),
+        has_gil=values["has_gil"] > 0,
+    )
+
+
+def far_machine(here: Machine) -> Machine:
+    """A box of the kind of *here*, with as many cores as the published one."""
+    share = 1.0 if here.physical_cores is None else here.physical_cores / here.cores
+    physical = None if here.physical_cores is None else share * CORES
+    return replace(here, cores=float(CORES), physical_cores=physical, foreign_cores=0.0)
+
+
+def figures_of(found: Prediction, n: int) -> dict[str, float]:
+    """What a model says of its layout number *n*, as a window tells it."""
+    return {
+        "items_per_10min": _PER_10_MIN * float(found.throughput_per_s[n]),
+        "load": float(found.load[n]),
+        "cpu_percent": 100 * float(found.busy_cores[n]),
+        "gil_percent": 100 * float(found.gil_utilization_ratio[n]),
+        "gil_waiting": float(found.n_gil_waiting[n]),
+    }
+
+
+def simulated_runs(runs: Sequence[Run], simulate: Simulate) -> list[Run]:
+    """The layouts of a larger box, by what 1x1 of each block says of an item and of this box's kind."""
+    layouts = list(dict.fromkeys([*PUBLISHED, Layout(1, 1), *grid_of("divisors", CORES)]))
+    found = []
+    for run in runs:
+        demands = demands_in(run.values)
+        if run.at != point(HERE, Layout(1, 1)) or demands is None:
+            continue
+        machine = far_machine(machine_in(run.values))
+        asked = scenarios(Profile("socorro", demands, machine), machine, layouts, WhatIf())
+        asked = [replace(one, seed=run.block + 1) for one in asked]
+        told = simulated_layouts(asked, simulate(asked)).prediction
+        found += [
+            Run(point(FAR, layout), run.block, {**figures_of(told, n), **_of_box(machine)})
+            for n, layout in enumerate(layouts)
+        ]
+    return found
+
+
+def _of_box(machine: Machine) -> dict[str, float]:
+    physical = {} if machine.physical_cores is None else {"n_physical": machine.physical_cores}
+    return {"n_cores": machine.cores, **physical, "has_gil": float(machine.has_gil), "foreign_cores": 0.0}
+
+
+def with_ratios(runs: Sequence[Run]) -> list[Run]:
+    """Each run with its items over those of REFERENCE, threaded, on its box.
+
+    Of the same block if it is of the same study, else of the middle of all.
+    """
+    found = []
+    for run in runs:
+        reference = point(str(run.at[0]), REFERENCE, THREADED)
+        same = {
+            one.block: one.values["items_per_10min"]
+            for one in runs
+            if one.at == reference and one.values["items_per_10min"]
+        }
+        values = dict(run.values)
+        if same:
+            own = same.get(run.block) if run.at[1] in (THREADED, SINGLE) else None
+            values["ratio"] = values["items_per_10min"] / (own or median(same.values()))
+        found.append(replace(run, values=values))
+    return found

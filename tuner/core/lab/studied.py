@@ -1,0 +1,59 @@
+"""An experiment whose runs are windows of ordinary studies, as `tuner grid` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tuner.core.lab.experiment import At, Experiment, Run
+from tuner.core.model.machine import Machine
+from tuner.core.model.simulation.scenario import Scenario, Simulated
+from tuner.core.records import WindowRecord
+
+Simulate = Callable[[Sequence[Scenario]], Sequence[Simulated]]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A study to make on this box; each of its blocks is a block of the experiment."""
+
+    name: str  #: of its file, beside the results
+    what: str  #: is measured by it, for people
+    settings: Mapping[str, Any]  #: as a config would have them, but for repeats and seed
+
+
+@runtime_checkable
+class StudyExperiment(Experiment, Protocol):
+    """One that makes studies. Its functions are pure."""
+
+    def studies(
+        self, n_cores: int, python: str | None, pythons: Mapping[str, str], *, quick: bool
+    ) -> list[Study]:
+        """What to measure on a box of *n_cores*.
+
+        Args:
+            n_cores: that workers may use.
+            python: that runs the workers; None: tuner's own.
+            pythons: others to compare, by their version.
+            quick: what tells most in a few minutes.
+        """
+
+    def left_out(self, python: str | None, pythons: Mapping[str, str], *, quick: bool) -> list[str]:
+        """What is not measured then, in sentences; the arguments are those of `studies`."""
+
+    def is_simulated(self, at: At) -> bool:
+        """Whether nothing runs at a point."""
+
+    def runs_of(self, study: str, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
+        """The runs that *windows* of the study of that name are, void ones left out; *machine* is the box."""
+
+    def together(self, runs: Sequence[Run], simulate: Simulate) -> list[Run]:
+        """The *runs* of all studies, with what can only be told of all, and with those that are simulated."""
+
+
+def n_measured(experiment: Experiment, runs: Sequence[Run]) -> int:
+    """How many of *runs* were made by something that ran."""
+    if not isinstance(experiment, StudyExperiment):
+        return len(runs)
+    return sum(not experiment.is_simulated(run.at) for run in runs)
