@@ -190,7 +190,7 @@ def _published(seen: Seen, box: str) -> list[Row]:
 
 
 def _best_of(seen: Seen, box: str) -> Row | None:
-    return max(_published(seen, box), key=lambda row: row.of(_ITEMS), default=None)
+    return max(_published(seen, box), key=lambda row: (row.of(_ITEMS), row.at[2:]), default=None)
 
 
 def _best(seen: Seen, box: str) -> Finding | None:
