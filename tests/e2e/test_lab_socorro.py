@@ -77,7 +77,7 @@ def test_interrupted_in_the_middle_it_goes_on_and_tells_every_layout(tmp_path: P
         far = [row for row in found["rows"] if row["at"]["box"] == FAR]
         assert all(row["measured"] and row["model"] for row in far)
         assert len([row for row in far if row["published"]]) == len(PUBLISHED)
-        assert all(row["measured"]["cpu_percent"]["median"] <= 100 * CORES for row in far)
+        assert all(row["measured"]["cpu_percent"]["median"] <= 100.1 * CORES for row in far)
     assert "without --quick" in found["left_out"][0]
     assert (tmp_path / "it.md").read_text(encoding="utf-8").startswith("# socorro: ")
     assert (tmp_path / "it.svg").exists()
