@@ -17,6 +17,7 @@ OWN = (
     "arq",
     "celery",
     "dramatiq",
+    "gnocchi",
     "granian",
     "gunicorn",
     "huey",

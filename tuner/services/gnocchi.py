@@ -1,0 +1,105 @@
+"""Gnocchi: metricd makes aggregates of measures, in worker processes with threads for its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+
+from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+
+_FEEDER = Path(__file__).parent / "gnocchi_feeder" / "feed.py"  #: its folder is where Python looks first
+_CONFIG = ("--config-file", "--config-dir")
+_DONE = "tuner:gnocchi:done"  #: the feeder's count
+_REPORTS = "OS_METRICD__METRIC_REPORTING_DELAY"
+_KEEPS_ENVIRONMENT = (
+    "SPT_NOENV"  #: where it is not set a new title is written over what a process was started with
+)
+
+
+def _redis(command: Command) -> str | None:
+    """Where measures wait, as far as the environment says so; a socket as other clients name it."""
+    environment = command.environment
+    found = environment.get("OS_INCOMING__REDIS_URL") or environment.get("OS_STORAGE__REDIS_URL")
+    if found and found.startswith("redis:///"):
+        path, _, options = found.removeprefix("redis://").partition("?")
+        return f"unix://{path}?{options}" if options else f"unix://{path}"
+    return found or None
+
+
+def _python(command: Command) -> str | None:
+    """The one beside the program, where that is named with its folder."""
+    program = PurePath(command.words[0])
+    return str(program.with_name("python3")) if len(program.parts) > 1 else None
+
+
+def _configs(command: Command) -> list[str]:
+    """The words that name its configuration."""
+    found: list[str] = []
+    for word, following in zip(command.words, (*command.words[1:], ""), strict=True):
+        if word in _CONFIG:
+            found += [word, following]
+        elif word.startswith(tuple(f"{name}=" for name in _CONFIG)):
+            found.append(word)
+    return found
+
+
+def _feeder(command: Command, settings: Mapping[str, str]) -> Section:
+    own = ["--metrics", settings["metrics"], "--policy", settings["policy"]]
+    return {"kind": "command", "command": [settings["python"], str(_FEEDER), *_configs(command), *own]}
+
+
+SERVICE = Service(
+    name="gnocchi",
+    summary="time series: metricd aggregates measures in worker processes, with threads for its storage",
+    page="docs/services/gnocchi.md",
+    example="gnocchi-metricd --config-file /etc/gnocchi/gnocchi.conf",
+    commands=("gnocchi-metricd",),
+    forms=(
+        Form(
+            name="metricd",
+            summary="one master with workers, each with so many parallel operations on its storage",
+            layout=Told(
+                {"OS_METRICD__WORKERS": "{processes}", "OS_DEFAULT__PARALLEL_OPERATIONS": "{threads}"}
+            ),
+            threads="parallel operations",
+            programs="one",
+            workers="children",
+            ready={"kind": "log", "pattern": "Joined coordination group"},
+            stop={"signal": "TERM", "wait": "70s"},  # its own patience is 60 s
+        ),
+    ),
+    settings=(
+        Setting("redis", "the Redis in which measures wait (incoming)", _redis, "redis://127.0.0.1:6379/0"),
+        Setting("python", "the Python that has gnocchi: it runs the feeder", _python, "python3"),
+        Setting("metrics", "how many metrics of its own tuner feeds", default="1024"),
+        Setting("policy", "their archive policy", default="low"),
+    ),
+    probes=(
+        Counted(
+            "redis",
+            "batches of measures, one of a metric, whose aggregates are written: those that tuner feeds",
+            "nothing per item: the feeder looks 20 times a second at what still waits in Redis",
+            lambda _command, settings: {
+                "kind": "redis",
+                "url": settings["redis"],
+                "count": [{"get": _DONE}],
+            },
+        ),
+    ),
+    feeder=_feeder,
+    # no process beside the workers that only reports; and its processes are found by their environment
+    always=Told({_REPORTS: "-1", _KEEPS_ENVIRONMENT: "1"}),
+    measuring_only=(_REPORTS, _KEEPS_ENVIRONMENT),
+    logs=lambda command: not command.has("--log-file", "--log-dir", "--noverbose"),
+    refused={
+        "--stop-after-processing-metrics": "it works without workers, and ends; leave it out",
+    },
+    in_production="gnocchi-api reads parallel_operations, too: what is measured is metricd alone.",
+    advice=(
+        "Its own defaults are as many workers as cores, and as many parallel operations in each.",
+        "Parallel operations are threads for storage in files, Ceph and S3; with Redis and Swift they do"
+        " nothing.",
+        "Worker N begins N - 1 s after it is ready: 8 workers need a warm-up of 8 s at least.",
+        "Its children are the workers and a janitor, which sleeps; the memory of both is told.",
+    ),
+)
