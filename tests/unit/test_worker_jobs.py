@@ -31,6 +31,7 @@ def test_each_process_gets_its_own_command_environment_and_log() -> None:
     assert (first.argv, second.argv) == (("/bin/sh", "0/2"), ("/bin/sh", "1/2"))
     assert first.environment["T"] == "6"
     assert first.environment["TUNER_RUN_ID"] == "mark"
+    assert first.environment["SPT_NOENV"] == "1"  # else a title may be written over the mark
     assert (first.output, second.output) == ("/logs/worker_0.log", "/logs/worker_1.log")
 
 

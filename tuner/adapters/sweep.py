@@ -17,6 +17,9 @@ from dataclasses import dataclass
 
 RUN_ID = "TUNER_RUN_ID"  #: the variable that every process of a launch carries
 STUDY_ID = "TUNER_STUDY_ID"  #: the variable that every child of tuner carries
+#: told to every process of a launch: without it setproctitle, which gunicorn, Celery, RQ and metricd use
+#: where it is installed, writes a title over the environment that the marks are looked for in
+KEEPS_MARKS = {"SPT_NOENV": "1"}
 _PAUSE_S = 0.05
 _KILL_PATIENCE_S = 4.0  #: a killed process may need a moment, in uninterruptible sleep for one
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tuner.adapters.job import INTERNAL, Job, User
 from tuner.adapters.supervisord_config import program_logs
-from tuner.adapters.sweep import RUN_ID
+from tuner.adapters.sweep import KEEPS_MARKS, RUN_ID
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
@@ -106,7 +106,7 @@ class WorkerJobs:
             own = self.spec.environment_of(layout, process, self.cores, added)
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             raise self._bad_field("environment", error) from error
-        return {**self._home(), **own, **added, RUN_ID: self.marker}
+        return {**self._home(), **own, **added, **KEEPS_MARKS, RUN_ID: self.marker}
 
     def _bad_field(self, where: str, error: Exception) -> ConfigError:
         known = ("processes", "threads", "process", "variant", "cores", *self.spec.probe_fields)

@@ -11,9 +11,6 @@ _FEEDER = Path(__file__).parent / "gnocchi_feeder" / "feed.py"  #: its folder is
 _CONFIG = ("--config-file", "--config-dir")
 _DONE = "tuner:gnocchi:done"  #: the feeder's count
 _REPORTS = "OS_METRICD__METRIC_REPORTING_DELAY"
-_KEEPS_ENVIRONMENT = (
-    "SPT_NOENV"  #: where it is not set a new title is written over what a process was started with
-)
 
 
 def _redis(command: Command) -> str | None:
@@ -87,9 +84,8 @@ SERVICE = Service(
         ),
     ),
     feeder=_feeder,
-    # no process beside the workers that only reports; and its processes are found by their environment
-    always=Told({_REPORTS: "-1", _KEEPS_ENVIRONMENT: "1"}),
-    measuring_only=(_REPORTS, _KEEPS_ENVIRONMENT),
+    always=Told({_REPORTS: "-1"}),  # no process beside the workers that only reports
+    measuring_only=(_REPORTS,),
     logs=lambda command: not command.has("--log-file", "--log-dir", "--noverbose"),
     refused={
         "--stop-after-processing-metrics": "it works without workers, and ends; leave it out",
