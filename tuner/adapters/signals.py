@@ -17,10 +17,12 @@ class SignalStop:
     """The first Ctrl-C asks for the end of this window; the second one, SIGTERM and SIGHUP end it now.
 
     "Now" is a KeyboardInterrupt in the main thread: it ends a sleep, and ``with`` blocks stop what they
-    started. It comes once: what follows is not heard, or the stopping itself would be stopped.
+    started. It comes once: what follows is not heard, or the stopping itself would be stopped. With
+    *at_once* the first Ctrl-C is like SIGTERM, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = False) -> None:
+        self._at_once = at_once
         self._terminals = [number for number in (1, 2) if os.isatty(number)]
         self._n_interrupts = 0
         self._raised = False
@@ -33,7 +35,7 @@ class SignalStop:
         """What the signal handlers call."""
         if self._raised:
             return
-        if number == signal.SIGINT:
+        if number == signal.SIGINT and not self._at_once:
             self._n_interrupts += 1
             if self._n_interrupts == 1:
                 os.write(2, _FINISHING)  # not print: we may be within one
@@ -46,10 +48,10 @@ class SignalStop:
 
 
 @contextmanager
-def stopping_by_signal() -> Iterator[SignalStop]:
+def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
     """Handle the signals inside the block only; one that is ignored stays so (nohup)."""
     _fill_closed_streams()
-    stop = SignalStop()
+    stop = SignalStop(at_once=at_once)
     numbers = [
         number for number in (signal.SIGINT, *_AT_ONCE) if signal.getsignal(number) is not signal.SIG_IGN
     ]

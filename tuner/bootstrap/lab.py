@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.errors import ConfigError, MissingToolError
+from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
@@ -72,7 +72,7 @@ def lab_run(
     Raises:
         ConfigError: another tuner measures here, a package without which there is nothing to run is
             missing, the file is of something else.
-        MeasurementError: a program failed.
+        MeasurementError: every run failed.
     """
     from tuner.adapters.lab.published import published
     from tuner.bootstrap.lab_studies import run_studies
@@ -146,7 +146,7 @@ def _run_all(
     from tuner.adapters.provenance import provenance
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.lab_tools import tools_of
-    from tuner.core.lab.experiment import Run, programs_at
+    from tuner.core.lab.experiment import Failure, Run, programs_at
 
     python = asked.python or sys.executable
     tools = tools_of(experiment, [at for _, at in order], python)
@@ -177,20 +177,34 @@ def _run_all(
             tell(sentence)
         ready = {at: tools.runnable(experiment.job(at), folder, tell) for _, at in able}
         for n, (block, at) in enumerate(able, 1):
-            run = Run(at, block, run_job(*ready[at], scratch))
-            results = results.with_run(run)
+            told = f"{n}/{len(able)}  {_point(experiment, at)}"
+            try:
+                run = Run(at, block, run_job(*ready[at], scratch))
+            except MeasurementError as error:
+                results = results.with_failure(Failure(at, block, error.problem))
+                tell(f"{told} failed: {error.problem}")
+            else:
+                results = results.with_run(run)
+                tell(f"{told}: {_first(experiment, run)}")
             write_results(asked.results, results)
-            tell(f"{n}/{len(able)}  {_told(experiment, run)}")
+    if not results.runs:
+        raise MeasurementError(
+            f"no run of {experiment.name} gave anything; the last one: {results.failed[-1].why}",
+            hint=f"Mend that, and go on with --results {asked.results}.",
+        )
     return results
 
 
-def _told(experiment: Experiment, run: Run) -> str:
+def _point(experiment: Experiment, at: At) -> str:
+    named = zip(experiment.parameters, at, strict=True)
+    return ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in named)
+
+
+def _first(experiment: Experiment, run: Run) -> str:
     figure = experiment.figures[0]
-    where = ", ".join(
-        f"{name} {value if isinstance(value, str) else f'{value:g}'}"
-        for name, value in zip(experiment.parameters, run.at, strict=True)
-    )
-    return f"{where}: {figure.label} {run.values[figure.key]:.{figure.digits}f}"
+    if figure.key not in run.values:
+        return "done"
+    return f"{figure.label} {run.values[figure.key]:.{figure.digits}f}"
 
 
 def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Sequence[str], file: Path) -> None:

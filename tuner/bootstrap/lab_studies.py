@@ -87,7 +87,6 @@ def run_studies(
             results = replace(results, runs=tuple(experiment.together(runs, simulate_all)))
             write_results(asked.results, results)
         if not is_whole:
-            tell(f"Go on with: tuner lab {experiment.name} --results {asked.results}")
             raise KeyboardInterrupt
     if not runs:
         raise MeasurementError(

@@ -45,8 +45,9 @@ EXIT_CODES = (
     ExitCode(
         EXIT_WEAKER,
         "weaker than asked: the budget ended before the answer was known, a layout has no valid window, no"
-        " layout keeps the limits, or a check cannot tell yet",
-        "What is known is printed and kept. `--resume` goes on; first-study.md says what helps.",
+        " layout keeps the limits, a check cannot tell yet, or runs of the lab failed",
+        "What is known is printed and kept. `--resume` goes on (in the lab `--results`); first-study.md says"
+        " what helps.",
     ),
     ExitCode(
         EXIT_BRAKED,
@@ -56,6 +57,6 @@ EXIT_CODES = (
     ExitCode(
         EXIT_INTERRUPTED,
         "interrupted, by Ctrl-C or SIGTERM",
-        "What was measured is kept; `--resume` goes on.",
+        "What was measured is kept; `--resume` goes on (in the lab `--results`).",
     ),
 )

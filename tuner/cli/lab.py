@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.export import Format, checked_format
-from tuner.core.errors import ConfigError, MissingToolError
+from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
+    from tuner.bootstrap import LabAsked
     from tuner.config.settings import Settings
     from tuner.core.lab.experiment import Outcome
     from tuner.core.records import StudyRecord
@@ -53,10 +57,12 @@ def lab(
     Every published row stands beside what is measured here and what the model says; then what was claimed,
     and whether it holds here. The runs are kept in a file, by default NAME-DATE-TIME.lab.json; one that was
     interrupted goes on with --results FILE. --all leaves out what this box lacks something for, and says so.
+    A run that fails is told, and is tried again on going on; the others are run.
 
     Example: tuner lab nornir --quick
     """
     from tuner import bootstrap
+    from tuner.adapters.signals import stopping_by_signal
     from tuner.cli.telling import say
 
     fmt = checked_format(format_, as_json=as_json) or "simple"
@@ -72,16 +78,26 @@ def lab(
         _check_page(page)
     names = [one.name for one, _ in bootstrap.experiments()] if every else [str(name)]
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    found = []
+    found, n_lost = [], 0
     for one in names:
         file = results or Path(f"{one}-{stamp}.lab.json")
         asked = bootstrap.LabAsked(file, quick, repeats, seed, python)
         try:
-            outcome, made = bootstrap.lab_run(one, asked, say, _measured)
+            with stopping_by_signal(at_once=True):
+                outcome, made = bootstrap.lab_run(one, asked, say, _measured)
+        except KeyboardInterrupt:
+            _say_how_to_go_on(one, asked, say)
+            return EXIT_INTERRUPTED
         except MissingToolError as missing:
             if not every:
                 raise
             say(f"{one} is left out: {missing.problem}. {missing.hint or ''}".rstrip())
+            continue
+        except MeasurementError as error:
+            if not every:
+                raise
+            say(f"{error.problem}. {error.hint or ''}".rstrip())
+            n_lost += 1
             continue
         if fmt != "json":
             typer.echo(_shown(outcome, made, fmt), nl=False)
@@ -90,7 +106,18 @@ def lab(
         found.append((outcome, made))
     if fmt == "json":
         typer.echo(_json(found), nl=False)
-    return 0
+    if n_lost and not found:
+        return EXIT_NOTHING
+    return EXIT_WEAKER if n_lost or any(made.failed for _, made in found) else 0
+
+
+def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) -> None:
+    if not asked.results.exists():
+        say("Interrupted before anything was run.")
+        return
+    python = ["--python", asked.python] if asked.python is not None else []
+    say(f"Kept in {asked.results}, the run in hand left out.")
+    say(f"Go on with: {shlex.join(['tuner', 'lab', name, '--results', str(asked.results), *python])}")
 
 
 def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> bool:
@@ -143,7 +170,7 @@ def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
 
 
 def _box_told(outcome: Outcome, made: Results) -> str:
-    from tuner.core.lab.experiment import needs_at, programs_at
+    from tuner.core.lab.experiment import failures_told, needs_at, programs_at
     from tuner.core.lab.studied import n_measured
     from tuner.reports.lab import box_told
 
@@ -156,7 +183,7 @@ def _box_told(outcome: Outcome, made: Results) -> str:
         repeats=made.repeats,
         quick=made.quick,
         also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),
-        left_out=made.left_out,
+        left_out=[*made.left_out, *failures_told(outcome.experiment, made.failed)],
     )
 
 
@@ -173,6 +200,14 @@ def _json(found: list[tuple[Outcome, Results]]) -> str:
                 "cores": made.cores,
                 "provenance": dict(made.provenance),
                 "left_out": list(made.left_out),
+                "failed": [
+                    {
+                        "at": dict(zip(outcome.experiment.parameters, one.at, strict=True)),
+                        "block": one.block,
+                        "because": one.why,
+                    }
+                    for one in made.failed
+                ],
             },
         )
         for outcome, made in found

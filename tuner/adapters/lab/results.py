@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.adapters.text_file import read_text, replace_text
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import Run
+from tuner.core.lab.experiment import At, Failure, Run
 
 _VERSION = 1
 
@@ -27,10 +27,18 @@ class Results:
     provenance: Mapping[str, str]  #: of the box and the interpreter
     runs: tuple[Run, ...] = ()
     left_out: tuple[str, ...] = ()  #: why some points were not run, in sentences
+    failed: tuple[Failure, ...] = ()  #: what was tried, and gave nothing
 
     def with_run(self, run: Run) -> Results:
-        """One more."""
-        return replace(self, runs=(*self.runs, run))
+        """One more; it failed no longer, if it did."""
+        return replace(self, runs=(*self.runs, run), failed=self._failed_but(run))
+
+    def with_failure(self, failure: Failure) -> Results:
+        """One that failed, in place of the same one before."""
+        return replace(self, failed=(*self._failed_but(failure), failure))
+
+    def _failed_but(self, one: Run | Failure) -> tuple[Failure, ...]:
+        return tuple(other for other in self.failed if (other.block, other.at) != (one.block, one.at))
 
 
 def read_results(file: Path) -> Results | None:
@@ -66,6 +74,7 @@ def write_results(file: Path, results: Results) -> None:
         "cores": results.cores,
         "provenance": dict(results.provenance),
         "left_out": list(results.left_out),
+        "failed": [{"at": list(one.at), "block": one.block, "why": one.why} for one in results.failed],
     }
     head = json.dumps(facts, ensure_ascii=False)[:-1]
     runs = ",\n  ".join(
@@ -86,11 +95,14 @@ def _results(facts: Any) -> Results:
         raise ValueError("no runs of each point")
     runs = tuple(
         Run(
-            tuple(value if isinstance(value, str) else float(value) for value in run["at"]),
+            _at(run["at"]),
             int(run["block"]),
             {str(key): float(value) for key, value in run["values"].items()},
         )
         for run in facts["runs"]
+    )
+    failed = tuple(
+        Failure(_at(one["at"]), int(one["block"]), str(one["why"])) for one in facts.get("failed", [])
     )
     return Results(
         str(facts["name"]),
@@ -101,4 +113,9 @@ def _results(facts: Any) -> Results:
         {str(key): str(value) for key, value in facts["provenance"].items()},
         runs,
         tuple(map(str, facts.get("left_out", []))),
+        failed,
     )
+
+
+def _at(values: Any) -> At:
+    return tuple(value if isinstance(value, str) else float(value) for value in values)

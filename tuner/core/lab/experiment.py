@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol, runtime_checkable
 
+from tuner.core.figures import counted
+
 GO = "go"  #: what a program of Go needs; every other need is a package of Python
 Value = str | float  #: of a parameter: a name, or a number
 _SAME_AS = "same as "
@@ -55,6 +57,15 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that gave nothing; it is tried again when its file is gone on with."""
+
+    at: At
+    block: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """The middle of some runs, and how far they lie apart."""
 
@@ -81,6 +92,21 @@ class Row:
             KeyError: it was not measured.
         """
         return self.measured[key].median
+
+
+class NotRunError(LookupError):
+    """What is to be told rests on a row that was not run; says which."""
+
+
+class Rows(dict[Any, Row]):
+    """Rows by some key; one that is not there is told."""
+
+    def __init__(self, what: str, rows: Mapping[Any, Row]) -> None:
+        super().__init__(rows)
+        self._what = what
+
+    def __missing__(self, key: Any) -> Row:
+        raise NotRunError(f"{self._what}{point_told(key)} was not run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +169,17 @@ class Experiment(Protocol):
         """What to run: every published point, or, *quick*, those that tell most in a few minutes."""
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
-        """The model's figures, from these runs alone."""
+        """The model's figures, from these runs alone; what it cannot be fitted without may be missing."""
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
-        """What was claimed, held against *rows*."""
+        """What was claimed, held against *rows*; any of them may not have been run."""
 
     def follows(self, rows: Sequence[Row]) -> str:
-        """What one learns from it, in two sentences."""
+        """What one learns from it, in two sentences.
+
+        Raises:
+            NotRunError: a row that it rests on was not run.
+        """
 
 
 @runtime_checkable
@@ -192,6 +222,23 @@ def needs_at(experiment: Experiment, points: Iterable[At]) -> tuple[str, ...]:
     if not isinstance(experiment, ProgramExperiment):
         return ()
     return tuple(dict.fromkeys(need for at in points for need in experiment.job(at).needs))
+
+
+def point_told(at: Value | At) -> str:
+    """A point, or a part of one, for people."""
+    values = at if isinstance(at, tuple) else (at,)
+    return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in values)
+
+
+def failures_told(experiment: Experiment, failures: Sequence[Failure]) -> list[str]:
+    """What failed, a sentence for each reason."""
+    told = []
+    for why in dict.fromkeys(one.why for one in failures):
+        same = [one.at for one in failures if one.why == why]
+        points = "; ".join(map(point_told, dict.fromkeys(same)))
+        head = f"{counted(len(same), 'run')} failed ({', '.join(experiment.parameters)}: {points})"
+        told.append(f"{head}, tried again when the file is gone on with: {why}.")
+    return told
 
 
 def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int, At]]:
@@ -247,14 +294,17 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
         )
         for at in [*known, *others]
     )
-    findings = tuple(experiment.findings(rows))
+    try:
+        follows = experiment.follows(rows)
+    except NotRunError as missing:
+        follows = f"Nothing follows from these runs: {missing}."
     return Outcome(
         experiment,
         source_of(experiment, seeds),
         rows,
         model.told,
-        findings,
-        experiment.follows(rows),
+        tuple(experiment.findings(rows)),
+        follows,
     )
 
 

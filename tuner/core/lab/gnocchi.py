@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread
+from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, NotRunError, Row, Spread
 from tuner.core.lab.gnocchi_pool import (
     Measured,
     Operation,
@@ -90,29 +90,36 @@ class Gnocchi:
         costs = pool_costs(runs)
         modelled = {}
         for at in runs:
-            operation, n = operations[store_of(at)], n_threads_of(at)
+            operation, n = operations.get(store_of(at)), n_threads_of(at)
+            if operation is None or (n > 1 and costs is None):
+                continue
             run = run_of(operation, n, costs)
             modelled[at] = {
                 "batch_ms": 1e3 * run.total_s,
                 "gain": operation.batch_s / run.total_s,
                 "n_threads": float(run.n_threads),
             }
+        alone = {at for at in runs if n_threads_of(at) == 1}
         told = (
-            "Of each store its row of one thread says how long an operation computes and how long it waits. "
-            "A line for the GIL, first come, first served, has the rest: a pool costs "
+            "Of each store its row of one thread says how long an operation computes and how long it waits."
+        )
+        if costs is None:
+            return Model(modelled, frozenset(alone), f"{told} No pool was run beside one.")
+        told += (
+            " A line for the GIL, first come, first served, has the rest: a pool costs "
             f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each thread that "
             f"is started, whatever that is made of, fitted to {len(fitted)} rows: the fewest and the most "
             "threads of a pool, where the waits are shortest and where they are longest."
         )
-        alone = {at for at in runs if n_threads_of(at) == 1}
         return Model(modelled, frozenset({*alone, *fitted}), told)
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         """Who wins at each store; whether distance helps threads; the rule, held against every row."""
         run = {row.at: row for row in rows if row.measured}
         won = [(at, row) for at, row in run.items() if row.published and n_threads_of(at) > 1]
+        published = {row.at: row.published for row in rows}
         return [
-            *(_who_wins(row, run[*store_of(at), 1.0]) for at, row in won),
+            *(_who_wins(row, run.get((*store_of(at), 1.0)), published) for at, row in won),
             *_further_away([row for _, row in won]),
             _rule({at: row.measured for at, row in run.items()}),
         ]
@@ -121,6 +128,8 @@ class Gnocchi:
         """The rule, with the figures of this box."""
         measured = {row.at: row.measured for row in rows if row.measured}
         costs = pool_costs(measured)
+        if costs is None:
+            raise NotRunError("no pool was run beside one thread")
         pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
         waits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
         told, wrong = _held(measured, costs)
@@ -146,17 +155,18 @@ def _times(gain: float) -> str:
     return f"are {gain:.2f} times as fast as" if gain >= 1 else f"take {1 / gain:.2f} times as long as"
 
 
-def _who_wins(row: Row, alone: Row) -> Finding:
+def _who_wins(row: Row, alone: Row | None, published: Mapping[At, Mapping[str, float]]) -> Finding:
     n = n_threads_of(row.at)
-    claimed = alone.published["batch_ms"] / row.published["batch_ms"]
+    claimed = published[*store_of(row.at), 1.0]["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
     pays = _pays(gain)
     lies = f", {gain.low:.2f} to {gain.high:.2f} in {gain.n} runs" if gain.n > 1 else ""
+    one = f", {alone.of('batch_ms'):.2f} ms with one" if alone is not None else ""
+    model = f"; {row.modelled['gain']:.2f} by the model" if row.modelled else ""
     return Finding(
         f"{_told(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
-        f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}, {alone.of('batch_ms'):.2f} ms with one: "
-        f"gain {gain.median:.2f}{lies}; {row.modelled['gain']:.2f} by the model.",
+        f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}{one}: gain {gain.median:.2f}{lies}{model}.",
     )
 
 
@@ -185,7 +195,11 @@ def _further_away(rows: Sequence[Row]) -> list[Finding]:
 def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
     """Of each row of a pool that tells it, whether the pool won; and the rows in which the rule is wrong."""
     operations = operations_of(runs)
-    verdicts = {at: _pays(values["gain"]) for at, values in runs.items() if n_threads_of(at) > 1}
+    verdicts = {
+        at: _pays(values["gain"])
+        for at, values in runs.items()
+        if n_threads_of(at) > 1 and store_of(at) in operations
+    }
     told = {at: pays for at, pays in verdicts.items() if pays is not None}
     wrong = [
         at
@@ -197,7 +211,13 @@ def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
 
 def _rule(runs: Measured) -> Finding:
     """The rule against every row of a pool."""
+    claim = (
+        "So when should you use threads? That was left open; our rule is: when the waits that they take side "
+        "by side, all but ceil(8 / threads) of the eight, are longer than what their pool costs."
+    )
     operations, costs = operations_of(runs), pool_costs(runs)
+    if costs is None:
+        return Finding(claim, None, "No pool was run beside one thread.")
     told, wrong = _held(runs, costs)
     n_rows = sum(1 for at in runs if n_threads_of(at) > 1)
     n_fitted = len(set(pool_rows(runs)) & set(told))
@@ -211,8 +231,7 @@ def _rule(runs: Measured) -> Finding:
         why += f"; wrong: {'; '.join(f'{_told(store_of(at))}, {n_threads_of(at)} threads' for at in wrong)}"
     crossings = [_crossing(n, operations, told, costs) for n in numbers_of_pools(runs)]
     return Finding(
-        "So when should you use threads? That was left open; our rule is: when the waits that they take side "
-        "by side, all but ceil(8 / threads) of the eight, are longer than what their pool costs.",
+        claim,
         None if not told else not wrong,
         f"It costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us a thread here. {why}. "
         f"{' '.join(crossings)}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from math import ceil, log
 from typing import Any
 
@@ -40,8 +39,11 @@ def operations_of(runs: Measured) -> dict[Store, Operation]:
     }
 
 
-def pool_costs(runs: Measured) -> PoolCosts:
-    """What a pool costs to make and end, and each thread that it starts: nearest to a few rows of *runs*."""
+def pool_costs(runs: Measured) -> PoolCosts | None:
+    """What a pool costs to make and end, and each thread that it starts: nearest to a few rows of *runs*.
+
+    None: no pool was run on a store that one thread was run on.
+    """
     import numpy as np
     from scipy.optimize import least_squares
 
@@ -49,6 +51,8 @@ def pool_costs(runs: Measured) -> PoolCosts:
     rows = [
         (operations[store_of(at)], n_threads_of(at), runs[at]["batch_ms"].median) for at in pool_rows(runs)
     ]
+    if not rows:
+        return None
 
     def errors(logs: Any) -> list[float]:
         costs = PoolCosts(float(np.exp(logs[0])), 0.0, float(np.exp(logs[1])))
@@ -96,14 +100,20 @@ def numbers_of_pools(runs: Measured) -> list[int]:
 def pool_rows(runs: Measured) -> list[At]:
     """The rows that the pool's costs are fitted to."""
     operations = operations_of(runs)
-    ends = [pick(operations, key=lambda one: operations[one].wait_s) for pick in (min, max)]
-    numbers = numbers_of_pools(runs)
-    return [(*store, float(n)) for store, n in product(ends, dict.fromkeys((numbers[0], numbers[-1])))]
+    numbers: dict[Store, list[int]] = {}  # of each store that has a row of one thread, too
+    for at in runs:
+        if store_of(at) in operations and n_threads_of(at) > 1:
+            numbers.setdefault(store_of(at), []).append(n_threads_of(at))
+    if not numbers:
+        return []
+    ends = [pick(numbers, key=lambda one: operations[one].wait_s) for pick in (min, max)]
+    picked = [(*store, float(pick(numbers[store]))) for store in ends for pick in (min, max)]
+    return list(dict.fromkeys(picked))
 
 
-def run_of(operation: Operation, n_threads: int, costs: PoolCosts) -> PoolRun:
-    """A batch, by the model: a loop, or a line for the GIL."""
-    if n_threads == 1:
+def run_of(operation: Operation, n_threads: int, costs: PoolCosts | None) -> PoolRun:
+    """A batch, by the model: a loop, or a line for the GIL; None is for loops only."""
+    if n_threads == 1 or costs is None:
         return PoolRun(operation.batch_s, 1, N_SERIES * operation.busy_s)
     costs = PoolCosts(costs.start_s, operation.busy_s, costs.thread_s)
     return run_waiting_pool(N_SERIES, operation.wait_s, n_threads, costs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from tuner.core.lab.experiment import GO, At, Figure, Finding, Job, Model, Row, Spread
+from tuner.core.lab.experiment import GO, At, Figure, Finding, Job, Model, NotRunError, Row, Spread
 from tuner.core.lab.gornir_claims import gornir_findings
 from tuner.core.lab.gornir_table import (
     ASYNCIO,
@@ -112,6 +112,8 @@ class Gornir:
     def follows(self, rows: Sequence[Row]) -> str:
         """What a task costs in each of the three, and how long all of them take beside the wait."""
         table = Table(rows)
+        if not table.waits:
+            raise NotRunError("no batch was run")
         cpu_us, beside_s = [], []
         for pool, how in (
             (CORES, "as a goroutine"),
@@ -123,6 +125,8 @@ class Gornir:
             if there:
                 cpu_us.append(f"{1e6 * median(row.of('cpu_s') for _, row in there) / N_TASKS:.0f} us {how}")
                 beside_s.append(f"{median(row.of('total_s') - wait for wait, row in there):.2f} s")
+        if not cpu_us:
+            raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
             f"In CPU time, its share of the process's start included, a wait costs {listed(cpu_us)}. "
             f"{N_TASKS} of them end {listed(beside_s)} later than one alone would (medians of the waits)."

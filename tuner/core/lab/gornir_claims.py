@@ -130,7 +130,9 @@ def _asyncio_between(table: Table) -> Finding:
         "more than goroutines."
     )
     above, below = list(table.pairs(None, ASYNCIO)), list(table.pairs(ASYNCIO, CORES))
-    if not above or not below:
+    waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
+    above, below = ([pair for pair in pairs if pair[0] in waits] for pairs in (above, below))
+    if not waits:
         return _untold(claim, "Go, asyncio and nornir were not all run.")
     verdicts = [
         _more([(more.measured[key], less.measured[key]) for _, more, less in pairs], _SURELY_S)

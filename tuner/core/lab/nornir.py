@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread
+from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, NotRunError, Row, Spread
 from tuner.core.model.pools import run_waiting_pool
 from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
 
@@ -69,7 +69,7 @@ class Nornir:
         by_wait = _by_wait(rows)
         return [
             *(_knee(wait, same) for wait, same in by_wait.items() if len(same) > 1),
-            _idle_threads_are_taken(by_wait),
+            *([_idle_threads_are_taken(by_wait)] if by_wait else []),
             _past_the_knee(by_wait),
             _more_than_a_core(rows),
         ]
@@ -77,7 +77,10 @@ class Nornir:
     def follows(self, rows: Sequence[Row]) -> str:
         """How many are enough, and what the most that were tried came to."""
         knees, beyond = [], []
-        for wait, same in _by_wait(rows).items():
+        by_wait = _by_wait(rows)
+        if not by_wait:
+            raise NotRunError("no batch was run")
+        for wait, same in by_wait.items():
             knee, most = fewest_enough(_totals(same)), max(same)
             knees.append(f"{knee} for {1e3 * wait:g} ms{' (the most that were tried)' * (knee == most)}")
             cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
@@ -91,9 +94,13 @@ class Nornir:
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
     """What the line for the GIL says of runs by wait and number of workers, fitted to their four corners."""
     measured = {_numbers(at): values for at, values in runs.items()}
-    waits, workers = {wait for wait, _ in measured}, {n for _, n in measured}
-    corners = [(wait, n) for wait in (min(waits), max(waits)) for n in (min(workers), max(workers))]
-    seen = [corner for corner in dict.fromkeys(corners) if corner in measured]
+    waits = {wait for wait, _ in measured}
+    corners = [
+        (wait, pick(n for other, n in measured if other == wait))
+        for wait in (min(waits), max(waits))
+        for pick in (min, max)
+    ]
+    seen = list(dict.fromkeys(corners))
     costs = fit_pool_costs(
         [WaitingBatch(N_TASKS, wait, n, measured[wait, n]["total_s"].median) for wait, n in seen]
     )
@@ -212,12 +219,18 @@ def _cpu_s(figures: Mapping[str, float]) -> float:
 
 def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     claimed = max(row.published["cpu_percent"] for row in rows)
-    most = max((row for row in rows if row.measured), key=lambda row: row.of("cpu_percent"))
+    claim = (
+        "Many threads of one interpreter use more than one core, though Python runs in one at a time: up to "
+        f"{claimed:.0f} %."
+    )
+    run = [row for row in rows if row.measured]
+    if not run:
+        return Finding(claim, None, "No batch was run.")
+    most = max(run, key=lambda row: row.of("cpu_percent"))
     wait, n = _numbers(most.at)
     percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
     return Finding(
-        "Many threads of one interpreter use more than one core, though Python runs in one at a time: up to "
-        f"{claimed:.0f} %.",
+        claim,
         percent > _SURELY_PERCENT,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
         f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "

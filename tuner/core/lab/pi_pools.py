@@ -115,16 +115,28 @@ class PiPools:
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """Closed forms of pools, from what a job takes alone, and when as many compute as there are cores."""
-        alone, all_cores, asleep, under_gil = (runs[at]["ratio"].median for at in _FITTED)
+        fitted = frozenset(at for at in _FITTED if at in runs)
+        if not fitted.issuperset(_FITTED[:3]):
+            return Model(
+                {},
+                frozenset(),
+                "It takes three rows, of which these runs have not all: a job alone, "
+                "with and without sleeps, and as many as cores.",
+            )
+        alone, all_cores, asleep = (runs[at]["ratio"].median for at in _FITTED[:3])
         n_cores = runs[_FITTED[0]]["n_cores"].median
         unit_s = runs[_FITTED[0]]["job_cpu_s"].median
         worth = n_cores * min(1.0, alone / all_cores)
         machines = {C: Machine(cores=worth, has_gil=False), PYTHON: Machine(cores=1, has_gil=False)}
-        computing = {C: alone, PYTHON: under_gil}
+        computing = {C: alone}
+        if _FITTED[3] in runs:
+            computing[PYTHON] = runs[_FITTED[3]]["ratio"].median
         sleeping = max(0.0, asleep - alone)
         modelled = {}
         for at in runs:
             work, kind, pool, n = at
+            if work not in computing:
+                continue
             job = pools.Job(computing[f"{work}"], 0.0 if kind == CPU else sleeping, N_STEPS)
             n_jobs = 1 if n == ALONE else max(1, round(float(n) * n_cores))
             ratio = _ratio(f"{pool}", n_jobs, job, machines[f"{work}"], int(n_cores))
@@ -143,7 +155,7 @@ class PiPools:
             "out of step; a semaphore and a scheduled pool take the cores' work or a job's own time, "
             "whichever is longer; a fixed pool takes wave after wave. Work under the GIL has one core."
         )
-        return Model(modelled, frozenset(_FITTED), told)
+        return Model(modelled, fitted, told)
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         """The published sentences, and what the issue asks beside them."""

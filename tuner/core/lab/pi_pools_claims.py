@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import truediv
 from statistics import fmean
 
-from tuner.core.lab.experiment import Finding, Row
-from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, measured, over
+from tuner.core.lab.experiment import Finding, NotRunError, Row, Rows
+from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, judged, measured, over
 from tuner.core.validity import foreign_limit_cores
 
 C, PYTHON = "C", "Python"  #: the work: off the GIL, or under it
@@ -21,23 +23,63 @@ CURED_RATIO = 0.8  #: of the waits without the cure
 LATER = 2.0  #: a heart that beats so many times as late beats later
 
 PerCore = Mapping[float, Row]  #: rows by jobs per core
+Verdict = tuple[bool | None, str]  #: whether a claim holds, and why
 
 
 def findings(rows: Sequence[Row]) -> list[Finding]:
     """The published sentences, and then what is asked beside them."""
     seen = Seen(rows)
     found = [
-        _all_cores(seen),
-        _more_threads(seen),
-        _fixed_is_linear(seen),
-        _flat(seen),
-        _starves(seen),
-        _semaphore(seen),
-        _heart(seen),
-        _scheduled(seen),
-        _cores_over_utilization(seen),
-        _stampede(seen),
-        _under_the_gil(seen),
+        judged(claim, partial(judge, seen))
+        for claim, judge in (
+            (
+                f"A job that only computes takes {seen.all_cores_claimed:.2g} times as long as alone when as "
+                "many run as there are cores.",
+                _all_cores,
+            ),
+            ("More threads than cores never help jobs that only compute.", _more_threads),
+            (
+                "A fixed pool of as many threads as cores grows linearly with the jobs, which keep a thread "
+                "while they sleep.",
+                _fixed_is_linear,
+            ),
+            (f"One thread per job stays flat to about {seen.flat_to:g} jobs per core, then rises.", _flat),
+            (
+                "It rises because threads starve, not only because the cores have no more to give.",
+                _starves,
+            ),
+            (
+                "As many permits to compute as cores, given back for each sleep, mend what a thread per job "
+                "costs.",
+                _semaphore,
+            ),
+            (
+                "Not published: where jobs ask for more than the cores have, a thread for each makes another "
+                f"thread, which has next to nothing to do, late: {LATER:g} times as late as permits do, or "
+                "more.",
+                _heart,
+            ),
+            (
+                "A scheduled pool of as many threads as cores does as well as the semaphore, for any number "
+                "of jobs.",
+                _scheduled,
+            ),
+            (
+                f"Threads = cores / utilization ({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} per "
+                "core) are as many as it takes, with at most as many computing as there are cores.",
+                _cores_over_utilization,
+            ),
+            (
+                "Not published: jobs that begin together and sleep alike wake together, and unequal sleeps "
+                f"(jitter) cure it: steps wait {100 * (1 - CURED_RATIO):.0f} % less.",
+                _stampede,
+            ),
+            (
+                "Not published: under the GIL the same jobs have one core between them, whatever the box "
+                "has.",
+                _under_the_gil,
+            ),
+        )
     ]
     if seen.is_quiet:
         return found
@@ -52,6 +94,8 @@ def follows(rows: Sequence[Row]) -> str:
         return f"{seen.others_told}. Nothing follows from these runs: repeat them on a box that nobody uses."
     own, held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE, SCHEDULED))
     most = max(own)
+    if not any(n in held for n in own):
+        raise NotRunError("own threads and the semaphore with as many jobs were not run")
     saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
     return (
         f"With a thread for each job the time stays flat to {_flat_to(own):g} jobs per core, of those that "
@@ -66,27 +110,70 @@ def follows(rows: Sequence[Row]) -> str:
 
 
 class Seen:
-    """The rows that were run."""
+    """The rows that were run.
+
+    Raises:
+        NotRunError: of each of its facts, where a row that it is of was not run.
+    """
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = {row.at: row for row in rows if row.measured}
-        self.alone = self.rows[C, CPU, OWN, ALONE]
-        self.all_cores = self.rows[C, CPU, OWN, 1.0]
-        self.asleep = self.rows[C, SLEEPS, OWN, ALONE]
-        self.fill = self.asleep.of("fill_core")  #: threads that fill a core, by utilization
-        self.n_cores = self.alone.of("n_cores")
-        foreign_cores = fmean(row.of("foreign_cores") for row in self.rows.values())
-        self.is_quiet = foreign_cores <= foreign_limit_cores(self.n_cores)  #: as windows of a study are
-        self.others_told = f"Others kept {foreign_cores:.2f} of the cores busy meanwhile"
+        self.rows = Rows("", {row.at: row for row in rows if row.measured})
+        self.published = {row.at: row.published for row in rows}
+        foreign_cores = [row.of("foreign_cores") for row in self.rows.values()]
+        mean_cores = fmean(foreign_cores) if foreign_cores else 0.0
+        #: as windows of a study are
+        self.is_quiet = not self.rows or mean_cores <= foreign_limit_cores(self.n_cores)
+        self.others_told = f"Others kept {mean_cores:.2f} of the cores busy meanwhile"
 
-    def per_core(self, work: str, kind: str, pool: str) -> dict[float, Row]:
-        """The rows of a pool by jobs per core, the fewest first."""
+    @property
+    def alone(self) -> Row:
+        """A job that computes, alone."""
+        return self.rows[C, CPU, OWN, ALONE]
+
+    @property
+    def all_cores(self) -> Row:
+        """As many that compute as there are cores."""
+        return self.rows[C, CPU, OWN, 1.0]
+
+    @property
+    def asleep(self) -> Row:
+        """A job that sleeps, too, alone."""
+        return self.rows[C, SLEEPS, OWN, ALONE]
+
+    @property
+    def fill(self) -> float:
+        """Threads that fill a core, by utilization."""
+        return self.asleep.of("fill_core")
+
+    @property
+    def n_cores(self) -> float:
+        """What any row was run on."""
+        return next(iter(self.rows.values())).of("n_cores")
+
+    @property
+    def all_cores_claimed(self) -> float:
+        """The published time of jobs on all cores, over that of one alone."""
+        return self.published[C, CPU, OWN, 1.0]["ratio"] / self.published[C, CPU, OWN, ALONE]["ratio"]
+
+    @property
+    def flat_to(self) -> float:
+        """The published number of jobs per core to which a thread per job stays flat."""
+        return max(
+            float(at[3])
+            for at, told in self.published.items()
+            if at[:3] == (C, SLEEPS, OWN) and told and at[3] != ALONE
+        )
+
+    def per_core(self, work: str, kind: str, pool: str) -> Rows:
+        """The rows of a pool by jobs per core, the fewest first; there is one at least."""
         found = {
             float(at[3]): row
             for at, row in self.rows.items()
             if at[:3] == (work, kind, pool) and at[3] != ALONE
         }
-        return dict(sorted(found.items()))
+        if not found:
+            raise NotRunError(f"{work}, {kind}, {pool} was not run")
+        return Rows(f"{work}, {kind}, {pool}, jobs per core: ", dict(sorted(found.items())))
 
     def least(self, n: float) -> float:
         """The least that so many jobs per core take: the cores' work, or a job's own time."""
@@ -98,22 +185,20 @@ class Seen:
         return asleep + n * self.all_cores.of("ratio")
 
 
-def _all_cores(seen: Seen) -> Finding:
-    claimed = seen.all_cores.published["ratio"] / seen.alone.published["ratio"]
+def _all_cores(seen: Seen) -> Verdict:
+    claimed = seen.all_cores_claimed
     here = over(seen.all_cores, seen.alone)
     where = f"on {seen.n_cores:.0f} cores"
     if "n_physical" in seen.alone.measured:
         n_physical = seen.alone.of("n_physical")
         where += f", {n_physical:.0f} where those that share one, as the kernel tells, count once"
-    return Finding(
-        f"A job that only computes takes {claimed:.2g} times as long as alone when as many run as there are "
-        "cores.",
+    return (
         here.near(claimed),
         f"{here.value:.2f} times here{_told(here)}, {where}.",
     )
 
 
-def _more_threads(seen: Seen) -> Finding:
+def _more_threads(seen: Seen) -> Verdict:
     own, fixed = (seen.per_core(C, CPU, pool) for pool in (OWN, FIXED))
     gains = {n: over(row, own[1.0], "jobs_per_s") for n, row in own.items() if n > 1}
     told = ", ".join(
@@ -125,73 +210,66 @@ def _more_threads(seen: Seen) -> Finding:
         )
         for n, gain in gains.items()
     )
-    return Finding(
-        "More threads than cores never help jobs that only compute.",
+    return (
         both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
         f"Jobs per second here, over those of one thread per core: {told}.",
     )
 
 
-def _fixed_is_linear(seen: Seen) -> Finding:
+def _fixed_is_linear(seen: Seen) -> Verdict:
     fixed = seen.per_core(C, SLEEPS, FIXED)
     slopes = {n: over(row, fixed[1.0]).times(1 / n) for n, row in fixed.items() if n > 1}
     told = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
-    return Finding(
-        "A fixed pool of as many threads as cores grows linearly with the jobs, which keep a thread while "
-        "they sleep.",
+    return (
         both(*(slope.near(1.0) for slope in slopes.values())),
         f"Its time here, over so many times that of one job per core: {told}.",
     )
 
 
-def _flat(seen: Seen) -> Finding:
+def _flat(seen: Seen) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
-    claimed = max(n for n, row in own.items() if row.published)
-    here, by_model = _flat_to(own), _flat_to(own, modelled=True)
+    claimed = seen.flat_to
+    here, modelled = _flat_to(own), all(row.modelled for row in own.values())
+    by_model = f", {_flat_to(own, modelled=True):g} by the model" if modelled else ""
     beyond = [n for n in own if n > claimed]
     verdict = over(own[claimed], own[1.0]).at_most(FLAT_RATIO)
     if beyond:
         risen = over(own[beyond[0]], own[1.0]).at_most(FLAT_RATIO)
         verdict = both(verdict, None if risen is None else not risen)
     told = ", ".join(f"{n:g}: {over(row, own[1.0]).value:.2f}" for n, row in own.items() if n > 1)
-    full = (
-        over(seen.asleep, seen.all_cores).value,
-        seen.asleep.published["ratio"] / seen.all_cores.published["ratio"],
-    )
-    return Finding(
-        f"One thread per job stays flat to about {claimed:g} jobs per core, then rises.",
+    published = (seen.published[at]["ratio"] for at in (seen.asleep.at, seen.all_cores.at))
+    full = over(seen.asleep, seen.all_cores).value, truediv(*published)
+    return (
         verdict if beyond else None,
         f"Flat, within {100 * (FLAT_RATIO - 1):.0f} % of the time of one per core, to {here:g} of those "
-        f"tried, {by_model:g} by the model; by jobs per core, over that time: {told}. The cores are full "
+        f"tried{by_model}; by jobs per core, over that time: {told}. The cores are full "
         f"from {full[0]:.1f} per core: a job's time alone, over what it computes when all cores do; by the "
         f"published figures from {full[1]:.1f}.",
     )
 
 
-def _starves(seen: Seen) -> Finding:
+def _starves(seen: Seen) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     extra = {n: measured(row).times(1 / seen.least(n)) for n, row in own.items()}
     told = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
-    return Finding(
-        "It rises because threads starve, not only because the cores have no more to give.",
+    return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
         "Its time over that of the cores' work, or of a job alone where that is longer, by jobs per core: "
         f"{told}.",
     )
 
 
-def _semaphore(seen: Seen) -> Finding:
+def _semaphore(seen: Seen) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     gains = {n: over(own[n], held[n]) for n in own if n in held and n > 1}
     told = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
-    return Finding(
-        "As many permits to compute as cores, given back for each sleep, mend what a thread per job costs.",
+    return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
         f"Time with a thread per job, over that with permits, by jobs per core: {told}.",
     )
 
 
-def _heart(seen: Seen) -> Finding:
+def _heart(seen: Seen) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     ratios = {n: over(own[n], held[n], "beat_p99_ms") for n in own if n in held and n > seen.fill}
     told = ", ".join(
@@ -199,28 +277,27 @@ def _heart(seen: Seen) -> Finding:
         for n in own
         if n in held
     )
-    return Finding(
-        "Not published: where jobs ask for more than the cores have, a thread for each makes another thread, "
-        f"which has next to nothing to do, late: {LATER:g} times as late as permits do, or more.",
-        both(*(ratio.at_least(LATER) for ratio in ratios.values())) if ratios else None,
+    return (
+        both(*(ratio.at_least(LATER) for ratio in ratios.values())),
         f"p99 of how late the heart beats, by jobs per core, own threads and semaphore: {told}.",
     )
 
 
-def _scheduled(seen: Seen) -> Finding:
+def _scheduled(seen: Seen) -> Verdict:
     held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (SEMAPHORE, SCHEDULED))
     ratios = {n: over(steps[n], held[n]) for n in steps if n in held}
     told = ", ".join(f"{n:g}: {ratio.value:.2f}" for n, ratio in ratios.items())
     most = max(steps)
-    return Finding(
-        "A scheduled pool of as many threads as cores does as well as the semaphore, for any number of jobs.",
+    if not ratios:
+        raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
+    return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
         f"Its time over the semaphore's, by jobs per core: {told}; {steps[most].of('n_threads'):.0f} "
         f"threads and an event loop for {steps[most].of('n_jobs'):.0f} jobs.",
     )
 
 
-def _cores_over_utilization(seen: Seen) -> Finding:
+def _cores_over_utilization(seen: Seen) -> Verdict:
     held = seen.per_core(C, SLEEPS, SEMAPHORE)
     best = max(held.values(), key=lambda row: row.of("jobs_per_s"))
     shares = {n: over(row, best, "jobs_per_s") for n, row in held.items()}
@@ -232,17 +309,14 @@ def _cores_over_utilization(seen: Seen) -> Finding:
         reached = [shares[n].at_least(1 - GAIN) for n in (*fewer[-1:], expected[0])]
         verdict = both(*(None if one is None else not one for one in reached[:-1]), reached[-1])
     told = ", ".join(f"{n:g}: {100 * share.value:.0f} %" for n, share in shares.items())
-    published = seen.asleep.published["fill_core"]
-    return Finding(
-        f"Threads = cores / utilization ({published:g} per core) are as many as it takes, with at most as "
-        "many computing as there are cores.",
+    return (
         verdict,
         f"{seen.fill:.1f} per core by the utilization here; of those tried, {enough:g} are the fewest within "
         f"{100 * GAIN:.0f} % of the best. Jobs per second over the best, by jobs per core: {told}.",
     )
 
 
-def _stampede(seen: Seen) -> Finding:
+def _stampede(seen: Seen) -> Verdict:
     alike, jitter = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, JITTER))
     both_ran = [n for n in alike if n in jitter and 1 < n < seen.fill]
     ratios = {n: over(jitter[n], alike[n], "wait_p99_ms") for n in both_ran}
@@ -253,24 +327,21 @@ def _stampede(seen: Seen) -> Finding:
         f"{n:g}: {alike[n].of('ratio'):.1f}, {jitter[n].of('ratio'):.1f} and {seen.in_step(n):.1f}"
         for n in ratios
     )
-    return Finding(
-        "Not published: jobs that begin together and sleep alike wake together, and unequal sleeps (jitter) "
-        f"cure it: steps wait {100 * (1 - CURED_RATIO):.0f} % less.",
-        both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())) if ratios else None,
+    return (
+        both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())),
         "p99 of how long a step waits, by jobs per core, where the cores can do them, sleeps alike and with "
         f"jitter: {waits}. Their times, and what jobs that all wake together to the end would take: {times}.",
     )
 
 
-def _under_the_gil(seen: Seen) -> Finding:
+def _under_the_gil(seen: Seen) -> Verdict:
     alone = seen.rows[PYTHON, CPU, OWN, ALONE]
     own, in_c = (seen.per_core(work, SLEEPS, OWN) for work in (PYTHON, C))
     used = {n: over(alone, row).times(row.of("n_jobs")) for n, row in own.items()}
-    most = max(n for n in own if n in in_c)
+    most = max((n for n in own if n in in_c), default=min(own))
     busiest = max(used, key=lambda n: used[n].value)
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
-    return Finding(
-        "Not published: under the GIL the same jobs have one core between them, whatever the box has.",
+    return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
         f"They keep at most {used[busiest].value:.2f} cores busy here ({busiest:g} per core), the same in C "
         f"{c_used.value:.2f} ({most:g} per core); there the heart beats late by "

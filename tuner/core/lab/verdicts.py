@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tuner.core.lab.experiment import Row
+from tuner.core.lab.experiment import Finding, NotRunError, Row
 
 ALIKE = 0.10  #: times that differ by no more are called alike
 ONE_RUN = 0.03  #: how far off a single run is taken to be, either way
@@ -37,14 +38,22 @@ class Ratio:
         return both(self.at_least(claimed * (1 - ALIKE)), self.at_most(claimed * (1 + ALIKE)))
 
 
+def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Finding:
+    """Whether *claim* holds, and why, as *judge* says; it cannot be told without a row that it rests on."""
+    try:
+        return Finding(claim, *judge())
+    except NotRunError as missing:
+        return Finding(claim, None, f"It takes a row that these runs have not: {missing}.")
+
+
 def both(*verdicts: bool | None) -> bool | None:
-    """False if one is; else None if one is."""
-    return False if False in verdicts else None if None in verdicts else True
+    """False if one is; else None if one is, or there is none."""
+    return None if not verdicts else False if False in verdicts else None if None in verdicts else True
 
 
 def either(*verdicts: bool | None) -> bool | None:
-    """True if one is; else None if one is."""
-    return True if True in verdicts else None if None in verdicts else False
+    """True if one is; else None if one is, or there is none."""
+    return None if not verdicts else True if True in verdicts else None if None in verdicts else False
 
 
 def over(one: Row, other: Row, key: str = "ratio") -> Ratio:

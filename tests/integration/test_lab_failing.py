@@ -1,0 +1,115 @@
+"""tuner lab where programs fail: told, kept, tried again; and where it is ended; as its user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "lab.schema.json"
+LONG_S = 120.0
+ASYNCIO_ONLY = {"PATH": "/nowhere", "GOROOT": "/nowhere"}  # and a Python without nornir: three short runs
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """A Python without packages, whose programs fail or hang while files named so are there."""
+    program = tmp_path / "python"
+    program.write_text(
+        f"""#!/bin/sh
+[ -e {tmp_path}/fail-all ] && [ "$2" = --pool ] && {{ echo "all is lost" >&2; exit 1; }}
+case "$*" in *"--wait-s 0.1 "*) [ -e {tmp_path}/fail ] && {{ echo "no luck" >&2; exit 1; }};; esac
+[ -e {tmp_path}/hang ] && [ "$2" = --pool ] && {{ echo $$ > {tmp_path}/hangs; exec /bin/sleep 1000; }}
+exec {sys.executable} -I -S "$@"
+""",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    return program
+
+
+def lab(folder: Path, python: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TUNER, "lab", "gornir", "--quick", "--python", str(python), *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ASYNCIO_ONLY},
+    )
+
+
+def read(out: str) -> Any:
+    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(json.loads(out))
+    (found,) = json.loads(out)["experiments"]
+    return found
+
+
+def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_again(
+    tmp_path: Path, python: Path
+) -> None:
+    (tmp_path / "fail").touch()
+    first = lab(tmp_path, python, "--results", "it.lab.json", "--json")
+    out, err = first.communicate(timeout=LONG_S)
+
+    assert first.returncode == 5, err
+    assert "wait s 0.1, pool asyncio failed: nornir_pool.py failed with exit code 1: no luck\n" in err
+    found = read(out)
+    (failed,) = found["failed"]
+    assert failed["at"] == {"wait s": 0.1, "pool": "asyncio"}
+    assert [row["at"]["wait s"] for row in found["rows"] if row["measured"]] == [0.05, 0.3]
+    again = lab(tmp_path, python, "--results", "it.lab.json")
+    out, _ = again.communicate(timeout=LONG_S)
+    assert "1 run failed (wait s, pool: 0.1, asyncio), tried again" in " ".join(out.split())
+
+    (tmp_path / "fail").unlink()
+    last = lab(tmp_path, python, "--results", "it.lab.json", "--json")
+    out, err = last.communicate(timeout=LONG_S)
+
+    assert last.returncode == 0, err
+    assert read(out)["failed"] == []
+    assert "1/1  wait s 0.1, pool asyncio: total s" in err
+
+
+def test_where_every_run_fails_nothing_was_measured(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "fail-all").touch()
+    done = lab(tmp_path, python, "--results", "it.lab.json")
+    out, err = done.communicate(timeout=LONG_S)
+
+    assert (done.returncode, out) == (3, "")
+    assert (
+        "Error: no run of gornir gave anything; the last one: nornir_pool.py failed with exit code 1" in err
+    )
+    assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_one_that_is_ended_says_where_it_is_kept_and_how_to_go_on(
+    tmp_path: Path, python: Path, number: signal.Signals
+) -> None:
+    """That nobody is left is what the fixture of every integration test looks at."""
+    (tmp_path / "hang").touch()
+    ended = lab(tmp_path, python, "--results", "it.lab.json")
+    deadline_s = time.monotonic() + LONG_S
+    while not (tmp_path / "hangs").exists():
+        assert ended.poll() is None, ended.communicate()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    ended.send_signal(number)
+    out, err = ended.communicate(timeout=LONG_S)
+
+    assert (ended.returncode, out) == (130, "")
+    assert "Kept in it.lab.json, the run in hand left out.\n" in err
+    assert err.endswith(f"Go on with: tuner lab gornir --results it.lab.json --python {python}\n")
