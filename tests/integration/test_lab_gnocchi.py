@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,6 @@ from tuner.core.lab.gnocchi import Gnocchi
 pytestmark = pytest.mark.integration
 
 AWAY_US = 1000.0
-TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 
 
 def batches(target: str, *options: str, at_most_s: float = 120.0) -> dict[str, float]:
@@ -60,16 +57,10 @@ def test_one_that_is_killed_leaves_no_server_behind() -> None:
         batches("remote redis", "--threads", "2", "--seconds", "1000", at_most_s=3.0)
 
 
-def test_a_redis_that_is_not_installed_is_told_before_anything_runs(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*TUNER, "lab", "gnocchi", "--quick", "--results", "it.lab.json"],
-        cwd=tmp_path,
-        env={"PATH": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "TUNER_LOCK": str(tmp_path / "lock")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_the_work_is_as_many_rounds_as_are_handed() -> None:
+    rounds = run_job(Gnocchi.calibration, [sys.executable], folder_of_programs())["rounds"]
+    few = batches("local file", "--threads", "1", "--rounds", "10")
+    many = batches("local file", "--threads", "1", "--rounds", "100000")
 
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: redis-server is not installed\n")
-    assert not (tmp_path / "it.lab.json").exists()
+    assert rounds >= 1
+    assert many["work_us"] > 10 * few["work_us"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import pairwise
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.published import published
+from tuner.bootstrap.lab_tools import tools_of
 from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome, programs_at, spreads
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s
@@ -221,6 +223,17 @@ def test_a_call_that_fails_is_answered_by_its_number(tmp_path: Path) -> None:
     answer = far_away.answers(bytearray(asked(b"o", 0, bytes(tmp_path / "none"))))
 
     assert far_away.REPLY.unpack(answer) == (-errno.ENOENT, 0)
+
+
+def test_without_a_redis_the_files_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tools = tools_of(Gnocchi(), POINTS, sys.executable)
+    able = [at for at in POINTS if tools.can_run(Gnocchi().job(at))]
+
+    assert "30 points left out: redis-server is not installed." in tools.left_out
+    assert {str(at[0]) for at in able} == {"local file", "remote file"}
+    told = outcome(Gnocchi(), SEEDS, [made(at) for at in able])
+    assert the_rule(told).holds is True
 
 
 def test_a_redis_is_needed_by_the_points_that_use_one() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
     from tuner.bootstrap.lab_studies import Measure
+    from tuner.bootstrap.lab_tools import Tools
     from tuner.core.lab.experiment import At, Experiment, Outcome, ProgramExperiment, Run
 
 _USUAL_REPEATS, _QUICK_REPEATS = 3, 1
@@ -141,12 +141,12 @@ def _run_all(
 
     from tuner.adapters.box_lock import box_held
     from tuner.adapters.guardian import Guardian, children_marked
-    from tuner.adapters.lab.program import folder_of_programs, memory, run_job, versions_of
+    from tuner.adapters.lab.program import folder_of_programs, memory, run_job
     from tuner.adapters.lab.results import write_results
     from tuner.adapters.provenance import provenance
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.lab_tools import tools_of
-    from tuner.core.lab.experiment import Failure, Run, programs_at
+    from tuner.core.lab.experiment import CORES, Failure, Run
 
     python = asked.python or sys.executable
     tools = tools_of(experiment, [at for _, at in order], python)
@@ -156,11 +156,10 @@ def _run_all(
     if not able:
         return results
     there = {name: version for name, version in tools.versions.items() if version}
-    beside = versions_of(programs_at(experiment, [at for _, at in able]))
-    facts = {**provenance(), **there, **beside, "worker_python": tools.interpreter}
+    facts = {**provenance(), **there, "worker_python": tools.interpreter}
     if results.runs:
         before = {**results.provenance, "cores": f"{results.cores}"}
-        names = (*_SAME, *there, *beside)
+        names = (*_SAME, *there)
         _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
     results = replace(results, provenance={**results.provenance, **facts}, left_out=tools.left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex
@@ -175,11 +174,13 @@ def _run_all(
         tell(f"{experiment.name}: the runs are kept in {asked.results}")
         for sentence in tools.left_out:
             tell(sentence)
-        ready = {at: tools.runnable(experiment.job(at), folder, tell) for _, at in able}
+        results = _calibrated(experiment, results, tools, scratch, asked.results)
+        handed = {**results.calibration, CORES: float(_n_cores())}
+        ready = {at: tools.runnable(experiment.job(at).with_handed(handed), folder, tell) for _, at in able}
         for n, (block, at) in enumerate(able, 1):
             told = f"{n}/{len(able)}  {_point(experiment, at)}"
             try:
-                run = Run(at, block, run_job(*ready[at], scratch))
+                run = Run(at, block, {**run_job(*ready[at], scratch), CORES: handed[CORES]})
             except MeasurementError as error:
                 results = results.with_failure(Failure(at, block, error.problem))
                 tell(f"{told} failed: {error.problem}")
@@ -193,6 +194,30 @@ def _run_all(
             hint=f"Mend that, and go on with --results {asked.results}.",
         )
     return results
+
+
+def _calibrated(
+    experiment: ProgramExperiment, results: Results, tools: Tools, scratch: Path, file: Path
+) -> Results:
+    """With what all runs are handed, found once for all of them.
+
+    Raises:
+        ConfigError: there are runs that were not handed it.
+        MeasurementError: it cannot be found.
+    """
+    from dataclasses import replace
+
+    from tuner.adapters.lab.program import folder_of_programs, run_job
+
+    job = experiment.calibration
+    if job is None or results.calibration:
+        return results
+    if results.runs:
+        raise ConfigError(
+            f"{file} has runs that each found for itself how much to compute",
+            hint="Name another file with --results.",
+        )
+    return replace(results, calibration=run_job(job, [tools.python], folder_of_programs(), scratch))
 
 
 def _point(experiment: Experiment, at: At) -> str:
@@ -222,4 +247,7 @@ def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Seque
 
 
 def _n_cores() -> int:
-    return len(os.sched_getaffinity(0))
+    """Whole cores that the programs may use: fewer than there are where a quota says so."""
+    from tuner.adapters.cores import usable_cores
+
+    return max(1, int(usable_cores().count))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tuner.core.lab.experiment import At, Job, ProgramExperiment
 
 _NO_PACKAGE = "pip install 'tuner[lab]', or name a Python that has it with --python."
+_NO_PROGRAM = "Install it so that it is found on PATH."
 _NO_GO = "Install Go, or put it on the PATH."
 
 
@@ -27,6 +28,7 @@ class Tools:
     versions: Mapping[str, str]  #: of everything that is needed, by name; "": it is not there
     go: Go | None
     left_out: tuple[str, ...]  #: why some points cannot be run, in sentences
+    programs: frozenset[str]  #: those of `versions` that are programs on PATH
 
     @property
     def hint(self) -> str:
@@ -34,12 +36,15 @@ class Tools:
         from tuner.core.lab.experiment import GO
 
         missing = [name for name, version in self.versions.items() if not version]
-        hints = [_NO_GO if name == GO else _NO_PACKAGE for name in missing]
+        hints = [
+            _NO_GO if name == GO else _NO_PROGRAM if name in self.programs else _NO_PACKAGE
+            for name in missing
+        ]
         return " ".join(dict.fromkeys(hints))
 
     def can_run(self, job: Job) -> bool:
         """Whether everything that *job* needs is there."""
-        return all(self.versions[name] for name in job.needs)
+        return all(self.versions[name] for name in (*job.needs, *job.programs))
 
     def runnable(
         self, job: Job, folder: Path, tell: Callable[[str], None]
@@ -65,8 +70,8 @@ def tools_of(experiment: ProgramExperiment, points: Sequence[At], python: str) -
         MissingToolError: it lacks a package without which nothing can be run.
     """
     from tuner.adapters.lab.go import go_here
-    from tuner.adapters.lab.program import packages_of
-    from tuner.core.lab.experiment import GO, needs_at
+    from tuner.adapters.lab.program import packages_of, versions_of
+    from tuner.core.lab.experiment import GO, needs_at, programs_at
 
     needed = needs_at(experiment, points)
     packages = [*experiment.needs, *(name for name in needed if name != GO)]
@@ -77,10 +82,15 @@ def tools_of(experiment: ProgramExperiment, points: Sequence[At], python: str) -
     go = go_here() if GO in needed else None
     if GO in needed:
         versions[GO] = go.version if go is not None else ""
-    lacking = [name for name in needed if not versions[name]]
+    programs = programs_at(experiment, points)
+    versions |= versions_of(programs)
+    lacking = [name for name in (*needed, *programs) if not versions[name]]
     left_out = []
     for name in lacking:
-        n_points = len({at for at in points if name in experiment.job(at).needs})
-        why = "there is no Go here" if name == GO else f"{name} is not installed for {python}"
+        jobs = [experiment.job(at) for at in dict.fromkeys(points)]
+        n_points = sum(1 for job in jobs if name in (*job.needs, *job.programs))
+        why = f"{name} is not installed" + ("" if name in programs else f" for {python}")
+        if name == GO:
+            why = "there is no Go here"
         left_out.append(f"{counted(n_points, 'point')} left out: {why}.")
-    return Tools(python, interpreter, versions, go, tuple(left_out))
+    return Tools(python, interpreter, versions, go, tuple(left_out), frozenset(programs))

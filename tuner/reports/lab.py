@@ -73,10 +73,17 @@ def lab_page(outcome: Outcome, box: str, picture: str, command: str) -> list[Blo
 
 def _beginning(outcome: Outcome, box: str) -> list[str]:
     not_run = sum(1 for row in outcome.rows if not row.measured)
-    return [
-        f"Published: {outcome.source}. {outcome.experiment.what}",
-        f"{box} {counted(not_run, 'published row')} not run, not shown." if not_run else box,
-    ]
+    n_disturbed = sum(row.n_disturbed for row in outcome.rows)
+    told = [box]
+    if not_run:
+        told.append(f"{counted(not_run, 'published row')} not run, not shown.")
+    if n_disturbed:
+        told.append(
+            f"Others used more of the box than a study's windows may have beside "
+            f"{counted(n_disturbed, 'run')}: "
+            "no claim rests on those, and a row that has no others is marked !."
+        )
+    return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(told)]
 
 
 def _tables(outcome: Outcome) -> list[Table]:
@@ -127,7 +134,7 @@ def main_table(outcome: Outcome) -> Table:
         (
             *_at(row),
             _number(_published(row, figure), figure),
-            _number(_median(row, figure), figure),
+            _number(_median(row, figure), figure) + " !" * row.is_disturbed,
             _range(row.measured.get(figure.key), figure),
             _number(_modelled(row, figure), figure),
             _off(row, figure),
@@ -257,6 +264,8 @@ def _row_facts(experiment: Experiment, row: Row) -> dict[str, Any]:
         },
         "model": dict(row.modelled),
         "is_fitted": row.is_fitted,
+        "n_disturbed": row.n_disturbed,
+        "is_disturbed": row.is_disturbed,
     }
 
 

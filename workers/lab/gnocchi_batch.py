@@ -26,13 +26,14 @@ N_SERIES = 8
 SERIES = bytes(4096)
 N_PINGS = 300
 N_UNTIMED = 5  #: batches before those that are timed
+N_LOOKS = 20_000  #: of 2000 rounds: about a second
 AT_LEAST = 20  #: batches that are timed, however long they take
 
 
 def rounds_that_take(work_us: float) -> int:
-    """How many rounds of `work` take so long, where nobody disturbs."""
-    n = 20_000
-    best_s = min(_took_s(lambda: work(n)) for _ in range(20))
+    """How many rounds of `work` take so long, where nobody disturbs: the least of many short looks."""
+    n = 2_000
+    best_s = min(_took_s(lambda: work(n)) for _ in range(N_LOOKS))
     return max(1, round(n * 1e-6 * work_us / best_s))
 
 
@@ -48,10 +49,9 @@ def _took_s(what: Callable[[], object]) -> float:
     return time.perf_counter() - begun_s
 
 
-def measure(store: Store, n_threads: int, work_us: float, seconds: float) -> dict[str, float]:
+def measure(store: Store, n_threads: int, n_rounds: int, seconds: float) -> dict[str, float]:
     """Time batches, in the loop and in the pool by turns."""
     names = [f"series{n}" for n in range(N_SERIES)]
-    n_rounds = rounds_that_take(work_us)
     n_seen = 1
 
     def one(name: str) -> None:
@@ -97,7 +97,7 @@ def measure(store: Store, n_threads: int, work_us: float, seconds: float) -> dic
         "trip_us": 1e6 * median(trips_s),
         "busy_us": 1e6 * median(busy_s) / N_SERIES,
         "wait_us": 1e6 * max(0.0, median(waits_s)) / N_SERIES,
-        "work_us": 1e6 * min(_took_s(lambda: work(n_rounds)) for _ in range(100)),
+        "work_us": 1e6 * min(_took_s(lambda: work(n_rounds)) for _ in range(1000)),
         "n_threads": float(n_seen),
         "n_batches": float(len(timed_s)),
     }
@@ -107,14 +107,20 @@ def main() -> None:
     """Time batches on one store, with so many threads."""
     parser = argparse.ArgumentParser(description="Read, work, write: a loop, or a pool of threads.")
     targets = ("local file", "local redis", "remote file", "remote redis")
-    parser.add_argument("--target", choices=targets, required=True)
+    parser.add_argument("--calibrate", action="store_true", help="only print how many rounds the work is")
+    parser.add_argument("--target", choices=targets, default=targets[0])
     parser.add_argument("--delay-us", type=float, default=0.0, help="of replies, where the target is remote")
-    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--work-us", type=float, default=6.75, help="between reading and writing")
+    parser.add_argument("--rounds", type=int, help="the same, as --calibrate prints it; goes before it")
     parser.add_argument("--seconds", type=float, default=3.0, help="of timed batches")
     asked = parser.parse_args()
+    n_rounds = asked.rounds or rounds_that_take(asked.work_us)
+    if asked.calibrate:
+        sys.stdout.write(json.dumps({"rounds": n_rounds}) + "\n")
+        return
     with store_of(asked.target, asked.delay_us) as store:
-        found = measure(store, asked.threads, asked.work_us, asked.seconds)
+        found = measure(store, asked.threads, n_rounds, asked.seconds)
     if asked.target == "local file":
         del found["trip_us"]
     sys.stdout.write(json.dumps(found) + "\n")

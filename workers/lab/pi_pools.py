@@ -1,7 +1,7 @@
 """Jobs that compute, and jobs that compute and sleep by turns, on four kinds of pools of threads.
 
-Run as a file, by any Python; needs nothing but the standard library. A job computes in steps of a fixed CPU
-time, which is measured when the program starts, and sleeps after each step. A heart beats beside them, so
+Run as a file, by any Python; needs nothing but the standard library. A job computes in steps of so
+many units of work, and sleeps after each step. A heart beats beside them, so
 that one sees how late a thread is that has next to nothing to do. It prints one JSON object of numbers.
 """
 
@@ -24,7 +24,8 @@ from statistics import median, quantiles
 
 BEAT_S = 0.005
 CALIBRATE_S = 0.005  #: CPU time of a piece of work that is timed
-N_TIMED = 7
+N_LOOKS = 200  #: the least of so many is what it takes where nobody disturbs
+N_TIMED = 5
 AT_LEAST_S = 1.0  #: short batches are repeated for so long, and the middle one is told
 
 Sleeps = Sequence[float]  #: after each step of a job, seconds
@@ -46,22 +47,27 @@ WORK = {"C": in_c, "Python": in_python}
 
 
 class Work:
-    """One step of a job, of a CPU time that is measured here, on this thread."""
+    """One step of a job: so many units of work."""
 
-    def __init__(self, unit: Callable[[int], None], step_s: float) -> None:
-        self._unit = unit
-        units = 64
-        while self._timed(units) < CALIBRATE_S:
-            units *= 2
-        self.units = max(1, round(units * step_s / min(self._timed(units) for _ in range(N_TIMED))))
+    def __init__(self, unit: Callable[[int], None], units: int) -> None:
+        self._unit, self.units = unit, units
+
+    @classmethod
+    def that_takes(cls, unit: Callable[[int], None], step_s: float) -> Work:
+        """A step of so much CPU time on this thread, where nobody disturbs."""
+        work = cls(unit, 64)
+        while work._timed(work.units) < CALIBRATE_S:
+            work.units *= 2
+        least_s = min(work._timed(work.units) for _ in range(N_LOOKS))
+        return cls(unit, max(1, round(work.units * step_s / least_s)))
 
     def __call__(self) -> None:
         """Do it."""
         self._unit(self.units)
 
     def cpu_s(self, n_steps: int) -> float:
-        """CPU time of so many steps."""
-        return median(self._timed(self.units, n_steps) for _ in range(N_TIMED))
+        """CPU time of so many steps, the least of a few looks."""
+        return min(self._timed(self.units, n_steps) for _ in range(N_TIMED))
 
     def _timed(self, units: int, n_times: int = 1) -> float:
         begun_s = time.thread_time()
@@ -202,19 +208,6 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-def busy_s() -> float:
-    """How long the cores that this process may use were not free, added up, hypervisor's theft included."""
-    cores = {f"cpu{number}" for number in os.sched_getaffinity(0)}
-    ticks = 0
-    with open("/proc/stat", encoding="ascii") as stat:
-        for line in stat:
-            name, *counts = line.split()
-            if name in cores:
-                user, nice, system, _, _, irq, softirq, steal = map(int, counts[:8])
-                ticks += user + nice + system + irq + softirq + steal
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def physical_cores() -> dict[str, int]:
     """How many cores there are where two that share one count once; nothing where the kernel does not say."""
     told = Path("/sys/devices/system/cpu")
@@ -224,36 +217,39 @@ def physical_cores() -> dict[str, int]:
     return {"n_physical": len({file.read_text(encoding="ascii") for file in siblings})}
 
 
+def calibrated(asked: argparse.Namespace) -> dict[str, float]:
+    """How many units a step is, by kind of work."""
+    step_s = asked.cpu_s / asked.steps
+    return {f"{name}_units": Work.that_takes(unit, step_s).units for name, unit in WORK.items()}
+
+
 def measured(asked: argparse.Namespace) -> dict[str, float]:
     """Run batches of the jobs that were asked for."""
-    n_cores = len(os.sched_getaffinity(0))
+    n_cores = asked.cores or len(os.sched_getaffinity(0))
     n_jobs = 1 if asked.alone else max(1, round(asked.jobs_per_core * n_cores))
-    work = Work(WORK[asked.work], asked.cpu_s / asked.steps)
+    unit, step_s = WORK[asked.work], asked.cpu_s / asked.steps
+    work = Work(unit, asked.units) if asked.units else Work.that_takes(unit, step_s)
     job_cpu_s = work.cpu_s(asked.steps)
     batch = Batch(work, job_cpu_s / asked.steps, n_cores)
     jobs = [sleeps_of(number, asked.steps, asked.asleep_s, asked.jitter) for number in range(n_jobs)]
     took_s: list[float] = []
-    before = (time.perf_counter(), time.process_time(), busy_s())
     with Heart() as heart:
         while sum(took_s) < AT_LEAST_S:
             begun_s = time.perf_counter()
             POOLS[asked.pool](batch, jobs)
             took_s.append(time.perf_counter() - begun_s)
-    after = (time.perf_counter(), time.process_time(), busy_s())
-    all_s, own_s, any_s = (late - early for early, late in zip(before, after, strict=True))
     if batch.n_done != n_jobs * len(took_s):
         sys.exit(f"{n_jobs * len(took_s) - batch.n_done} jobs were not done")
     batch_s = median(took_s)
     found = {
-        "ratio": batch_s / job_cpu_s,
+        "ratio": batch_s / asked.cpu_s,
         "batch_s": batch_s,
-        "job_cpu_s": job_cpu_s,
+        "job_cpu_s": min(job_cpu_s, work.cpu_s(asked.steps)),
         "jobs_per_s": n_jobs / batch_s,
         "n_jobs": n_jobs,
         "n_cores": n_cores,
         **physical_cores(),
         "n_batches": len(took_s),
-        "foreign_cores": max(0.0, any_s - own_s) / all_s,
         "n_threads": batch.n_threads,
         "beat_p99_ms": 1e3 * percentile(heart.late_s, 99),
         "beat_max_ms": 1e3 * max(heart.late_s),
@@ -268,16 +264,20 @@ def measured(asked: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     """Run one kind of batch."""
     parser = argparse.ArgumentParser(description="Jobs that compute and sleep, on a pool.")
-    parser.add_argument("--pool", choices=POOLS, required=True)
-    parser.add_argument("--work", choices=WORK, required=True)
+    parser.add_argument("--calibrate", action="store_true", help="only print how many units steps are")
+    parser.add_argument("--pool", choices=POOLS, default="own threads")
+    parser.add_argument("--work", choices=WORK, default="C")
+    parser.add_argument("--units", type=int, help="of work in a step, as --calibrate prints them")
+    parser.add_argument("--cores", type=int, help="that may be used; default: by affinity")
     parser.add_argument("--cpu-s", type=float, required=True, help="of a job")
     parser.add_argument("--asleep-s", type=float, default=0.0, help="of a job")
     parser.add_argument("--steps", type=int, required=True, help="a job computes, and then sleeps, so often")
     parser.add_argument("--jitter", type=float, default=0.0, help="of sleeps, 0 to 1")
-    n_jobs = parser.add_mutually_exclusive_group(required=True)
-    n_jobs.add_argument("--jobs-per-core", type=float)
+    n_jobs = parser.add_mutually_exclusive_group()
+    n_jobs.add_argument("--jobs-per-core", type=float, default=1.0)
     n_jobs.add_argument("--alone", action="store_true", help="one job, by a thread of its own")
-    sys.stdout.write(json.dumps(measured(parser.parse_args())) + "\n")
+    asked = parser.parse_args()
+    sys.stdout.write(json.dumps(calibrated(asked) if asked.calibrate else measured(asked)) + "\n")
 
 
 if __name__ == "__main__":

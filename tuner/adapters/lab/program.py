@@ -18,12 +18,14 @@ from pathlib import Path
 from resource import struct_rusage as Usage
 from typing import IO
 
+from tuner.adapters.box_times import read_box_times
 from tuner.core.durations import render_duration
-from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab.experiment import Job
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last
 _ASK_WAIT_S = 60.0
+_PROC = Path("/proc")
 _IN_MEMORY = Path("/dev/shm")
 #: prints which Python it is, and the version of each package that is named, "" for one that is not there
 _QUESTION = """
@@ -70,10 +72,10 @@ def packages_of(python: str, names: Sequence[str]) -> tuple[str, dict[str, str]]
 
 
 def versions_of(programs: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The versions that *programs* tell, each asked by its words; "" for one that tells no number.
+    """The versions that *programs* tell, each asked by its words; "" for one that is not on PATH.
 
     Raises:
-        ConfigError: one is not on PATH, or cannot be run.
+        ConfigError: one cannot be run.
     """
     return {name: _version_of(name, words) for name, words in programs.items()}
 
@@ -81,7 +83,7 @@ def versions_of(programs: Mapping[str, Sequence[str]]) -> dict[str, str]:
 def _version_of(name: str, words: Sequence[str]) -> str:
     found = shutil.which(name)
     if found is None:
-        raise MissingToolError(f"{name} is not installed", hint="Install it so that it is found on PATH.")
+        return ""
     try:
         done = subprocess.run(
             [found, *words],
@@ -97,7 +99,7 @@ def _version_of(name: str, words: Sequence[str]) -> str:
     except subprocess.SubprocessError as error:
         raise ConfigError(f"{found} does not tell its version") from error
     number = re.search(r"\d+(\.\d+)+", done.stdout)
-    return number[0] if number else ""
+    return number[0] if number else "of no number"
 
 
 def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None = None) -> dict[str, float]:
@@ -107,7 +109,8 @@ def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None 
 
     ``total_s`` is from its start to its end, interpreter included; ``user_s`` and ``system_s`` are the
     kernel's for it and the children that it waited for; ``cpu_s`` is their sum, ``cpu_percent``
-    that per total.
+    that per total; ``foreign_cores`` is what others used of the box meanwhile, in cores' worth: what was not
+    idle, less those clocks and tuner's own, time that a hypervisor took away included.
 
     Raises:
         MeasurementError: it failed, took longer than it may, or printed something else than an object of
@@ -119,7 +122,8 @@ def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None 
         tempfile.TemporaryFile() as err,
         tempfile.TemporaryDirectory(prefix="lab-", dir=scratch or memory()) as own,
     ):
-        begun_s = time.monotonic()
+        before = read_box_times(_PROC)
+        own_s, begun_s = time.process_time(), time.monotonic()
         try:
             process = subprocess.Popen(
                 words,
@@ -133,6 +137,8 @@ def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None 
             raise ConfigError(f"{words[0]} cannot be run: {error.strerror}") from error
         usage = _waited(process, job.at_most_s)
         total_s = time.monotonic() - begun_s
+        after = read_box_times(_PROC)
+        own_s = time.process_time() - own_s
         if process.returncode != 0:
             raise MeasurementError(
                 f"{job.program} {_how(process.returncode, total_s, job)}{_last_words(err)}"
@@ -140,6 +146,7 @@ def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None 
         out.seek(0)
         printed = _numbers(out.read(), job)
     cpu_s = usage.ru_utime + usage.ru_stime
+    used_s = total_s * after.n_cpus - (after.idle_s - before.idle_s)
     return {
         **printed,
         "total_s": total_s,
@@ -147,6 +154,7 @@ def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None 
         "system_s": usage.ru_stime,
         "cpu_s": cpu_s,
         "cpu_percent": 100 * cpu_s / total_s,
+        "foreign_cores": max(0.0, used_s - cpu_s - own_s) / total_s,
     }
 
 

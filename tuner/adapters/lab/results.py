@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Results:
     runs: tuple[Run, ...] = ()
     left_out: tuple[str, ...] = ()  #: why some points were not run, in sentences
     failed: tuple[Failure, ...] = ()  #: what was tried, and gave nothing
+    calibration: Mapping[str, float] = field(default_factory=dict)  #: what was found before all runs
 
     def with_run(self, run: Run) -> Results:
         """One more; it failed no longer, if it did."""
@@ -73,6 +74,7 @@ def write_results(file: Path, results: Results) -> None:
         "seed": results.seed,
         "cores": results.cores,
         "provenance": dict(results.provenance),
+        "calibration": dict(results.calibration),
         "left_out": list(results.left_out),
         "failed": [{"at": list(one.at), "block": one.block, "why": one.why} for one in results.failed],
     }
@@ -114,6 +116,7 @@ def _results(facts: Any) -> Results:
         runs,
         tuple(map(str, facts.get("left_out", []))),
         failed,
+        {str(key): float(value) for key, value in facts.get("calibration", {}).items()},
     )
 
 

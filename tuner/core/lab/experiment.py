@@ -8,16 +8,20 @@ and the claims that are held against it.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Protocol, runtime_checkable
 
 from tuner.core.figures import counted
+from tuner.core.validity import foreign_limit_cores
 
 GO = "go"  #: what a program of Go needs; every other need is a package of Python
 Value = str | float  #: of a parameter: a name, or a number
 _SAME_AS = "same as "
+CORES = "usable_cores"  #: of each run: what the programs could use, whole ones
+_TICKS_S = 0.03  #: of the box's idle clock, at both ends of a run
 At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
 
@@ -28,6 +32,9 @@ class Figure:
     key: str  #: in what programs print, and in JSON
     label: str  #: at the head of a column, with its unit
     digits: int = 3  #: after the decimal point
+
+
+FOREIGN = Figure("foreign_cores", "others' cores", 2)  #: of every run
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,13 @@ class Job:
     #: what it starts itself: names on PATH, each with the words to ask it its version
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()  #: what it needs beside `Experiment.needs`; a point without is left out
+    #: further options, each with the name of its value: CORES, or a number that the calibration printed
+    handed: Mapping[str, str] = field(default_factory=dict)
+
+    def with_handed(self, values: Mapping[str, float]) -> Job:
+        """The same with those options among the others."""
+        words = [word for option, name in self.handed.items() for word in (option, f"{values[name]:.0f}")]
+        return replace(self, options=(*self.options, *words), handed={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,8 @@ class Row:
     measured: Mapping[str, Spread]  #: empty: it was not run
     modelled: Mapping[str, float]  #: empty: the model says nothing of it
     is_fitted: bool = False  #: the model was fitted to this row, among others
+    n_disturbed: int = 0  #: runs beside others' work: they are in it only where there is no other
+    is_disturbed: bool = False  #: all of them were: no claim rests on this row
 
     def of(self, key: str) -> float:
         """The measured median of a figure.
@@ -106,7 +122,7 @@ class Rows(dict[Any, Row]):
         self._what = what
 
     def __missing__(self, key: Any) -> Row:
-        raise NotRunError(f"{self._what}{point_told(key)} was not run")
+        raise NotRunError(f"{self._what}{point_told(key)} was not run undisturbed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +202,10 @@ class Experiment(Protocol):
 class ProgramExperiment(Experiment, Protocol):
     """One that runs a program for each point."""
 
+    @property
+    def calibration(self) -> Job | None:
+        """What is run once, before all others: it prints what they are handed. None: there is nothing."""
+
     def job(self, at: At) -> Job:
         """The program of one run."""
 
@@ -222,6 +242,16 @@ def needs_at(experiment: Experiment, points: Iterable[At]) -> tuple[str, ...]:
     if not isinstance(experiment, ProgramExperiment):
         return ()
     return tuple(dict.fromkeys(need for at in points for need in experiment.job(at).needs))
+
+
+def is_quiet(run: Run) -> bool:
+    """Whether nobody else used more of the box than a window of a study may have; True where it is unknown.
+
+    The clock of what is idle moves by whole ticks, which a short run has to be forgiven.
+    """
+    limit_cores = foreign_limit_cores(run.values.get(CORES, 1.0))
+    ticks_cores = _TICKS_S / run.values["total_s"] if "total_s" in run.values else 0.0
+    return run.values.get("foreign_cores", 0.0) <= limit_cores + ticks_cores
 
 
 def point_told(at: Value | At) -> str:
@@ -279,7 +309,9 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
     if not runs:
         raise ValueError(f"no run of {experiment.name}")
     published = experiment.published(seeds)
-    measured = spreads(runs)
+    quiet = spreads([run for run in runs if is_quiet(run)])
+    measured = {at: quiet.get(at, figures) for at, figures in spreads(runs).items()}
+    disturbed = Counter(run.at for run in runs if not is_quiet(run))
     model = experiment.model(measured)
     told = dict.fromkeys([*experiment.points(list(published), quick=False), *published])
     known = [at for at in told if at in published or at in measured]
@@ -291,11 +323,14 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
             measured.get(at, {}),
             model.modelled.get(at, {}),
             at in model.fitted_to,
+            disturbed[at],
+            at in measured and at not in quiet,
         )
         for at in [*known, *others]
     )
+    undisturbed = [replace(row, measured={}) if row.is_disturbed else row for row in rows]
     try:
-        follows = experiment.follows(rows)
+        follows = experiment.follows(undisturbed)
     except NotRunError as missing:
         follows = f"Nothing follows from these runs: {missing}."
     return Outcome(
@@ -303,7 +338,7 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
         source_of(experiment, seeds),
         rows,
         model.told,
-        tuple(experiment.findings(rows)),
+        tuple(experiment.findings(undisturbed)),
         follows,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, NotRunError, Row, Spread
+from tuner.core.lab.experiment import FOREIGN, At, Figure, Finding, Job, Model, NotRunError, Row, Spread
 from tuner.core.lab.gnocchi_pool import (
     Measured,
     Operation,
@@ -56,8 +56,12 @@ class Gnocchi:
         Figure("busy_us", "busy us", 0),
         Figure("wait_us", "wait us", 0),
         Figure("n_threads", "threads started", 0),
+        Figure("work_us", "work us", 2),
+        FOREIGN,
     )
-    needs = ("redis",)
+    needs = ()
+    #: how many rounds are WORK_US, once for all runs: each one for itself would have work of its own
+    calibration = Job("gnocchi_batch.py", ("--calibrate", "--work-us", f"{WORK_US:g}"), at_most_s=180.0)
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """Six stores, with one thread and with six."""
@@ -79,9 +83,15 @@ class Gnocchi:
         """Some seconds of batches."""
         target, away_us = store_of(at)
         options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{n_threads_of(at)}")
-        timed = ("--work-us", f"{WORK_US:g}", "--seconds", f"{SECONDS:g}")
-        programs = {"redis-server": ("--version",)} if target.endswith("redis") else {}
-        return Job("gnocchi_batch.py", (*options, *timed), at_most_s=180.0, programs=programs)
+        in_redis = target.endswith("redis")
+        return Job(
+            "gnocchi_batch.py",
+            (*options, "--seconds", f"{SECONDS:g}"),
+            at_most_s=180.0,
+            programs={"redis-server": ("--version",)} if in_redis else {},
+            needs=("redis",) if in_redis else (),
+            handed={"--rounds": "rounds"},
+        )
 
     def model(self, runs: Measured) -> Model:
         """A store's operation from its row of one thread; the pool's costs from four rows."""

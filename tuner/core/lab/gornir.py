@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from tuner.core.lab.experiment import GO, At, Figure, Finding, Job, Model, NotRunError, Row, Spread
+from tuner.core.lab.experiment import FOREIGN, GO, At, Figure, Finding, Job, Model, NotRunError, Row, Spread
 from tuner.core.lab.gornir_claims import gornir_findings
 from tuner.core.lab.gornir_table import (
     ASYNCIO,
@@ -47,8 +47,10 @@ class Gornir:
         Figure("system_s", "system s", 2),
         Figure("cpu_percent", "CPU %", 0),
         Figure("n_threads", "threads", 0),
+        FOREIGN,
     )
     needs = ()
+    calibration = None
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """Four waits: three values of GOMAXPROCS, five numbers of nornir's workers."""

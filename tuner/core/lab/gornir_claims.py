@@ -59,6 +59,8 @@ def _one_is_slower(table: Table) -> Finding:
     claim = "With GOMAXPROCS 1 they take longer than with as many as cores"
     if not pairs:
         return _untold(f"{claim}.", "Go was not run.")
+    if pairs[0][2].of("n_procs") < 2:
+        return _untold(f"{claim}.", "It takes two cores, of which Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
     return Finding(
         f"{claim}: {_more_ms(pairs, 'published')} in the mean of the waits.",
@@ -72,6 +74,8 @@ def _a_hundred_cost(table: Table) -> Finding:
     claim = "GOMAXPROCS 100 gains no time over as many as cores and costs CPU time"
     if not pairs:
         return _untold(f"{claim}.", "Go was not run.")
+    if pairs[0][2].of("n_procs") < 2:
+        return _untold(f"{claim}.", "It takes two cores, of which Go uses one here.")
     sooner = _more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
     dearer = _more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)

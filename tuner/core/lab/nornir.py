@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, NotRunError, Row, Spread
+from tuner.core.lab.experiment import (
+    CORES,
+    FOREIGN,
+    At,
+    Figure,
+    Finding,
+    Job,
+    Model,
+    NotRunError,
+    Row,
+    Spread,
+)
 from tuner.core.model.pools import run_waiting_pool
 from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
 
@@ -36,8 +47,10 @@ class Nornir:
         Figure("system_s", "system s", 2),
         Figure("cpu_percent", "CPU %", 0),
         Figure("n_threads", "threads", 0),
+        FOREIGN,
     )
     needs = ("nornir",)
+    calibration = None
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """32 rows: four waits, eight numbers of workers."""
@@ -231,7 +244,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
     return Finding(
         claim,
-        percent > _SURELY_PERCENT,
+        percent > _SURELY_PERCENT if most.of(CORES) > 1 else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
         f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "
         "the GIL.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, Row, Spread, Value
+from tuner.core.lab.experiment import CORES, FOREIGN, At, Figure, Finding, Job, Model, Row, Spread, Value
 from tuner.core.lab.pi_pools_claims import (
     ALONE,
     CPU,
@@ -60,8 +60,9 @@ class PiPools:
         "sleeps unequal by up to half, not their sum. fixed: as many threads as cores, a job at a time; "
         "own threads: one per job; semaphore: the same with as many permits to compute as cores, given "
         "back for each sleep; scheduled: as many threads as cores are handed single steps by an event "
-        "loop. Told is how long the batch takes, in CPU times of one job, which each program measures for "
-        "itself. A heart beside the jobs wants to beat every 5 ms; a step waits from the end of its sleep "
+        "loop. How much work a step is, is found once, before all runs, and is the same in each of them. "
+        "Told is how long the batch takes, over the 54 ms. A job's own CPU time is measured before and after "
+        "the batch, where nothing else of the program runs. A heart beside the jobs wants to beat every 5 ms; a step waits from the end of its sleep "
         "until it has been computed, less the computing."
     )
     parameters = ("work", "job", "pool", "jobs per core")
@@ -74,9 +75,14 @@ class PiPools:
         Figure("wait_p99_ms", "step waits p99 ms", 1),
         Figure("beat_p99_ms", "heart late p99 ms", 1),
         Figure("beat_max_ms", "most ms", 1),
-        Figure("foreign_cores", "others' cores", 2),
+        Figure("job_cpu_s", "a job's own CPU s", 4),
+        FOREIGN,
     )
     needs = ()
+    #: how many units a step is, once for all runs: each one for itself would have work of its own
+    calibration = Job(
+        "pi_pools.py", ("--calibrate", "--cpu-s", f"{CPU_S:g}", "--steps", f"{N_STEPS}"), at_most_s=180.0
+    )
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """The facts that are figures, as ratios to one job's CPU time, and per core."""
@@ -111,7 +117,8 @@ class PiPools:
         if pool == JITTER:
             options += ["--jitter", f"{JITTER_RATIO:g}"]
         options += ["--alone"] if n == ALONE else ["--jobs-per-core", f"{n:g}"]
-        return Job("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S)
+        handed = {"--units": f"{work}_units", "--cores": CORES}
+        return Job("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S, handed=handed)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """Closed forms of pools, from what a job takes alone, and when as many compute as there are cores."""
@@ -125,7 +132,6 @@ class PiPools:
             )
         alone, all_cores, asleep = (runs[at]["ratio"].median for at in _FITTED[:3])
         n_cores = runs[_FITTED[0]]["n_cores"].median
-        unit_s = runs[_FITTED[0]]["job_cpu_s"].median
         worth = n_cores * min(1.0, alone / all_cores)
         machines = {C: Machine(cores=worth, has_gil=False), PYTHON: Machine(cores=1, has_gil=False)}
         computing = {C: alone}
@@ -142,8 +148,8 @@ class PiPools:
             ratio = _ratio(f"{pool}", n_jobs, job, machines[f"{work}"], int(n_cores))
             modelled[at] = {
                 "ratio": ratio,
-                "batch_s": ratio * unit_s,
-                "jobs_per_s": n_jobs / (ratio * unit_s),
+                "batch_s": ratio * CPU_S,
+                "jobs_per_s": n_jobs / (ratio * CPU_S),
                 "n_threads": min(n_jobs, n_cores) if pool in (FIXED, SCHEDULED) else float(n_jobs),
             }
             if n == ALONE:

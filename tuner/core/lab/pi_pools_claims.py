@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from math import inf
 from operator import truediv
-from statistics import fmean
 
 from tuner.core.lab.experiment import Finding, NotRunError, Row, Rows
 from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, judged, measured, over
-from tuner.core.validity import foreign_limit_cores
 
 C, PYTHON = "C", "Python"  #: the work: off the GIL, or under it
 CPU, SLEEPS = "computes", "sleeps too"
@@ -20,6 +20,7 @@ ALONE = "alone"  #: one job, in place of so many per core
 FLAT_RATIO = 1.10  #: a time up to so much over that of one job per core still is flat
 GAIN = 0.05  #: less than that is no gain
 CURED_RATIO = 0.8  #: of the waits without the cure
+TAILS = ("wait_p99_ms", "beat_p99_ms")  #: figures that are told by their tail
 LATER = 2.0  #: a heart that beats so many times as late beats later
 
 PerCore = Mapping[float, Row]  #: rows by jobs per core
@@ -29,7 +30,7 @@ Verdict = tuple[bool | None, str]  #: whether a claim holds, and why
 def findings(rows: Sequence[Row]) -> list[Finding]:
     """The published sentences, and then what is asked beside them."""
     seen = Seen(rows)
-    found = [
+    return [
         judged(claim, partial(judge, seen))
         for claim, judge in (
             (
@@ -81,17 +82,11 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
             ),
         )
     ]
-    if seen.is_quiet:
-        return found
-    told = f" {seen.others_told}, so this shows nothing."
-    return [Finding(one.claim, None, one.why + told) for one in found]
 
 
 def follows(rows: Sequence[Row]) -> str:
     """How far a thread per job goes, and what one gains by fewer that compute at a time."""
     seen = Seen(rows)
-    if not seen.is_quiet:
-        return f"{seen.others_told}. Nothing follows from these runs: repeat them on a box that nobody uses."
     own, held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE, SCHEDULED))
     most = max(own)
     if not any(n in held for n in own):
@@ -117,13 +112,10 @@ class Seen:
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = Rows("", {row.at: row for row in rows if row.measured})
+        run = {row.at: row for row in rows if row.measured}
+        off = _apart(list(run.values()))
+        self.rows = Rows("", {at: _widened(row, off) for at, row in run.items()})
         self.published = {row.at: row.published for row in rows}
-        foreign_cores = [row.of("foreign_cores") for row in self.rows.values()]
-        mean_cores = fmean(foreign_cores) if foreign_cores else 0.0
-        #: as windows of a study are
-        self.is_quiet = not self.rows or mean_cores <= foreign_limit_cores(self.n_cores)
-        self.others_told = f"Others kept {mean_cores:.2f} of the cores busy meanwhile"
 
     @property
     def alone(self) -> Row:
@@ -172,7 +164,7 @@ class Seen:
             if at[:3] == (work, kind, pool) and at[3] != ALONE
         }
         if not found:
-            raise NotRunError(f"{work}, {kind}, {pool} was not run")
+            raise NotRunError(f"{work}, {kind}, {pool} was not run undisturbed")
         return Rows(f"{work}, {kind}, {pool}, jobs per core: ", dict(sorted(found.items())))
 
     def least(self, n: float) -> float:
@@ -193,7 +185,7 @@ def _all_cores(seen: Seen) -> Verdict:
         n_physical = seen.alone.of("n_physical")
         where += f", {n_physical:.0f} where those that share one, as the kernel tells, count once"
     return (
-        here.near(claimed),
+        here.near(claimed) if seen.n_cores > 1 else None,
         f"{here.value:.2f} times here{_told(here)}, {where}.",
     )
 
@@ -250,12 +242,14 @@ def _flat(seen: Seen) -> Verdict:
 
 def _starves(seen: Seen) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
-    extra = {n: measured(row).times(1 / seen.least(n)) for n, row in own.items()}
+    extra = {n: measured(row).times(1 / seen.in_step(n)) for n, row in own.items()}
+    least = ", ".join(f"{n:g}: {measured(row).value / seen.least(n):.2f}" for n, row in own.items())
     told = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        "Its time over that of the cores' work, or of a job alone where that is longer, by jobs per core: "
-        f"{told}.",
+        "Its time over that of jobs which keep in step, and so all compute and then all sleep, by jobs per "
+        f"core: {told}. Over the cores' work, or a job alone where that is longer, which takes jobs out of "
+        f"step: {least}.",
     )
 
 
@@ -359,6 +353,29 @@ def _flat_to(rows: PerCore, *, modelled: bool = False) -> float:
             break
         flat = n
     return flat
+
+
+def _apart(rows: Sequence[Row]) -> float:
+    """How far single runs are off, either way: as far as what the same job takes alone lies apart in all."""
+    off = 0.0
+    for work in (C, PYTHON):
+        took_s = [row.measured["job_cpu_s"] for row in rows if row.at[0] == work]
+        if took_s:
+            off = max(off, max(one.high for one in took_s) / min(one.low for one in took_s) - 1)
+    return off
+
+
+def _widened(row: Row, off: float) -> Row:
+    """*row*, of which single runs lie within what they may be off; a tail of one run tells nothing."""
+    measured = {
+        key: one
+        if one.n > 1
+        else replace(one, low=0.0, high=inf)
+        if key in TAILS
+        else replace(one, low=one.median / (1 + off), high=one.median * (1 + off))
+        for key, one in row.measured.items()
+    }
+    return replace(row, measured=measured)
 
 
 def _told(ratio: Ratio) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from tuner.core.lab.experiment import Finding, NotRunError, Row
 
 ALIKE = 0.10  #: times that differ by no more are called alike
-ONE_RUN = 0.03  #: how far off a single run is taken to be, either way
-ONE_TAIL = 0.5  #: the same of what is told by its tail
-_TAILS = ("wait_p99_ms", "beat_p99_ms")  #: figures that are told by their tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,10 @@ def over(one: Row, other: Row, key: str = "ratio") -> Ratio:
     if one is other:
         return Ratio(1.0, 1.0, 1.0)
     a, b = measured(one, key), measured(other, key)
-    return Ratio(a.low / b.high, a.value / b.value, a.high / b.low)
+    return Ratio(a.low / b.high, a.value / b.value, a.high / b.low if b.low else inf)
 
 
 def measured(row: Row, key: str = "ratio") -> Ratio:
     """A figure of *row*, and within what it lies."""
     spread = row.measured[key]
-    if spread.n == 1:
-        off = ONE_TAIL if key in _TAILS else ONE_RUN
-        return Ratio(1 - off, 1.0, 1 + off).times(spread.median)
     return Ratio(spread.low, spread.median, spread.high)
