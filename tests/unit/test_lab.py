@@ -20,7 +20,7 @@ from tuner.bootstrap import experiment_named
 from tuner.core.errors import ConfigError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import At, Experiment, Outcome, Run, in_blocks, outcome
-from tuner.core.lab.nornir import N_TASKS, Nornir
+from tuner.core.lab.nornir import N_TASKS, Nornir, fewest_enough
 from tuner.core.lab.verdicts import Ratio, over
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner.reports.charts.lab import lab_picture
@@ -142,6 +142,46 @@ def test_a_published_knee_is_held_against_the_measured_one(whole: Outcome) -> No
 
 def test_one_run_of_each_tells_no_knee() -> None:
     assert nornir_outcome(n=1).findings[0].holds is None
+
+
+def test_runs_that_differ_on_what_is_enough_tell_no_knee() -> None:
+    """One run of three of the fewest that are enough takes half as long again."""
+    agreeing = deepcopy(SEEDS)
+    for row in agreeing["nornir_2020"]["rows"]:
+        row[-1] = nornir_run((row[0], row[1])).values["total_s"]
+    experiment = Nornir()
+    points = [at for at in experiment.points(list(experiment.published(SEEDS)), quick=False) if at[0] == 0.3]
+    knee = fewest_enough({int(at[1]): nornir_run(at).values["total_s"] for at in points})
+    runs = [
+        nornir_run(at, block, 1.5 if block == 1 and at[1] == knee else 1.0)
+        for block in range(3)
+        for at in points
+    ]
+
+    assert outcome(experiment, agreeing, runs).findings[0].holds is None
+
+
+def test_what_workers_past_enough_cost_is_judged_by_all_waits(whole: Outcome) -> None:
+    (dearer,) = (one for one in whole.findings if one.claim.startswith("Workers past"))
+    runs = []
+    for row in whole.rows:
+        for block in range(3):
+            run = nornir_run(row.at, block)
+            cpu_s = 0.5 if row.at[0] > 0.1 else run.values["cpu_s"]
+            runs.append(Run(row.at, block, {**run.values, "cpu_s": cpu_s}))
+    (half,) = (one for one in outcome(Nornir(), SEEDS, runs).findings if one.claim.startswith("Workers past"))
+
+    assert dearer.holds is True
+    assert half.holds is None
+
+
+def test_more_than_a_core_takes_two() -> None:
+    runs = []
+    for at in ((0.05, 100.0), (0.05, 10_000.0)):
+        run = nornir_run(at)
+        runs.append(Run(at, 0, {**run.values, "cpu_percent": 130.0, "usable_cores": 1.0}))
+
+    assert outcome(Nornir(), SEEDS, runs).findings[-1].holds is None
 
 
 def test_points_that_were_not_run_stay_published(whole: Outcome) -> None:

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from tuner.core.lab.experiment import Finding, Row, Spread
 from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
+from tuner.core.lab.verdicts import both, more
 
 _WITHIN = 0.05  #: how near totals lie to a wait and a constant that are taken for them
 _SURELY_S = 0.1  #: between single runs; less is a neighbour's doing as well
@@ -48,7 +49,7 @@ def _wait_and_a_constant(table: Table) -> Finding:
         return _untold(f"{claim}.", "Go was not run with two waits.")
     return Finding(
         f"{claim}: {listed(published)}.",
-        _all(verdicts),
+        both(*verdicts),
         f"Here {listed(told)} in the mean of the waits; with these, totals are off by "
         f"{100 * worst:.1f} % at most ({100 * _WITHIN:.0f} % are allowed).",
     )
@@ -64,7 +65,7 @@ def _one_is_slower(table: Table) -> Finding:
     n_procs = pairs[0][2].of("n_procs")
     return Finding(
         f"{claim}: {_more_ms(pairs, 'published')} in the mean of the waits.",
-        _more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
+        more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
         f"Here {_more_ms(pairs, 'measured')}, on {n_procs:.0f} of them ({_ranges(pairs)}).",
     )
 
@@ -76,8 +77,8 @@ def _a_hundred_cost(table: Table) -> Finding:
         return _untold(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
         return _untold(f"{claim}.", "It takes two cores, of which Go uses one here.")
-    sooner = _more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
-    dearer = _more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
+    sooner = more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
+    dearer = more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return Finding(
@@ -100,7 +101,7 @@ def _less_cpu_than_threads(table: Table) -> Finding:
     )
     return Finding(
         f"{claim}: that takes {min(published):.0f} to {max(published):.0f} times as much.",
-        _more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
+        more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
         f"User and system time here: {told}.",
     )
 
@@ -123,7 +124,7 @@ def _sooner_than_threads(table: Table) -> Finding:
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
     return Finding(
         f"{claim}: the best of those takes {listed(published)}.",
-        _more(fastest, _SURELY_S),
+        more(fastest, _SURELY_S),
         f"Here {'; '.join(told)}.",
     )
 
@@ -139,7 +140,7 @@ def _asyncio_between(table: Table) -> Finding:
     if not waits:
         return _untold(claim, "Go, asyncio and nornir were not all run.")
     verdicts = [
-        _more([(more.measured[key], less.measured[key]) for _, more, less in pairs], _SURELY_S)
+        more([(more.measured[key], less.measured[key]) for _, more, less in pairs], _SURELY_S)
         for pairs in (above, below)
         for key in ("total_s", "cpu_s")
     ]
@@ -149,33 +150,13 @@ def _asyncio_between(table: Table) -> Finding:
     )
     return Finding(
         claim,
-        _all(verdicts),
+        both(*verdicts),
         f"Total and CPU time of Go, asyncio and the fewest threads that are enough: {told}.",
     )
 
 
 def _pools_of_nornir(table: Table, wait: float) -> list[str]:
     return [pool for pool in (f"nornir {n}" for n in WORKERS) if (wait, pool) in table]
-
-
-def _more(pairs: Sequence[tuple[Spread, Spread]], surely_s: float) -> bool | None:
-    """Whether the first is more than the second: in most pairs surely, and in none surely less.
-
-    Surely: their runs lie apart; single runs, by more than *surely_s*. None: these runs cannot tell.
-    """
-    up = sum(_apart(one, other, surely_s) for one, other in pairs)
-    down = sum(_apart(other, one, surely_s) for one, other in pairs)
-    if up and down:
-        return None
-    return True if 2 * up > len(pairs) else False if 2 * down > len(pairs) else None
-
-
-def _apart(more: Spread, less: Spread, surely_s: float) -> bool:
-    return more.low - less.high > (0.0 if min(more.n, less.n) > 1 else surely_s)
-
-
-def _all(verdicts: Sequence[bool | None]) -> bool | None:
-    return False if False in verdicts else None if None in verdicts else True
 
 
 def _untold(claim: str, why: str) -> Finding:

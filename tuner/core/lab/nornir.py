@@ -17,6 +17,7 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
+from tuner.core.lab.verdicts import both, measured, more, negated
 from tuner.core.model.pools import run_waiting_pool
 from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
 
@@ -106,20 +107,20 @@ class Nornir:
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
     """What the line for the GIL says of runs by wait and number of workers, fitted to their four corners."""
-    measured = {_numbers(at): values for at, values in runs.items()}
-    waits = {wait for wait, _ in measured}
+    by_point = {_numbers(at): values for at, values in runs.items()}
+    waits = {wait for wait, _ in by_point}
     corners = [
-        (wait, pick(n for other, n in measured if other == wait))
+        (wait, pick(n for other, n in by_point if other == wait))
         for wait in (min(waits), max(waits))
         for pick in (min, max)
     ]
     seen = list(dict.fromkeys(corners))
     costs = fit_pool_costs(
-        [WaitingBatch(N_TASKS, wait, n, measured[wait, n]["total_s"].median) for wait, n in seen]
+        [WaitingBatch(N_TASKS, wait, n, by_point[wait, n]["total_s"].median) for wait, n in seen]
     )
     of_corners = [run_waiting_pool(N_TASKS, wait, n, costs) for wait, n in seen]
     user, system = (
-        cpu_line(of_corners, [measured[corner][key].median for corner in seen])
+        cpu_line(of_corners, [by_point[corner][key].median for corner in seen])
         for key in ("user_s", "system_s")
     )
     modelled = {}
@@ -177,16 +178,19 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> Finding:
     return Finding(
         f"Waits of {1e3 * wait_s:g} ms: of {len(rows)} numbers of workers, {published} are the fewest within "
         f"{100 * KNEE_WITHIN:.0f} % of the best.",
-        True if here == published else None if _unsure(rows, min(here, published)) else False,
+        both(
+            _is_enough(rows, published),
+            *(negated(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
+        ),
         why,
     )
 
 
-def _unsure(rows: Mapping[int, Row], n_workers: int) -> bool:
-    """Whether some runs say that so many workers are enough, and others not; one run says nothing."""
-    took = rows[n_workers].measured["total_s"]
-    enough_s = min(_totals(rows).values()) * (1 + KNEE_WITHIN)
-    return took.n == 1 or took.low <= enough_s < took.high
+def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
+    """Whether so many workers are; None: some runs say so, others not, or there is one alone."""
+    if rows[n_workers].measured["total_s"].n == 1:
+        return None
+    return measured(rows[n_workers], "total_s").at_most(min(_totals(rows).values()) * (1 + KNEE_WITHIN))
 
 
 def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
@@ -205,7 +209,7 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Findi
 
 def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
     """What the most workers cost, beside those that are enough."""
-    published, told, rises = [], [], []
+    published, told, pairs = [], [], []
     for wait, rows in by_wait.items():
         knee, most = fewest_enough(_totals(rows)), max(rows)
         if knee == most:
@@ -213,15 +217,14 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
         before, after = rows[knee], rows[most]
         published.append(_cpu_s(after.published) - _cpu_s(before.published))
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
-        rises.append(cpu_s[1] - cpu_s[0])
+        pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
         told.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
     claim = "Workers past what is enough cost CPU and gain no time"
     if not told:
         return Finding(f"{claim}.", None, "No wait was run with more workers than are enough.")
-    worst = max(range(len(rises)), key=published.__getitem__)
     return Finding(
-        f"{claim}: up to {published[worst]:.2f} s of it.",
-        rises[worst] > _SURELY_S,
+        f"{claim}: up to {max(published):.2f} s of it.",
+        more(pairs, _SURELY_S),
         f"User and system time here: {'; '.join(told)}.",
     )
 
@@ -244,7 +247,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
     return Finding(
         claim,
-        percent > _SURELY_PERCENT if most.of(CORES) > 1 else None,
+        measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if most.of(CORES) > 1 else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
         f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "
         "the GIL.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from tuner.core.lab.experiment import Finding, NotRunError, Row
+from tuner.core.lab.experiment import Finding, NotRunError, Row, Spread
 
 ALIKE = 0.10  #: times that differ by no more are called alike
 
@@ -47,6 +47,27 @@ def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Finding:
 def both(*verdicts: bool | None) -> bool | None:
     """False if one is; else None if one is, or there is none."""
     return None if not verdicts else False if False in verdicts else None if None in verdicts else True
+
+
+def negated(verdict: bool | None) -> bool | None:
+    """The other one; None stays."""
+    return None if verdict is None else not verdict
+
+
+def more(pairs: Sequence[tuple[Spread, Spread]], surely: float) -> bool | None:
+    """Whether the first is more than the second: in most pairs surely, and in none surely less.
+
+    Surely: their runs lie apart; single runs, by more than *surely*. None: these runs cannot tell.
+    """
+    up = sum(_apart(one, other, surely) for one, other in pairs)
+    down = sum(_apart(other, one, surely) for one, other in pairs)
+    if up and down:
+        return None
+    return True if 2 * up > len(pairs) else False if 2 * down > len(pairs) else None
+
+
+def _apart(greater: Spread, less: Spread, surely: float) -> bool:
+    return greater.low - less.high > (0.0 if min(greater.n, less.n) > 1 else surely)
 
 
 def either(*verdicts: bool | None) -> bool | None:
