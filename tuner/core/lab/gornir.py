@@ -35,8 +35,10 @@ class Gornir:
         "A batch of 10 000 tasks, each of which sleeps for a round trip: as goroutines, all at once, with "
         "GOMAXPROCS 1, as many as cores, and 100 (Go 1, Go cores, Go 100); as coroutines of asyncio, all at "
         "once; and by nornir's threaded runner with at most so many workers. Timed is the whole "
-        "process, its start included. The published goroutines were gornir's. Those here are not: gornir has "
-        "no released version, and Go's module proxy, asked for one, refused it. They are a small program of "
+        "process, its start included, and so is its CPU time, Python's imports included. Threads are "
+        "all of the process at its end for Go, those that the pool started for nornir, the one of asyncio. "
+        "The published goroutines were gornir's. Those here are not: it is refused from here, for it has "
+        "no released version, and Go's module proxy, asked for one, gave none. They are a small program of "
         "tuner's own that does what gornir's parallel runner is described to do: a goroutine for each host, "
         "no limit, results through a channel with room for all, a wait group for the end."
     )

@@ -62,7 +62,7 @@ class PiPools:
         "back for each sleep; scheduled: as many threads as cores are handed single steps by an event "
         "loop. How much work a step is, is found once, before all runs, and is the same in each of them. "
         "Told is how long the batch takes, over the 54 ms. A job's own CPU time is measured before and after "
-        "the batch, where nothing else of the program runs. A heart beside the jobs wants to beat every 5 ms; "
+        "the batch, where nothing else of the program runs. A heart beside wants to beat every 5 ms; "
         "a step waits from the end of its sleep until it has been computed, less the computing."
     )
     parameters = ("work", "job", "pool", "jobs per core")
