@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tuner.adapters.lab.program import folder_of_programs, run_job
-from tuner.core.lab.experiment import CORES, At
+from tuner.core.lab.experiment import USABLE_CORES, At
 from tuner.core.lab.pi_pools import ASLEEP_S, CPU_S, PiPools
 from tuner.core.lab.pi_pools_claims import (
     ALONE,
@@ -66,7 +66,7 @@ def test_a_short_batch_is_repeated_and_has_no_sleeps_to_wait_after() -> None:
 def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores() -> None:
     """Twice the units take longer by their own clock; what they take is told over the same time."""
     units = run_job(PiPools.calibration, [sys.executable], folder_of_programs())
-    handed = {"C_units": 20 * units["C_units"], "Python_units": units["Python_units"], CORES: 1.0}
+    handed = {"C_units": 20 * units["C_units"], "Python_units": units["Python_units"], USABLE_CORES: 1.0}
     job = PiPools().job((C, CPU, OWN, 1.0)).with_handed(handed)
     found = run_job(replace(job, at_most_s=LONG_S), [sys.executable], folder_of_programs())
 

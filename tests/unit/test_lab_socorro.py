@@ -107,6 +107,16 @@ def test_what_is_held_against_the_runs_stands_in_the_publication() -> None:
     assert {Layout(one["processes"], one["threads"]) for one in block["layouts"]} == set(PUBLISHED)
     assert f"ran {socorro_claims.MOB[0]} to {socorro_claims.MOB[1]} times" in said
     assert f"nothing beyond {socorro_claims.ENOUGH_THREADS} threads" in said
+    told = {str(Layout(one["processes"], one["threads"])): one for one in block["layouts"]}
+    items = {name: one["items_per_10min"] for name, one in told.items()}
+    assert told[str(socorro_claims.BEST)]["best"] is True
+    assert [str(one) for one in socorro_claims.BETWEEN] == sorted(
+        map(str, socorro_claims.BETWEEN), key=items.__getitem__, reverse=True
+    )
+    assert told["24x1"]["load"] == f"steady at {CORES}"
+    assert told["1x24"]["load"] == f"rarely above {socorro_claims.MOST_LOAD:g}"
+    light = told[str(socorro_claims.LIGHT)]["load"]
+    assert light == f"{100 * socorro_claims.LIGHT_SHARE:.0f} % of the load of 24x1"
 
 
 def test_published_items_become_times_of_one_process_and_loads_numbers() -> None:
@@ -229,7 +239,8 @@ def test_runs_beside_others_tell_nothing() -> None:
     found = socorro_outcome(studied(quick=True, n=1, foreign=0.8))
 
     assert {one.holds for one in found.findings} == {None}
-    assert found.follows.startswith("Others kept 0.80 of the cores busy meanwhile. Nothing follows")
+    assert found.follows.startswith("Too little was run undisturbed")
+    assert all(row.is_disturbed for row in found.rows if row.measured)
 
 
 def test_layouts_that_gave_no_window_are_left_out_of_claims_and_of_the_model() -> None:

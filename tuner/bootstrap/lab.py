@@ -146,7 +146,7 @@ def _run_all(
     from tuner.adapters.provenance import provenance
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.lab_tools import tools_of
-    from tuner.core.lab.experiment import CORES, Failure, Run
+    from tuner.core.lab.experiment import USABLE_CORES, Failure, Run
 
     python = asked.python or sys.executable
     tools = tools_of(experiment, [at for _, at in order], python)
@@ -175,12 +175,12 @@ def _run_all(
         for sentence in tools.left_out:
             tell(sentence)
         results = _calibrated(experiment, results, tools, scratch, asked.results)
-        handed = {**results.calibration, CORES: float(_n_cores())}
+        handed = {**results.calibration, USABLE_CORES: float(_n_cores())}
         ready = {at: tools.runnable(experiment.job(at).with_handed(handed), folder, tell) for _, at in able}
         for n, (block, at) in enumerate(able, 1):
             told = f"{n}/{len(able)}  {_point(experiment, at)}"
             try:
-                run = Run(at, block, {**run_job(*ready[at], scratch), CORES: handed[CORES]})
+                run = Run(at, block, {**run_job(*ready[at], scratch), USABLE_CORES: handed[USABLE_CORES]})
             except MeasurementError as error:
                 results = results.with_failure(Failure(at, block, error.problem))
                 tell(f"{told} failed: {error.problem}")

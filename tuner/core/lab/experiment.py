@@ -20,7 +20,7 @@ from tuner.core.validity import foreign_limit_cores
 GO = "go"  #: what a program of Go needs; every other need is a package of Python
 Value = str | float  #: of a parameter: a name, or a number
 _SAME_AS = "same as "
-CORES = "usable_cores"  #: of each run: what the programs could use, whole ones
+USABLE_CORES = "usable_cores"  #: of each run: what the programs could use, whole ones
 _TICKS_S = 0.03  #: of the box's idle clock, at both ends of a run
 At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
@@ -52,7 +52,7 @@ class Job:
     #: what it starts itself: names on PATH, each with the words to ask it its version
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()  #: what it needs beside `Experiment.needs`; a point without is left out
-    #: further options, each with the name of its value: CORES, or a number that the calibration printed
+    #: further options, each with the name of its value: USABLE_CORES, or a number that calibration printed
     handed: Mapping[str, str] = field(default_factory=dict)
 
     def with_handed(self, values: Mapping[str, float]) -> Job:
@@ -249,7 +249,7 @@ def is_quiet(run: Run) -> bool:
 
     The clock of what is idle moves by whole ticks, which a short run has to be forgiven.
     """
-    limit_cores = foreign_limit_cores(run.values.get(CORES, 1.0))
+    limit_cores = foreign_limit_cores(run.values.get(USABLE_CORES, 1.0))
     ticks_cores = _TICKS_S / run.values["total_s"] if "total_s" in run.values else 0.0
     return run.values.get("foreign_cores", 0.0) <= limit_cores + ticks_cores
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.lab.experiment import (
-    CORES,
     FOREIGN,
+    USABLE_CORES,
     At,
     Figure,
     Finding,
@@ -247,7 +247,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
     return Finding(
         claim,
-        measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if most.of(CORES) > 1 else None,
+        measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if most.of(USABLE_CORES) > 1 else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
         f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "
         "the GIL.",

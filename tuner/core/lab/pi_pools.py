@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.lab.experiment import CORES, FOREIGN, At, Figure, Finding, Job, Model, Row, Spread, Value
+from tuner.core.lab.experiment import (
+    FOREIGN,
+    USABLE_CORES,
+    At,
+    Figure,
+    Finding,
+    Job,
+    Model,
+    Row,
+    Spread,
+    Value,
+)
 from tuner.core.lab.pi_pools_claims import (
     ALONE,
     CPU,
@@ -117,7 +128,7 @@ class PiPools:
         if pool == JITTER:
             options += ["--jitter", f"{JITTER_RATIO:g}"]
         options += ["--alone"] if n == ALONE else ["--jobs-per-core", f"{n:g}"]
-        handed = {"--units": f"{work}_units", "--cores": CORES}
+        handed = {"--units": f"{work}_units", "--cores": USABLE_CORES}
         return Job("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S, handed=handed)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:

@@ -8,11 +8,12 @@ from statistics import fmean
 
 import numpy as np
 
-from tuner.core.lab.experiment import At, Finding, Row
+from tuner.core.lab.experiment import USABLE_CORES, At, Finding, Row, Rows
 from tuner.core.lab.socorro_runs import (
     CORES,
     FAR,
     HERE,
+    PUBLISHED,
     REFERENCE,
     SINGLE,
     THREADED,
@@ -22,34 +23,38 @@ from tuner.core.lab.socorro_runs import (
     medians,
     point,
 )
-from tuner.core.lab.verdicts import ALIKE, Ratio, both, measured, over
+from tuner.core.lab.verdicts import ALIKE, Ratio, both, judged, measured, over
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
-from tuner.core.validity import foreign_limit_cores
 
 #: as it was told in words; a test holds them against the publication
 ENOUGH_THREADS = 12  #: beyond them one process gains nothing
 MOB = (1.8, 2.2)  #: so many times one process of 24 threads did 24 of one thread
+BEST = Layout(4, 6)
+BETWEEN = (BEST, Layout(12, 2), Layout(2, 12))  #: the mixed ones, best first
+MOST_LOAD = 9.0  #: of one process of 24 threads
+LIGHT, LIGHT_SHARE = Layout(12, 2), 0.80  #: its load, as a share of that of 24 processes
 _ENOUGH = 0.05  #: how near the best a number of threads is enough
 _ITEMS = "items_per_10min"
 _ALONE, _MOB = Layout(1, 1), Layout(CORES, 1)
-_BETWEEN = (Layout(12, 2), Layout(4, 6), Layout(2, 12))
 
 
 class Seen:
-    """The rows that were run, and how quiet this box was."""
+    """The rows that were run."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows: dict[At, Row] = {row.at: row for row in rows if row.measured}
+        self.rows: dict[At, Row] = Rows("", {row.at: row for row in rows if row.measured})
         here = [row for at, row in self.rows.items() if at[0] == HERE]
-        self.foreign_cores = fmean(row.of("foreign_cores") for row in here) if here else 0.0
-        self.n_cores = here[0].of("n_cores") if here else 0.0
-        self.is_quiet = self.foreign_cores <= foreign_limit_cores(self.n_cores)
+        self.n_cores = here[0].of(USABLE_CORES) if here else 0.0
 
-    def row(self, box: str, layout: Layout, manager: str = THREADED) -> Row | None:
-        """None: it was not run."""
-        return self.rows.get(point(box, layout, manager))
+    def row(self, box: str, layout: Layout, manager: str = THREADED) -> Row:
+        """A row that was run.
+
+        Raises:
+            NotRunError: it was not.
+        """
+        return self.rows[point(box, layout, manager)]
 
     def one_process(self, box: str) -> dict[int, Row]:
         """The threaded rows of one process, by threads, the fewest first."""
@@ -58,7 +63,7 @@ class Seen:
 
     def item(self, box: str) -> tuple[Demands, Machine] | None:
         """What an item asks for by 1x1 of this box, and the machine of *box*."""
-        alone = self.row(HERE, _ALONE)
+        alone = self.rows.get(point(HERE, _ALONE, THREADED))
         demands = None if alone is None else demands_in(medians(alone.measured))
         if alone is None or demands is None:
             return None
@@ -73,11 +78,9 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
     for box in (HERE, FAR):
         for claim in (_past_enough, _mob, _best, _between, _loads):
             one = claim(seen, box)
-            if one is not None:
-                where = "On this box: " if box == HERE else f"On {CORES} simulated cores: "
-                found.append(_aside(seen, Finding(one.claim, one.holds, where + one.why)))
-    others = [one for one in (_queue(seen), *_interpreters(seen)) if one is not None]
-    return [*found, *(_aside(seen, one) for one in others)]
+            where = "On this box: " if box == HERE else f"On {CORES} simulated cores: "
+            found.append(Finding(one.claim, one.holds, where + one.why))
+    return [*found, *(one for one in (_queue(seen), *_interpreters(seen)) if one is not None)]
 
 
 def follows(rows: Sequence[Row]) -> str:
@@ -86,9 +89,10 @@ def follows(rows: Sequence[Row]) -> str:
     told = []
     boxes = {HERE: f"On the {seen.n_cores:g} cores of this box", FAR: f"On {CORES} cores, simulated,"}
     for box, where in boxes.items():
-        mob, reference, best = seen.row(box, _MOB), seen.row(box, REFERENCE), _best_of(seen, box)
-        if mob is None or reference is None or best is None:
+        if not {point(box, _MOB, THREADED), point(box, REFERENCE, THREADED)} <= seen.rows.keys():
             continue
+        mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
+        best = max(_published(seen, box), key=lambda row: row.of(_ITEMS))
         told.append(
             f"{where} {_name(best)} does {over(best, reference, _ITEMS).value:.2f} times what one process of "
             f"{CORES} threads does, and {CORES} processes of one thread "
@@ -96,20 +100,8 @@ def follows(rows: Sequence[Row]) -> str:
             f"times: {_bound_told(seen, box)}."
         )
     if not told:
-        return "Too little was run for anything to follow. Run the published layouts."
-    if not seen.is_quiet:
-        told = [
-            f"Others kept {seen.foreign_cores:.2f} of the cores busy meanwhile. Nothing follows from this."
-        ]
+        return "Too little was run undisturbed for anything to follow."
     return " ".join(told)
-
-
-def _aside(seen: Seen, finding: Finding) -> Finding:
-    """Beside busy neighbours nothing is judged: what is simulated rests on what 1x1 showed meanwhile."""
-    if seen.is_quiet:
-        return finding
-    others = f"Others kept {seen.foreign_cores:.2f} of the cores busy meanwhile, so this shows nothing."
-    return Finding(finding.claim, None, f"{finding.why} {others}")
 
 
 def _name(row: Row) -> str:
@@ -126,7 +118,7 @@ def _told(ratio: Ratio) -> str:
 
 def _bound_told(seen: Seen, box: str) -> str:
     """What stops one process of many threads: its GIL, or the cores before it."""
-    known, row = seen.item(box), seen.row(box, REFERENCE)
+    known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
         return "what stops it is not known"
     demands, machine = known
@@ -148,34 +140,35 @@ def _bound_told(seen: Seen, box: str) -> str:
     )
 
 
-def _past_enough(seen: Seen, box: str) -> Finding | None:
-    rows = seen.one_process(box)
-    if not {ENOUGH_THREADS, CORES} <= set(rows):
-        return None
-    best = max(row.of(_ITEMS) for row in rows.values())
-    enough = min(n for n, row in rows.items() if row.of(_ITEMS) >= best * (1 - _ENOUGH))
-    gain = over(rows[CORES], rows[ENOUGH_THREADS], _ITEMS)
-    tried = ", ".join(f"{n}: {_items(row)}" for n, row in rows.items())
-    return Finding(
-        f"One process gains nothing past {ENOUGH_THREADS} threads.",
-        gain.at_most(1 + _ENOUGH),
-        f"{CORES} do {_told(gain)} times what {ENOUGH_THREADS} do. Items per ten minutes by threads: "
-        f"{tried}; "
-        f"{enough} are the fewest within {100 * _ENOUGH:.0f} % of the best. Why: {_bound_told(seen, box)}.",
-    )
+def _past_enough(seen: Seen, box: str) -> Finding:
+    def judge() -> tuple[bool | None, str]:
+        few, many = (seen.row(box, Layout(1, n)) for n in (ENOUGH_THREADS, CORES))
+        rows = seen.one_process(box)
+        best = max(row.of(_ITEMS) for row in rows.values())
+        enough = min(n for n, row in rows.items() if row.of(_ITEMS) >= best * (1 - _ENOUGH))
+        gain = over(many, few, _ITEMS)
+        tried = ", ".join(f"{n}: {_items(row)}" for n, row in rows.items())
+        return gain.at_most(1 + _ENOUGH), (
+            f"{CORES} do {_told(gain)} times what {ENOUGH_THREADS} do. Items per ten minutes by "
+            f"threads: {tried}; {enough} are the fewest within {100 * _ENOUGH:.0f} % of the best. "
+            f"Why: {_bound_told(seen, box)}."
+        )
+
+    return judged(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
 
 
-def _mob(seen: Seen, box: str) -> Finding | None:
-    mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
-    if mob is None or reference is None:
-        return None
-    ratio = over(mob, reference, _ITEMS)
-    return Finding(
-        f"{CORES} processes of one thread do {MOB[0]:g} to {MOB[1]:g} times what one of {CORES} "
-        "threads does.",
-        both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])),
-        f"{_told(ratio)} times. {_cpu_told(mob)}; {_cpu_told(reference)}: {_bound_told(seen, box)}.",
+def _mob(seen: Seen, box: str) -> Finding:
+    def judge() -> tuple[bool | None, str]:
+        mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
+        ratio = over(mob, reference, _ITEMS)
+        return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
+            f"{_told(ratio)} times. {_cpu_told(mob)}; {_cpu_told(reference)}: {_bound_told(seen, box)}."
+        )
+
+    claim = (
+        f"{CORES} processes of one thread do {MOB[0]:g} to {MOB[1]:g} times what one of {CORES} threads does."
     )
+    return judged(claim, judge)
 
 
 def _cpu_told(row: Row) -> str:
@@ -184,81 +177,66 @@ def _cpu_told(row: Row) -> str:
 
 
 def _published(seen: Seen, box: str) -> list[Row]:
-    """The rows of published layouts, best by the publication first."""
+    """The rows of published layouts that were run, best by the publication first."""
     rows = [row for at, row in seen.rows.items() if at[0] == box and "ratio" in row.published]
     return sorted(rows, key=lambda row: -row.published["ratio"])
 
 
-def _best_of(seen: Seen, box: str) -> Row | None:
-    return max(_published(seen, box), key=lambda row: (row.of(_ITEMS), row.at[2:]), default=None)
+def _best(seen: Seen, box: str) -> Finding:
+    def judge() -> tuple[bool | None, str]:
+        claimed = seen.row(box, BEST)
+        others = [row for row in _published(seen, box) if row is not claimed]
+        ratios = {_name(row): over(claimed, row, _ITEMS) for row in others}
+        told = ", ".join(f"{_told(ratio)} times {name}" for name, ratio in ratios.items())
+        missing = len(PUBLISHED) - 1 - len(others)
+        verdict = both(*(ratio.at_least(1.0) for ratio in ratios.values()))
+        return None if verdict and missing else verdict, (
+            f"{BEST} does {told or 'what no other can be held against'}."
+        )
+
+    return judged(f"Of the published layouts {BEST} is best.", judge)
 
 
-def _best(seen: Seen, box: str) -> Finding | None:
-    rows = _published(seen, box)
-    if len(rows) < 2:
-        return None
-    claimed, *others = rows
-    ratios = {_name(row): over(claimed, row, _ITEMS) for row in others}
-    told = ", ".join(f"{_told(ratio)} times {name}" for name, ratio in ratios.items())
-    return Finding(
-        f"Of the published layouts {_name(claimed)} is best.",
-        both(*(ratio.at_least(1.0) for ratio in ratios.values())),
-        f"{_name(claimed)} does {told}.",
-    )
-
-
-def _between(seen: Seen, box: str) -> Finding | None:
+def _between(seen: Seen, box: str) -> Finding:
     """Whether the mixed layouts lie between the two ends, and whether these can be told from each other."""
-    mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
-    mixed = [row for one in _BETWEEN if (row := seen.row(box, one)) is not None]
-    if mob is None or reference is None or len(mixed) < len(_BETWEEN):
-        return None
-    mixed.sort(key=lambda row: -row.published.get("ratio", 0.0))
-    order = [over(one, other, _ITEMS).at_least(1.0) for one, other in pairwise(mixed)]
-    above = [over(row, reference, _ITEMS).at_least(1.0) for row in mixed]
-    by_items = sorted(mixed, key=lambda row: -row.of(_ITEMS))
-    first, second = by_items[:2]
-    apart = over(first, second, _ITEMS)
-    spread = fmean(measured(row, _ITEMS).high / measured(row, _ITEMS).low - 1 for row in mixed)
-    is_apart = "tell them apart" if apart.low > 1 else "do not tell them apart"
-    return Finding(
-        f"In between {' beats '.join(map(_name, mixed))}, and all of them {_name(reference)}.",
-        both(*order, *above),
-        f"{_name(first)} comes first, {_told(apart)} times {_name(second)}: these runs {is_apart} (one "
-        "layout's lie "
-        f"within {100 * spread:.1f} %). {', '.join(f'{_name(row)} {_items(row)}' for row in by_items)} "
-        "items per "
-        "ten minutes.",
-    )
+
+    def judge() -> tuple[bool | None, str]:
+        reference, mixed = seen.row(box, REFERENCE), [seen.row(box, one) for one in BETWEEN]
+        order = [over(one, other, _ITEMS).at_least(1.0) for one, other in pairwise(mixed)]
+        above = [over(row, reference, _ITEMS).at_least(1.0) for row in mixed]
+        by_items = sorted(mixed, key=lambda row: -row.of(_ITEMS))
+        first, second = by_items[:2]
+        apart = over(first, second, _ITEMS)
+        spread = fmean(measured(row, _ITEMS).high / measured(row, _ITEMS).low - 1 for row in mixed)
+        is_apart = "tell them apart" if apart.low > 1 else "do not tell them apart"
+        return both(*order, *above), (
+            f"{_name(first)} comes first, {_told(apart)} times {_name(second)}: these runs {is_apart} (one "
+            f"layout's lie within {100 * spread:.1f} %). "
+            f"{', '.join(f'{_name(row)} {_items(row)}' for row in by_items)} "
+            "items per ten minutes."
+        )
+
+    return judged(f"In between {' beats '.join(map(str, BETWEEN))}, and all of them {REFERENCE}.", judge)
 
 
-def _loads(seen: Seen, box: str) -> Finding | None:
-    rows: dict[Layout, Row] = {}
-    for layout in (_MOB, REFERENCE, Layout(12, 2)):
-        row = seen.row(box, layout)
-        published = seen.row(FAR, layout)
-        if (
-            row is None
-            or "load" not in row.measured
-            or published is None
-            or "load" not in published.published
-        ):
-            return None
-        rows[layout] = row
-    claimed = {layout: seen.rows[point(FAR, layout)].published["load"] for layout in rows}
-    mob, reference, twelve = (measured(row, "load") for row in rows.values())
-    share = over(rows[Layout(12, 2)], rows[_MOB], "load")
-    wanted = claimed[Layout(12, 2)] / claimed[_MOB]
-    same = over(rows[Layout(12, 2)], rows[_MOB], _ITEMS)
-    return Finding(
-        f"Load: {_MOB} steady at {claimed[_MOB]:g}, {REFERENCE} rarely above {claimed[REFERENCE]:g}, 12x2 at "
-        f"{100 * wanted:.0f} % of {_MOB}'s.",
-        both(mob.near(claimed[_MOB]), reference.at_most(claimed[REFERENCE]), share.near(wanted)),
-        f"{_MOB} {mob.value:.1f}, {REFERENCE} {reference.value:.1f}, 12x2 {twelve.value:.1f} active tasks: "
-        f"{100 * share.value:.0f} % of {_MOB}'s, with {_told(same)} times its items. A thread that "
-        "waits for the GIL "
-        "or asleep is no load; one that waits for a core is.",
+def _loads(seen: Seen, box: str) -> Finding:
+    def judge() -> tuple[bool | None, str]:
+        rows = [seen.row(box, one) for one in (_MOB, REFERENCE, LIGHT)]
+        if not all("load" in row.measured for row in rows):
+            return None, "Active tasks were not seen."
+        mob, reference, light = (measured(row, "load") for row in rows)
+        share, same = over(rows[2], rows[0], "load"), over(rows[2], rows[0], _ITEMS)
+        return both(mob.near(CORES), reference.at_most(MOST_LOAD), share.near(LIGHT_SHARE)), (
+            f"{_MOB} {mob.value:.1f}, {REFERENCE} {reference.value:.1f}, {LIGHT} {light.value:.1f} active "
+            f"tasks: {100 * share.value:.0f} % of {_MOB}'s, with {_told(same)} times its items. A thread "
+            "that waits for the GIL or asleep is no load; one that waits for a core is."
+        )
+
+    claim = (
+        f"Load: {_MOB} steady at {CORES}, {REFERENCE} rarely above {MOST_LOAD:g}, {LIGHT} at "
+        f"{100 * LIGHT_SHARE:.0f} % of {_MOB}'s."
     )
+    return judged(claim, judge)
 
 
 def _queue(seen: Seen) -> Finding | None:

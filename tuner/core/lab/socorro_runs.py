@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from statistics import median
 
-from tuner.core.lab.experiment import At, Run, Spread
+from tuner.core.lab.experiment import FOREIGN, USABLE_CORES, At, Run, Spread
 from tuner.core.lab.studied import Simulate
 from tuner.core.layout import Layout, grid_of
 from tuner.core.model.calibration.calibrate import calibrate_alone
@@ -58,9 +58,9 @@ def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
         if window.worker_cpu_s is None
         else 100 * window.worker_cpu_s / length_s / n_processes,
         "gil_waiting": None if window.gil_waiting_s is None else window.gil_waiting_s / length_s,
-        "foreign_cores": (window.foreign_cpu_s + window.steal_s) / length_s,
+        FOREIGN.key: (window.foreign_cpu_s + window.steal_s) / length_s,
         "n_failed": float(window.n_failed),
-        "n_cores": machine.cores,
+        USABLE_CORES: machine.cores,
         "n_physical": machine.physical_cores,
         "has_gil": float(machine.has_gil),
     }
@@ -87,9 +87,9 @@ def medians(spreads: Mapping[str, Spread]) -> dict[str, float]:
 def machine_in(values: Mapping[str, float]) -> Machine:
     """The box that a run was made on, with the strangers it met."""
     return Machine(
-        cores=values["n_cores"],
+        cores=values[USABLE_CORES],
         physical_cores=values.get("n_physical"),
-        foreign_cores=values.get("foreign_cores", 0.0),
+        foreign_cores=values.get(FOREIGN.key, 0.0),
         has_gil=values["has_gil"] > 0,
     )
 
@@ -121,11 +121,12 @@ def simulated_runs(runs: Sequence[Run], simulate: Simulate) -> list[Run]:
         if run.at != point(HERE, Layout(1, 1)) or demands is None:
             continue
         machine = far_machine(machine_in(run.values))
+        disturbed = {FOREIGN.key: run.values[FOREIGN.key]}  # what 1x1 showed meanwhile is what is simulated
         asked = scenarios(Profile("socorro", demands, machine), machine, layouts, WhatIf())
         asked = [replace(one, seed=run.block + 1) for one in asked]
         told = simulated_layouts(asked, simulate(asked)).prediction
         found += [
-            Run(point(FAR, layout), run.block, {**figures_of(told, n), **_of_box(machine)})
+            Run(point(FAR, layout), run.block, {**figures_of(told, n), **_of_box(machine), **disturbed})
             for n, layout in enumerate(layouts)
         ]
     return found
@@ -133,7 +134,7 @@ def simulated_runs(runs: Sequence[Run], simulate: Simulate) -> list[Run]:
 
 def _of_box(machine: Machine) -> dict[str, float]:
     physical = {} if machine.physical_cores is None else {"n_physical": machine.physical_cores}
-    return {"n_cores": machine.cores, **physical, "has_gil": float(machine.has_gil), "foreign_cores": 0.0}
+    return {USABLE_CORES: machine.cores, **physical, "has_gil": float(machine.has_gil)}
 
 
 def with_ratios(runs: Sequence[Run]) -> list[Run]:
