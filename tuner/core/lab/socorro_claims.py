@@ -92,7 +92,7 @@ def follows(rows: Sequence[Row]) -> str:
         if not {point(box, _MOB, THREADED), point(box, REFERENCE, THREADED)} <= seen.rows.keys():
             continue
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
-        best = max(_published(seen, box), key=lambda row: row.of(_ITEMS))
+        best = max(_published(seen, box), key=lambda row: (row.of(_ITEMS), row.at[2:]))
         told.append(
             f"{where} {_name(best)} does {over(best, reference, _ITEMS).value:.2f} times what one process of "
             f"{CORES} threads does, and {CORES} processes of one thread "
