@@ -11,6 +11,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = sorted([*(ROOT / "configs").glob("*.yaml"), *(ROOT / "configs" / "lab").glob("*.yaml")])
 
 
 def load(folder: Path, text: str, **options: str) -> Settings:
@@ -303,11 +304,7 @@ def test_a_config_that_is_not_there_not_text_or_a_folder_is_told_in_one_line(tmp
         assert "\n" not in caught.value.problem
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*sorted((ROOT / "configs").glob("*.yaml")), *sorted((ROOT / "configs" / "lab").glob("*.yaml"))],
-    ids=lambda path: path.name,
-)
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_every_config_of_the_project_loads(path: Path) -> None:
     assert load_settings(path, {}).service.name
 

@@ -11,9 +11,12 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 
-def with_nornir(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
+def with_nornir(
+    n_tasks: int, wait_s: float, n_workers: int, sleep: Callable[[float], object] = time.sleep
+) -> tuple[int, int]:
     """Run the task by nornir's own threaded runner; gives (hosts done, most threads seen)."""
     from nornir.core import Nornir
     from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
@@ -25,7 +28,7 @@ def with_nornir(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
     def wait(task: Task) -> Result:
         nonlocal most
         most = max(most, threading.active_count() - 1)
-        time.sleep(wait_s)
+        sleep(wait_s)
         return Result(host=task.host)
 
     hosts = Hosts({name: Host(name=name) for name in (f"host{number}" for number in range(n_tasks))})

@@ -1,0 +1,67 @@
+"""Tasks that wait, without end: by nornir's threaded runner, by plain threads, or by coroutines.
+
+A worker for `tuner grid`: nornir runs its task on an inventory again and again, with a pool of threads that
+is made for each run; plain threads and coroutines take one task after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import threading
+import time
+
+from nornir_pool import with_nornir  # type: ignore[import-not-found]  # beside this file, as it runs
+from steady import in_threads, slots, until_told  # type: ignore[import-not-found]
+
+from tuner.probe import counter
+
+
+def with_nornir_again(n_hosts: int, wait_s: float, n_workers: int, told: threading.Event) -> None:
+    """Run after run; hosts that are left when it is told to end are passed over."""
+    counts = counter.open_counter()
+
+    def sleep(seconds: float) -> None:
+        if not told.is_set():
+            time.sleep(seconds)
+            counts.slot().done()
+
+    while not told.is_set():
+        n_done, _ = with_nornir(n_hosts, wait_s, n_workers, sleep)
+        if n_done != n_hosts:
+            raise RuntimeError(f"{n_hosts - n_done} hosts failed")
+
+
+async def with_asyncio_again(wait_s: float, n_workers: int, told: threading.Event) -> None:
+    """So many coroutines, each with a slot of its own to count in."""
+
+    async def work(slot: counter.Slot) -> None:
+        while not told.is_set():
+            await asyncio.sleep(wait_s)
+            slot.done()
+
+    await asyncio.gather(*map(work, slots(n_workers)))
+
+
+def main() -> None:
+    """Work until SIGTERM."""
+    parser = argparse.ArgumentParser(description="Tasks that wait, without end.")
+    parser.add_argument("--pool", choices=("nornir", "threads", "asyncio"), default="nornir")
+    parser.add_argument("--hosts", type=int, default=1000, help="of nornir's inventory")
+    parser.add_argument("--wait-s", type=float, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    asked = parser.parse_args()
+
+    def work(told: threading.Event) -> None:
+        if asked.pool == "nornir":
+            with_nornir_again(asked.hosts, asked.wait_s, asked.workers, told)
+        elif asked.pool == "threads":
+            in_threads(asked.workers, lambda: time.sleep(asked.wait_s), told)
+        else:
+            asyncio.run(with_asyncio_again(asked.wait_s, asked.workers, told))
+
+    until_told(work)
+
+
+if __name__ == "__main__":
+    main()
