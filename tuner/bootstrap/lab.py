@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.lab_interpreters import on_interpreters
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class LabAsked:
     repeats: int | None = None  #: runs of each point
     seed: int | None = None  #: of their order
     python: str | None = None  #: the interpreter that runs the programs; None: the one that runs tuner
+    also: tuple[str, ...] = ()  #: further interpreters: which one it is is a parameter of the points then
 
 
 def experiments() -> list[tuple[Experiment, str]]:
@@ -90,6 +92,7 @@ def lab_run(
         results = run_studies(experiment, asked, results, measure, tell, check_same)
         return outcome(experiment, seeds, results.runs), results
     assert isinstance(experiment, ProgramExperiment)
+    experiment = on_interpreters(experiment, asked, results)
     points = experiment.points(list(experiment.published(seeds)), quick=results.quick)
     made = {(run.block, run.at) for run in results.runs}
     order = [one for one in in_blocks(points, results.repeats, results.seed) if one not in made]
@@ -149,7 +152,7 @@ def _run_all(
     from tuner.core.lab.experiment import USABLE_CORES, Failure, Run
 
     python = asked.python or sys.executable
-    tools = tools_of(experiment, [at for _, at in order], python)
+    tools = tools_of(experiment, [at for _, at in order], python, asked.also)
     able = [(block, at) for block, at in order if tools.can_run(experiment.job(at))]
     if not able and not results.runs:
         raise MissingToolError(" ".join(tools.left_out), hint=tools.hint)

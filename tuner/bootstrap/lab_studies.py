@@ -57,18 +57,18 @@ def run_studies(
     from tuner.adapters.simulator import find_simulator, simulate_all
 
     find_simulator()  # what is missing is told before anything runs
-    python = asked.python or sys.executable
+    python = None if asked.also else asked.python  # several are compared with each other only
     is_new = not results.provenance
     pythons = _pythons(asked, results, is_new=is_new)
     facts = {
         **provenance(),
-        "worker_python": packages_of(python, ())[0],
+        "worker_python": packages_of(python or sys.executable, ())[0],
         **{_PYTHON + name: program for name, program in pythons.items()},
     }
     if not is_new:
         check_same(results.provenance, facts)
-    studies = experiment.studies(results.cores, asked.python, pythons, quick=results.quick)
-    left_out = experiment.left_out(asked.python, pythons, quick=results.quick)
+    studies = experiment.studies(results.cores, python, pythons, quick=results.quick)
+    left_out = experiment.left_out(python, pythons, quick=results.quick)
     results = replace(results, provenance={**results.provenance, **facts}, left_out=tuple(left_out))
     files = {study.name: study_file(asked.results, study.name) for study in studies}
     if is_new and (there := [file for file in files.values() if os.path.lexists(file)]):
@@ -103,12 +103,15 @@ def study_file(results: Path, name: str) -> Path:
 
 
 def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
-    """What results were begun with; for new ones those here, unless one was named or time is short."""
+    """What results were begun with; for new ones those that are named, or those here, unless time is short."""
     from tuner.adapters.lab.pythons import pythons_here
+    from tuner.bootstrap.lab_interpreters import by_version
 
     if not is_new:
         kept = results.provenance.items()
         return {name.removeprefix(_PYTHON): one for name, one in kept if name.startswith(_PYTHON)}
+    if asked.python is not None and asked.also:
+        return by_version([asked.python, *asked.also])
     return {} if asked.python is not None or results.quick else pythons_here(os.environ)
 
 

@@ -55,18 +55,23 @@ class Tools:
             folder: where the programs of experiments are.
         """
         if self.go is None or not job.program.endswith(".go"):
-            return job, [self.python], folder
+            return job, [job.python or self.python], folder
         from tuner.adapters.lab.go import built
 
         program = built(folder / job.program, self.go, tell)
         return replace(job, program=program.name), [], program.parent
 
 
-def tools_of(experiment: ProgramExperiment, points: Sequence[At], python: str) -> Tools:
+def tools_of(
+    experiment: ProgramExperiment, points: Sequence[At], python: str, others: Sequence[str] = ()
+) -> Tools:
     """What this box has of what the runs of *points* need.
 
+    Args:
+        others: further interpreters, which need the same packages.
+
     Raises:
-        ConfigError: *python* is none.
+        ConfigError: *python* is none, or another.
         MissingToolError: it lacks a package without which nothing can be run.
     """
     from tuner.adapters.lab.go import go_here
@@ -75,10 +80,13 @@ def tools_of(experiment: ProgramExperiment, points: Sequence[At], python: str) -
 
     needed = needs_at(experiment, points)
     packages = [*experiment.needs, *(name for name in needed if name != GO)]
-    interpreter, versions = packages_of(python, packages)
-    for name in experiment.needs:
-        if not versions[name]:
-            raise MissingToolError(f"{name} is not installed for {python}", hint=_NO_PACKAGE)
+    asked = {program: packages_of(program, packages) for program in (python, *others)}
+    for program, (_, found) in asked.items():
+        for name in experiment.needs:
+            if not found[name]:
+                raise MissingToolError(f"{name} is not installed for {program}", hint=_NO_PACKAGE)
+    interpreter = ", ".join(sorted(told for told, _ in asked.values()))  # in whatever order they were named
+    versions = {name: _version_of_all([found[name] for _, found in asked.values()]) for name in packages}
     go = go_here() if GO in needed else None
     if GO in needed:
         versions[GO] = go.version if go is not None else ""
@@ -89,8 +97,13 @@ def tools_of(experiment: ProgramExperiment, points: Sequence[At], python: str) -
     for name in lacking:
         jobs = [experiment.job(at) for at in dict.fromkeys(points)]
         n_points = sum(1 for job in jobs if name in (*job.needs, *job.programs))
-        why = f"{name} is not installed" + ("" if name in programs else f" for {python}")
+        why = f"{name} is not installed" + ("" if name in programs else f" for {' or '.join(asked)}")
         if name == GO:
             why = "there is no Go here"
         left_out.append(f"{counted(n_points, 'point')} left out: {why}.")
     return Tools(python, interpreter, versions, go, tuple(left_out), frozenset(programs))
+
+
+def _version_of_all(versions: Sequence[str]) -> str:
+    """The versions that interpreters have of a package, each once; "" where one has none."""
+    return ", ".join(sorted(set(versions))) if all(versions) else ""

@@ -42,8 +42,11 @@ def lab(
         typer.Option(metavar="FILE", help="Keep the runs there, and go on with those that are there."),
     ] = None,
     python: Annotated[
-        str | None,
-        typer.Option(metavar="PROGRAM", help="The Python that runs the programs; default: tuner's own."),
+        list[str] | None,
+        typer.Option(
+            metavar="PROGRAM",
+            help="The Python that runs the programs; default: tuner's own. Several times: on each.",
+        ),
     ] = None,
     page: Annotated[
         Path | None,
@@ -77,11 +80,12 @@ def lab(
     if page is not None:
         _check_page(page)
     names = [one.name for one, _ in bootstrap.experiments()] if every else [str(name)]
+    first, *others = python or [""]
     stamp = time.strftime("%Y%m%d-%H%M%S")
     found, n_lost = [], 0
     for one in names:
         file = results or Path(f"{one}-{stamp}.lab.json")
-        asked = bootstrap.LabAsked(file, quick, repeats, seed, python)
+        asked = bootstrap.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
         try:
             with stopping_by_signal(at_once=True):
                 outcome, made = bootstrap.lab_run(one, asked, say, _measured)
@@ -115,7 +119,8 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
     if not asked.results.exists():
         say("Interrupted before anything was run.")
         return
-    python = ["--python", asked.python] if asked.python is not None else []
+    named = [one for one in (asked.python, *asked.also) if one is not None]
+    python = [word for one in named for word in ("--python", one)]
     say(f"Kept in {asked.results}, the run in hand left out.")
     say(f"Go on with: {shlex.join(['tuner', 'lab', name, '--results', str(asked.results), *python])}")
 

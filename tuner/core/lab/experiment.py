@@ -52,6 +52,7 @@ class Job:
     #: what it starts itself: names on PATH, each with the words to ask it its version
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()  #: what it needs beside `Experiment.needs`; a point without is left out
+    python: str = ""  #: the interpreter that runs it, of several; "": the one there is
     #: further options, each with the name of its value: USABLE_CORES, or a number that calibration printed
     handed: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,0 +1,169 @@
+"""An experiment on several interpreters: its points on each, and what the interpreter alone changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.lab.published import published
+from tuner.adapters.lab.results import Results, write_results
+from tuner.bootstrap.lab_tools import tools_of
+from tuner.core.lab.experiment import At, Outcome, Run, outcome
+from tuner.core.lab.interpreters import OnInterpreters
+from tuner.core.lab.nornir import N_TASKS, Nornir
+from tuner.core.lab.pi_pools import PiPools
+from tuner.core.model.pools import PoolCosts, run_waiting_pool
+from tuner.reports.lab import render_lab, render_lab_json
+
+from ..e2e.typed import Typed
+
+SEEDS = published()
+COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)
+PYTHONS = {"3.11.7": "/usr/bin/one", "3.13.0": "/usr/bin/other"}
+EXPERIMENT = OnInterpreters(Nornir(), PYTHONS)
+POINTS = EXPERIMENT.points(list(EXPERIMENT.published(SEEDS)), quick=True)
+#: CPU of the later Python over that of the earlier one: in the mean, and at every other point more or less
+CPU_RATIO, UNLIKE = 0.8, 1.02
+
+
+def a_run(at: At, ratio: float) -> Run:
+    """A run as the model would have it; the CPU time of the later Python is another."""
+    batch = run_waiting_pool(N_TASKS, float(at[1]), int(at[2]), COSTS)
+    unlike = UNLIKE if POINTS.index(at) % 2 else 1 / UNLIKE
+    factor = ratio * unlike if at[0] == "3.13.0" else 1.0
+    cpu = {"user_s": 0.8 * factor, "system_s": 0.4 * factor, "cpu_s": 1.2 * factor}
+    values = {**cpu, "cpu_percent": 120 * factor / batch.total_s, "n_threads": float(batch.n_threads)}
+    return Run(at, 0, {"total_s": batch.total_s, **values})
+
+
+def told_of(ratio: float = CPU_RATIO) -> Outcome:
+    return outcome(EXPERIMENT, SEEDS, [a_run(at, ratio) for at in POINTS])
+
+
+@pytest.fixture(scope="module")
+def whole() -> Outcome:
+    return told_of()
+
+
+def test_every_point_is_run_by_each_interpreter_with_its_published_figures_beside(whole: Outcome) -> None:
+    alone = Nornir().points(list(Nornir().published(SEEDS)), quick=True)
+
+    assert [(python, *at) for python in PYTHONS for at in alone] == POINTS
+    for at in POINTS:
+        assert EXPERIMENT.job(at).python == PYTHONS[str(at[0])]
+        assert EXPERIMENT.job(at).options == Nornir().job(at[1:]).options
+    assert len([row for row in whole.rows if row.measured]) == len(POINTS)
+    assert all(row.published["total_s"] > 0 for row in whole.rows)
+
+
+def test_each_interpreter_has_a_model_and_findings_of_its_own(whole: Outcome) -> None:
+    alone = outcome(Nornir(), SEEDS, [Run(run.at[1:], 0, run.values) for run in _runs("3.11.7")])
+    own = {row.at[1:]: row.modelled for row in whole.rows if row.at[0] == "3.11.7"}
+
+    assert own == {row.at: row.modelled for row in alone.rows}
+    told = [one for one in whole.findings if one.claim.startswith("Python 3.11.7. ")]
+    assert [(one.holds, one.why) for one in told] == [(one.holds, one.why) for one in alone.findings]
+
+
+def test_what_the_interpreter_alone_changes_has_an_interval_over_the_points(whole: Outcome) -> None:
+    ((one, other, changes),) = EXPERIMENT.changes(whole.rows)
+    by_key = {change.figure.key: change for change in changes}
+    cpu, total = by_key["cpu_s"], by_key["total_s"]
+
+    assert (one, other) == ("3.11.7", "3.13.0")
+    assert cpu.n_points == 15
+    assert cpu.low is not None
+    assert cpu.high is not None
+    assert cpu.least < cpu.low < cpu.ratio < cpu.high < cpu.most
+    assert cpu.ratio == pytest.approx(CPU_RATIO, rel=0.01)
+    assert cpu.is_sure
+    assert (total.low, total.ratio, total.high) == (1, 1, 1)
+    assert "CPU s of 3.13.0 is 0.80 times" in whole.follows
+    assert "total s of 3.13.0" not in whole.follows
+
+
+def test_a_change_within_its_interval_is_none() -> None:
+    found = told_of(ratio=1.0)
+    told = [one for one in found.findings if one.claim.startswith("Not published: Python 3.13.0 instead of")]
+
+    assert len(told) == 6
+    assert {one.holds for one in told} == {None}
+    assert found.follows.endswith("What the interpreter alone changes, for certain: nothing.")
+
+
+def test_people_and_programs_are_told_the_interpreter_of_each_row(whole: Outcome) -> None:
+    facts = {"quick": True, "repeats": 1, "seed": 1, "cores": 2, "provenance": {}}
+    (found,) = json.loads(render_lab_json([(whole, facts)]))["experiments"]
+
+    assert found["rows"][0]["at"] == {"python": "3.11.7", "wait s": 0.05, "workers": 100.0}
+    assert any(
+        line.split()[:3] == ["3.13.0", "0.05", "200"] for line in render_lab(whole, "", "simple").splitlines()
+    )
+
+
+def _runs(python: str) -> list[Run]:
+    return [a_run(at, CPU_RATIO) for at in POINTS if at[0] == python]
+
+
+def kept(folder: Path, runs: list[Run]) -> None:
+    provenance: Mapping[str, str] = {}
+    cores = len(os.sched_getaffinity(0))
+    write_results(folder / "it.lab.json", Results("nornir", True, 1, 1, cores, provenance, tuple(runs)))
+
+
+def test_results_of_several_are_told_again_without_naming_them(tmp_path: Path) -> None:
+    kept(tmp_path, [a_run(at, CPU_RATIO) for at in POINTS])
+
+    done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "What the interpreter alone changes, for certain" in done.stdout
+
+
+def test_results_are_not_gone_on_with_by_other_interpreters(tmp_path: Path) -> None:
+    kept(tmp_path, _runs("3.11.7"))
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho '[\"CPython 3.99.1\", {}]'\n", encoding="utf-8")
+    other.chmod(0o755)
+    words = ("lab", "nornir", "--results", "it.lab.json", "--python", sys.executable, "--python", other)
+
+    done = Typed(tmp_path)(*words)
+
+    assert done.returncode == 2
+    assert "it.lab.json was made with Python 3.11.7, not with Python 3." in done.stderr
+
+
+def test_two_interpreters_of_one_version_are_refused(tmp_path: Path) -> None:
+    done = Typed(tmp_path)("lab", "nornir", "--python", sys.executable, "--python", sys.executable)
+
+    assert done.returncode == 2
+    assert "are both Python 3." in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_made_by_the_interpreter_of_its_point() -> None:
+    tools = tools_of(PiPools(), [], sys.executable)
+
+    for at in POINTS:
+        _, words, _ = tools.runnable(EXPERIMENT.job(at), Path("/programs"), print)
+        assert words == [PYTHONS[str(at[0])]]
+    _, words, _ = tools.runnable(Nornir().job(POINTS[0][1:]), Path("/programs"), print)
+    assert words == [sys.executable]
+
+
+def test_the_order_in_which_interpreters_are_named_does_not_matter(tmp_path: Path) -> None:
+    names = []
+    for number in (1, 2):
+        name = tmp_path / f"python{number}"
+        name.write_text(f"#!/bin/sh\necho '[\"CPython 3.9{number}.1\", {{}}]'\n", encoding="utf-8")
+        name.chmod(0o755)
+        names.append(str(name))
+
+    one, other = (tools_of(PiPools(), [], *order) for order in ((names[0], names[1:]), (names[1], names[:1])))
+
+    assert one.interpreter == other.interpreter == "CPython 3.91.1, CPython 3.92.1"

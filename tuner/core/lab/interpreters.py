@@ -1,0 +1,179 @@
+"""An experiment on several interpreters: each point on each, and what the interpreter alone changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import exp, log, sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, ProgramExperiment, Row, Spread
+from tuner.core.quantiles import student_t_quantile
+
+PARAMETER = "python"
+CONFIDENCE = 0.95  #: of the intervals of all changes together
+_CPU = Figure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
+_CPU_PARTS = {"user_s", "system_s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure with one interpreter, over that with another, at points that are alike in all else."""
+
+    figure: Figure
+    ratio: float  #: geometric mean over the points
+    low: float | None  #: of its interval over the points; None: one point tells none
+    high: float | None
+    least: float  #: of the points
+    most: float
+    n_points: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+
+class OnInterpreters:
+    """*experiment* with a parameter more, which comes first: the interpreter that runs the programs."""
+
+    def __init__(self, experiment: ProgramExperiment, programs: Mapping[str, str]) -> None:
+        """*programs* are the interpreters by version, in the order in which they are told."""
+        self._of_one, self._programs = experiment, programs
+        self.name = experiment.name
+        self.title = experiment.title
+        self.publication = experiment.publication
+        self.what = experiment.what
+        self.parameters = (PARAMETER, *experiment.parameters)
+        self.figures = experiment.figures
+        self.needs = experiment.needs
+        self.calibration = experiment.calibration  #: by the first one: all do the same work
+
+    def published(self, seeds: Mapping[str, Any]) -> dict[At, Mapping[str, float]]:
+        """The published figures, beside each interpreter."""
+        told = self._of_one.published(seeds)
+        return {(python, *at): figures for python in self._programs for at, figures in told.items()}
+
+    def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
+        """Those of one interpreter, on each."""
+        points = self._of_one.points(list(dict.fromkeys(at[1:] for at in published)), quick=quick)
+        return [(python, *at) for python in self._programs for at in points]
+
+    def job(self, at: At) -> Job:
+        """The program of one run, by its interpreter."""
+        return replace(self._of_one.job(at[1:]), python=self._programs[str(at[0])])
+
+    def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
+        """Each interpreter's own, fitted to its runs."""
+        modelled: dict[At, Mapping[str, float]] = {}
+        fitted: set[At] = set()
+        told = []
+        for python in self._programs:
+            own = {at[1:]: values for at, values in runs.items() if at[0] == python}
+            if not own:
+                continue
+            model = self._of_one.model(own)
+            modelled |= {(python, *at): figures for at, figures in model.modelled.items()}
+            fitted |= {(python, *at) for at in model.fitted_to}
+            told.append(f"Python {python}: {model.told}")
+        return Model(modelled, frozenset(fitted), " ".join(told))
+
+    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+        """What was claimed, on each interpreter; then what the interpreter alone changes."""
+        found = [
+            replace(finding, claim=f"Python {python}. {finding.claim}")
+            for python, own in self._by_python(rows).items()
+            for finding in self._of_one.findings(own)
+        ]
+        return found + [
+            _told(change, one, other) for one, other, changes in self.changes(rows) for change in changes
+        ]
+
+    def follows(self, rows: Sequence[Row]) -> str:
+        """What one learns on each; and by how much the first figure differs for certain."""
+        told = [
+            f"Python {python}: {self._of_one.follows(own)}" for python, own in self._by_python(rows).items()
+        ]
+        sure = [
+            f"{change.figure.label} of {other} is {_times(change)} that of {one}"
+            for one, other, changes in self.changes(rows)
+            for change in changes
+            if change.is_sure
+        ]
+        told.append(
+            f"What the interpreter alone changes, for certain: {'; '.join(sure) if sure else 'nothing'}."
+        )
+        return " ".join(told)
+
+    def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[Change]]]:
+        """What each interpreter changes beside the one before it, by figure; figures without one left out.
+
+        Points are what repeats: the interval is for the mean over points like these, each the middle of its
+        runs. All intervals hold together (Bonferroni).
+        """
+        by_python = self._by_python(rows)
+        pairs = list(pairwise(by_python))
+        figures = [*self.figures]
+        if {figure.key for figure in figures} >= _CPU_PARTS:
+            figures.append(_CPU)
+        at_risk = (1 - CONFIDENCE) / max(1, len(pairs) * len(figures))
+        found = []
+        for one, other in pairs:
+            changes = [_change(figure, by_python[one], by_python[other], at_risk) for figure in figures]
+            found.append((one, other, [change for change in changes if change is not None]))
+        return found
+
+    def _by_python(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
+        """The rows of each interpreter that was run, as those of an experiment on it alone."""
+        found = {
+            python: [replace(row, at=row.at[1:]) for row in rows if row.at[0] == python]
+            for python in self._programs
+        }
+        return {python: own for python, own in found.items() if any(row.measured for row in own)}
+
+
+def _change(figure: Figure, before: Sequence[Row], after: Sequence[Row], at_risk: float) -> Change | None:
+    first = {row.at: row.of(figure.key) for row in before if figure.key in row.measured}
+    second = {row.at: row.of(figure.key) for row in after if figure.key in row.measured}
+    logs = [log(second[at] / value) for at, value in first.items() if value > 0 and second.get(at, 0.0) > 0]
+    if not logs:
+        return None
+    mean, half = fmean(logs), None
+    if len(logs) > 1:
+        t = student_t_quantile(1 - at_risk / 2, len(logs) - 1)
+        half = t * stdev(logs) / sqrt(len(logs))
+    return Change(
+        figure,
+        exp(mean),
+        None if half is None else exp(mean - half),
+        None if half is None else exp(mean + half),
+        exp(min(logs)),
+        exp(max(logs)),
+        len(logs),
+    )
+
+
+def _told(change: Change, one: str, other: str) -> Finding:
+    if change.low == change.high == 1:
+        why = f"It is the same at all {change.n_points} points."
+    else:
+        why = (
+            f"{_times(change)} in the mean over {change.n_points} points that differ in nothing else; at "
+            f"single ones {change.least:.2f} to {change.most:.2f} times."
+        )
+    return Finding(
+        f"Not published: Python {other} instead of {one} changes {change.figure.label}.",
+        True if change.is_sure else None,
+        why,
+    )
+
+
+def _times(change: Change) -> str:
+    interval = (
+        "no interval"
+        if change.low is None
+        else f"{change.low:.2f} to {change.high:.2f}, {100 * CONFIDENCE:.0f} %"
+    )
+    return f"{change.ratio:.2f} times ({interval})"
