@@ -37,7 +37,8 @@ def a_run(at: At, ratio: float) -> Run:
     unlike = UNLIKE if POINTS.index(at) % 2 else 1 / UNLIKE
     factor = ratio * unlike if at[0] == "3.13.0" else 1.0
     cpu = {"user_s": 0.8 * factor, "system_s": 0.4 * factor, "cpu_s": 1.2 * factor}
-    values = {**cpu, "cpu_percent": 120 * factor / batch.total_s, "n_threads": float(batch.n_threads)}
+    percent = 120 * factor / batch.total_s
+    values = {**cpu, "cpu_percent": percent, "n_threads": float(batch.n_threads), "usable_cores": 2.0}
     return Run(at, 0, {"total_s": batch.total_s, **values})
 
 

@@ -103,7 +103,7 @@ def study_file(results: Path, name: str) -> Path:
 
 
 def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
-    """What results were begun with; for new ones those that are named, or those here, unless time is short."""
+    """What results were begun with; for new ones those named, or those here unless time is short."""
     from tuner.adapters.lab.pythons import pythons_here
     from tuner.bootstrap.lab_interpreters import by_version
 

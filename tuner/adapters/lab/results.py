@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.adapters.text_file import read_text, replace_text
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import At, Failure, Run
+from tuner.core.lab.experiment import USABLE_CORES, At, Failure, Run
 
 _VERSION = 1
 
@@ -95,11 +95,12 @@ def _results(facts: Any) -> Results:
         raise _LaterError(f"version {facts['tuner_lab']!r}, and this tuner knows {_VERSION}")
     if int(facts["repeats"]) < 1:
         raise ValueError("no runs of each point")
+    of_all = {USABLE_CORES: float(facts["cores"])}  # the first files told it once
     runs = tuple(
         Run(
             _at(run["at"]),
             int(run["block"]),
-            {str(key): float(value) for key, value in run["values"].items()},
+            {**of_all, **{str(key): float(value) for key, value in run["values"].items()}},
         )
         for run in facts["runs"]
     )
