@@ -72,3 +72,22 @@ def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(tuner) -
     assert done.returncode == 2
     assert "Error: service.axes.python.none: ./python3.99 is not here, or does not start" in done.stderr
     assert not (tuner.folder / "crash-processor.tuner.db").exists()
+
+
+def test_what_stands_before_the_command_hides_no_interpreter_that_an_axis_names(tuner) -> None:
+    """env with an option is any program to us, as taskset and numactl are."""
+    (tuner.folder / "worker.py").write_text(sleeping_worker("0.02"))
+    (tuner.folder / "s.yaml").write_text(
+        "service:\n  kind: script\n  name: jobs\n  command: [python3, worker.py]\n  axes:\n"
+        f"    python: {{this: {{interpreter: {sys.executable}}}}}\n"
+        "    cores: {all: {}, pinned: {prepend: [env, -u, NOBODY]}}\n"
+        + STUDY
+        % "1x1@this+all, 1x1@this+pinned"
+    )
+
+    done = tuner("grid", "s.yaml", "--json")
+
+    assert done.returncode == 0, done.stderr
+    provenance = json.loads(done.stdout)["study"]["provenance"]
+    assert provenance["worker_python"].endswith(".".join(map(str, sys.version_info[:3])))
+    assert provenance["worker_gil"] in ("on", "off")

@@ -6,7 +6,7 @@ import json
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -273,30 +273,42 @@ def _provenance(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]
             key = (command, *sorted(told.items()), own.directory)
             if key not in asked:
                 how = _spawn_path_command(settings, variant, Path(scratch))
-                asked[key] = worker_facts(how, command, told, own.directory)
+                facts = worker_facts(how, command, told, own.directory)
+                by_axis = _axis_with_interpreter(settings.service, variant)
+                if by_axis is not None and "worker_python" not in facts:
+                    facts |= _facts_of_interpreter(*by_axis, told, own.directory)
+                asked[key] = facts
             found[variant] = asked[key]
-            if "worker_python" not in asked[key]:
-                _check_interpreters(settings.service, variant)
     return {**provenance(), **of_variants(found)}
 
 
-def _check_interpreters(service: CrashProcessorSettings | ScriptSettings, variant: str) -> None:
-    """Where the Python of a *variant* gave no answer: one that an axis names has to give one.
+def _axis_with_interpreter(
+    service: CrashProcessorSettings | ScriptSettings, variant: str
+) -> tuple[str, tuple[str, ...]] | None:
+    """Which value of an axis names the interpreter of a *variant*, and its words; None: none does."""
+    for axis, value in zip(service.axes, values_of(variant), strict=False):
+        if (interpreter := service.axes[axis][value].interpreter) is not None:
+            return f"service.axes.{axis}.{value}", interpreter
+    return None
+
+
+def _facts_of_interpreter(
+    where: str, interpreter: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> dict[str, str]:
+    """What the Python that an axis names says, where the command hides it behind what it begins with.
 
     Raises:
-        ConfigError: an axis names it.
+        ConfigError: it gives no answer.
     """
-    named = [
-        (axis, value, service.axes[axis][value].interpreter)
-        for axis, value in zip(service.axes, values_of(variant), strict=False)
-    ]
-    for axis, value, interpreter in named:
-        if interpreter is not None:
-            raise ConfigError(
-                f"service.axes.{axis}.{value}: {interpreter[0]} is not here, or does not start",
-                hint=f"Try {interpreter[0]} --version; else name the variants that can be measured:"
-                " --variants.",
-            )
+    from tuner.adapters.worker_interpreter import interpreter_facts
+
+    facts = interpreter_facts(interpreter, environment, directory)
+    if not facts:
+        raise ConfigError(
+            f"{where}: {interpreter[0]} is not here, or does not start",
+            hint=f"Try {interpreter[0]} --version; else name the variants that can be measured: --variants.",
+        )
+    return facts
 
 
 def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequence[str] | None:
