@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,13 @@ from tuner.core.model.diagnosis.evidence import (
     evidence_of,
     why_unknown,
 )
-from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gil_is_known, machine_of
+from tuner.core.model.diagnosis.explanation import (
+    GIL_ASSUMED,
+    explain,
+    gils_of,
+    has_gil,
+    machine_of,
+)
 from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
 from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
@@ -25,6 +32,7 @@ from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.requests import Requests
 from tuner.core.window import VoidReason
+from tuner.reports.explain import explanation_table, render_explanation_json
 
 L1X1, L2X2 = Layout(1, 1), Layout(2, 2)
 PRESSED = (VoidReason("memory-pressure", "tasks waited for memory in 20 % of the window"),)
@@ -200,10 +208,34 @@ def test_a_gil_is_known_or_assumed_and_that_is_said_once(facts: dict[str, str], 
     seen = [seen_of(text, Demands(gil_s=0.02, asleep_s=0.1), machine) for text in ("1x1", "1x1@eager")]
 
     assert machine.has_gil == (facts.get("worker_gil") != "off")
-    assert gil_is_known(study) == known
-    found = explain(seen, machine, gil_is_known=known)
+    assert (has_gil(study, "eager") is not None) == known
+    found = explain(seen, machine, gils=dict.fromkeys(("", "eager"), has_gil(study, "")))
     notes = [note for reference in found.references.values() for note in reference.notes]
     assert notes.count(GIL_ASSUMED) == (not known)
+
+
+def test_variants_without_a_gil_are_told_beside_those_with_one() -> None:
+    layouts = [parse_layout(text) for text in ("1x1@3.13", "1x4@3.13", "1x1@3.13t", "1x4@3.13t")]
+    study = study_of(*layouts, cores=4, box_cores=4.0, **{"worker_gil@3.13": "on", "worker_gil@3.13t": "off"})
+    demands, machine = Demands(gil_s=0.02, asleep_s=0.02), Machine(4)
+    seen = [
+        seen_of(str(one), demands, machine if one.variant == "3.13" else replace(machine, has_gil=False))
+        for one in layouts
+    ]
+
+    found = explain(seen, machine_of(study), gils=gils_of(study))
+
+    assert machine_of(study, "3.13").has_gil
+    assert not machine_of(study, "3.13t").has_gil
+    assert found.gils == {True, False}
+    assert found.references["3.13"].machine.has_gil
+    assert not found.known_of("3.13t").machine.has_gil
+    by_layout = {str(one.layout): one for one in found.diagnoses}
+    assert {name for name, one in by_layout.items() if "gil" in one.utilization} == {"1x1@3.13", "1x4@3.13"}
+    assert by_layout["1x4@3.13"].what == ("gil",)
+    assert "-" in {row[3] for row in explanation_table(found).rows}
+    facts = json.loads(render_explanation_json(study, found, ()))
+    assert (facts["has_gil"], facts["cores"]) == (None, 4)
 
 
 def seen_of(text: str, demands: Demands, machine: Machine) -> Evidence:

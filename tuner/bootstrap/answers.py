@@ -236,6 +236,6 @@ def _explanation(
     seen = evidence_of(record, windows, {row.layout: row.verdict for row in ranking.rows})
     if not seen:
         return None
-    from tuner.core.model.diagnosis.explanation import explain, gil_is_known, machine_of
+    from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
 
-    return explain(seen, machine_of(record), gil_is_known=gil_is_known(record))
+    return explain(seen, machine_of(record), gils=gils_of(record))

@@ -66,8 +66,8 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
         "schema_version": SCHEMA_VERSION,
         "service": study.service,
         "simulated": is_simulated(study),
-        "cores": None if known is None else known.machine.cores,
-        "has_gil": None if known is None else known.machine.has_gil,
+        "cores": None if known is None else known.cores,
+        "has_gil": None if known is None or len(known.gils) > 1 else True in known.gils,
         "unknown": found if isinstance(found, str) else None,
         "layouts": [] if known is None else [_layout_facts(one, known) for one in known.diagnoses],
         "references": [] if known is None else _reference_facts(known),
@@ -108,7 +108,7 @@ def explanation_table(found: Explanation) -> Table:
     """One row a layout: what binds it, and what its threads do."""
     shares = [share for share in SHARES if any(share in one.shares for one in found.diagnoses)]
     shares = [share for share in shares if any(_is_told(one, share) for one in found.diagnoses)]
-    stations: list[Station] = ["gil", "cores"] if found.machine.has_gil else ["cores"]
+    stations: list[Station] = ["gil", "cores"] if True in found.gils else ["cores"]
     headers = (
         "layout", "items/10 min", "bound by", *("GIL" if name == "gil" else name for name in stations),
         *(SHARES[share] for share in shares),
@@ -121,7 +121,7 @@ def explanation_table(found: Explanation) -> Table:
                 str(one.layout),
                 _items(600 * seen.done_per_s),
                 short(one.what),
-                *(percent(one.utilization[name]) for name in stations),
+                *(percent(one.utilization[name]) if name in one.utilization else "-" for name in stations),
                 *("-" if share not in one.shares else percent(one.shares[share]) for share in shares),
             )
         )

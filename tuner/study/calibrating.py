@@ -13,7 +13,7 @@ from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
 from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted, spare_cores_of
-from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, gil_is_known, machine_of
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, has_gil, machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
@@ -72,8 +72,8 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
             hint="Measure it in a closed loop: leave the feeder's rate out.",
         )
     clocks = _used(all_clocks, name, variant)
-    machine = machine_of(study)
     layouts = sorted({one.layout for one in clocks})
+    machine = machine_of(study, layouts[0].variant)
     try:
         calibration = calibrate_jointly(clocks, machine, name=study.service)
     except ConfigError as error:
@@ -96,7 +96,7 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
     )
     notes = [
         *_left_aside(all_clocks, clocks),
-        *([] if gil_is_known(study) else [GIL_ASSUMED]),
+        *([GIL_ASSUMED] if has_gil(study, layouts[0].variant) is None else []),
         *([POOLS_TOLD] if layouts[0].variant in pooled else []),
     ]
     return Calibrated(

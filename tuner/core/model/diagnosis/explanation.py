@@ -17,6 +17,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.records import StudyRecord
+from tuner.core.worker_facts import fact_of
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
@@ -43,7 +44,17 @@ class Explanation:
     diagnoses: tuple[Diagnosis, ...]  #: fastest layout first
     evidence: Mapping[Layout, Evidence]
     references: Mapping[str, Reference]  #: by variant; a variant is absent where nothing tells how items wait
-    machine: Machine
+    machines: Mapping[str, Machine]  #: by variant, one at least: the same but for the GIL of its workers
+
+    @property
+    def cores(self) -> float:
+        """Of the box."""
+        return next(iter(self.machines.values())).cores
+
+    @property
+    def gils(self) -> frozenset[bool]:
+        """Whether workers have a GIL; both where variants differ in it."""
+        return frozenset(one.has_gil for one in self.machines.values())
 
     @property
     def bound_by(self) -> dict[Layout, tuple[What, ...]]:
@@ -60,26 +71,34 @@ class Explanation:
         )
 
 
-def explain(seen: Sequence[Evidence], machine: Machine, *, gil_is_known: bool = True) -> Explanation:
+def explain(
+    seen: Sequence[Evidence], machine: Machine, *, gils: Mapping[str, bool | None] | None = None
+) -> Explanation:
     """Say what binds each of the layouts *seen*; items of different variants of the service differ.
 
-    Unless *gil_is_known* the first reference notes that the GIL of *machine* was assumed.
+    *gils* says of variants whether their workers have a GIL, where that may differ from *machine*. Where it
+    is None nobody knows: it is as *machine* has it, and the first reference notes that one was assumed.
     """
+    of_variants: dict[str, Machine] = {}
+    is_told = False
     diagnoses: list[Diagnosis] = []
     references: dict[str, Reference] = {}
     for variant in dict.fromkeys(one.layout.variant for one in seen):
         own = [one for one in seen if one.layout.variant == variant]
-        reference = reference_of(own, machine)
+        gil = (gils or {}).get(variant, machine.has_gil)
+        of_own = of_variants[variant] = machine if gil is None else replace(machine, has_gil=gil)
+        reference = reference_of(own, of_own)
         if reference is None:
-            diagnoses += diagnose(own, machine, None)
+            diagnoses += diagnose(own, of_own, None)
             continue
-        if machine.has_gil and not gil_is_known and not references:
+        if gil is None and of_own.has_gil and not is_told:
+            is_told = True
             reference = replace(reference, notes=(GIL_ASSUMED, *reference.notes))
         references[variant] = reference
         diagnoses += diagnose(own, reference.machine, reference.demands)
     by_layout = {one.layout: one for one in seen}
     diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
-    return Explanation(tuple(diagnoses), by_layout, references, machine)
+    return Explanation(tuple(diagnoses), by_layout, references, of_variants)
 
 
 def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None:
@@ -160,12 +179,17 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
     return demands.scaled(gil_s=ratio, child_s=ratio)
 
 
-def gil_is_known(study: StudyRecord) -> bool:
-    """Whether it was found out if the workers have a GIL; where it was not, `machine_of` assumes one."""
-    return study.provenance.get("worker_gil") in ("on", "off")
+def has_gil(study: StudyRecord, variant: str) -> bool | None:
+    """Whether the workers of a *variant* have a GIL; None: not found out, and `machine_of` assumes one."""
+    return {"on": True, "off": False}.get(fact_of(study.provenance, "worker_gil", variant) or "")
 
 
-def machine_of(study: StudyRecord) -> Machine:
+def gils_of(study: StudyRecord) -> dict[str, bool | None]:
+    """`has_gil` of each variant that *study* has layouts of."""
+    return {variant: has_gil(study, variant) for variant in {layout.variant for layout in study.layouts}}
+
+
+def machine_of(study: StudyRecord, variant: str = "") -> Machine:
     """What *study* ran on, quiet: the cores it was for, or those there were; SMT, GIL by its provenance."""
     cores = min(float(study.cores), study.box_cores)
     try:
@@ -175,5 +199,5 @@ def machine_of(study: StudyRecord) -> Machine:
     return Machine(
         cores=cores,
         physical_cores=cores / smt if smt > 1 else None,
-        has_gil=study.provenance.get("worker_gil") != "off",
+        has_gil=has_gil(study, variant) is not False,
     )
