@@ -33,6 +33,8 @@ def test_a_window_is_one_line_with_its_throughput_load_and_what_is_left() -> Non
     assert re.search(
         r"windows of 10m, 3 h 10 min left, until \d\d:\d\d\)$", render_window(window(), 1, 7, 66, 11400.0)
     )
+    race = render_window(window(), 1, 7, 66, 11400.0, is_race=True)
+    assert re.search(r"\(7 of at most 66 windows of 10m, at most 3 h 10 min left, until \d\d:\d\d\)$", race)
 
 
 def test_failed_items_are_not_hidden() -> None:

@@ -114,7 +114,7 @@ def test_layouts_what_runs_and_finished_windows_are_there_and_only_lines_stay(te
     assert "  4x6           2 61" in shown
     assert "cannot run: no window counts" in shown
     assert "▶ 6x4" in shown
-    assert "1 of 3 windows, about 2 h 00 min left" in shown
+    assert "1 of at most 3 windows, at most 2 h 00 min left" in shown
     emulator.feed(terminal.read())
     assert [row for row in emulator.rows if row and row[0] != "1" and row[0] != "2" and row[0] != "0"] == []
     assert emulator.unknown == []

@@ -556,19 +556,30 @@ def test_foreseeing_changes_nothing_and_leaves_out_what_was_proposed() -> None:
     assert repr(race.estimates()) == repr(other.estimates())
 
 
-def test_what_is_foreseen_is_about_what_it_takes() -> None:
+def test_what_is_foreseen_is_seldom_less_than_it_takes() -> None:
+    """Nine of ten hold; the bound is three standard errors below that, of 25 seeded races. Some are close."""
     source = suite((1000.0, 960.0, 930.0, 900.0), sd=0.12, within=0.06)
-    foreseen, taken = [], []
+    ratios = []
     for seed in range(25):
         race, box = Race(source.goal("strict"), seed), source.box(0, str(seed))
         led(race, box, n_blocks=12)
         rest = race.expected_rest()
         if rest:
-            foreseen.append(len(rest))
-            taken.append(sum(len(proposals) for proposals, _, _ in led(race, box)))
+            ratios.append(len(rest) / sum(len(proposals) for proposals, _, _ in led(race, box)))
 
-    assert len(taken) > 10
-    assert 1 / 3 < median(foreseen) / median(taken) < 3
+    assert len(ratios) > 10
+    assert sum(ratio >= 1 for ratio in ratios) / len(ratios) >= 0.9 - 3 * (0.09 / len(ratios)) ** 0.5
+    assert median(ratios) < 8
+
+
+def test_nothing_is_foreseen_before_those_that_may_be_best_were_seen_again() -> None:
+    """Of equals estimates differ: too early a race among them looks as if it were soon over."""
+    source = suite((1000.0,) * 6, sd=0.02)
+    race, box = Race(source.goal("strict"), 1), source.box(0, "1")
+    led(race, box, n_blocks=1 + 9)
+
+    assert len(race.answer().ties) == 5
+    assert race.expected_rest() is None
 
 
 def test_a_window_is_never_a_little_longer_or_shorter_than_allowed() -> None:

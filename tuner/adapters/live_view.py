@@ -77,7 +77,8 @@ class LiveView(Follower):
         self._board = None
         self._drawn_at_s = time.monotonic()  # below the window's line, once
         super().window_taken(window, n_taken, n_planned, remaining_s)
-        self._say(render_window(window, self.live().block, n_taken, n_planned, remaining_s))
+        block, is_race = self.live().block, self._study.strategy == "race"
+        self._say(render_window(window, block, n_taken, n_planned, remaining_s, is_race=is_race))
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
         self._drawn_at_s = time.monotonic()

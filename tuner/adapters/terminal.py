@@ -16,8 +16,8 @@ _PER_10_MIN = 600.0
 class LineProgress:
     """One line for each window and each warning: what a log should hold."""
 
-    def __init__(self, output: IO[str]) -> None:
-        self._output = output
+    def __init__(self, output: IO[str], *, is_race: bool = False) -> None:
+        self._output, self._is_race = output, is_race
         self._block = 0
 
     def launch_started(  # a port's names are kept, whether used or not
@@ -42,7 +42,7 @@ class LineProgress:
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
         """The window's figures, and what is left."""
-        self._line(render_window(window, self._block, n_taken, n_planned, remaining_s))
+        self._line(render_window(window, self._block, n_taken, n_planned, remaining_s, is_race=self._is_race))
 
     def warning(self, slug: str, text: str) -> None:
         """With its slug, to look up in docs/messages.md."""
@@ -55,9 +55,15 @@ class LineProgress:
 
 
 def render_window(
-    window: Window, block: int, n_taken: int, n_planned: int | None, remaining_s: float | None
+    window: Window,
+    block: int,
+    n_taken: int,
+    n_planned: int | None,
+    remaining_s: float | None,
+    *,
+    is_race: bool = False,
 ) -> str:
-    """One window in one line: which, what came out, what is left."""
+    """One window in one line: which, what came out, what is left: of a race at most."""
     where = f"{window.layout} block {block + 1}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
@@ -71,9 +77,10 @@ def render_window(
         parts.append(f"active {sum(active) / len(active):.1f}")
     if window.n_failed:
         parts.append(f"{window.n_failed} failed")
-    end = "" if remaining_s is None else f", {render_end(remaining_s)}"
+    most = "at most " if is_race else ""
+    end = "" if remaining_s is None else f", {most}{render_end(remaining_s)}"
     length = _rounded(window.length_s)
-    counted = f"window {n_taken}, of" if n_planned is None else f"{n_taken} of {n_planned} windows of"
+    counted = f"window {n_taken}, of" if n_planned is None else f"{n_taken} of {most}{n_planned} windows of"
     return f"{', '.join(parts)} ({counted} {length}{end})"
 
 

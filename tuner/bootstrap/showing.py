@@ -30,7 +30,7 @@ def showing(
     if not is_screen(sys.stderr, os.environ.get("TERM")):
         from tuner.adapters.terminal import LineProgress
 
-        yield LineProgress(sys.stderr)
+        yield LineProgress(sys.stderr, is_race=study.strategy == "race")
         return
     from tuner.adapters.live_view import LiveView
 

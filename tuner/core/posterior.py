@@ -17,6 +17,7 @@ scale; West & Harrison, Bayesian forecasting and dynamic models (1997), 12.2 for
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import product
 
@@ -170,12 +171,20 @@ class Posterior:
         of = self.guided == guided
         return float(self.weight[of] @ self._surprise[of] / self.weight[of].sum())
 
-    def imagine(self, layout: int, at_s: float, length_s: float) -> None:
-        """Take note of a window as it is to be expected now: on its mean, and as noisy as the others."""
-        foretold = float((self.weight * (self.mean[:, layout] + self.mean[:, self.n_layouts])).sum())
-        self.observe(layout, (self._centre or 0.0) + foretold, at_s, length_s)
-        if self.df > 1:
-            self._squares *= self.df / (self.df - 1)  # a window on its mean says nothing of the noise
+    def thinned(self, n: int) -> Posterior:
+        """Another one that has seen the same, of its *n* likeliest filters alone: quicker."""
+        other = copy(self)
+        kept = np.sort(np.argsort(-self.weight, kind="stable")[:n])
+        for name in _PER_FILTER:
+            setattr(other, name, getattr(self, name)[kept].copy())
+        other.n_of = self.n_of.copy()
+        other._weigh()
+        return other
+
+    @property
+    def centre(self) -> float:
+        """The first window's logarithm, which means are relative to."""
+        return self._centre or 0.0
 
     @property
     def at_s(self) -> float:
@@ -202,12 +211,11 @@ class Posterior:
 
     def level(self, layout: int) -> tuple[float, float]:
         """The logarithm of what *layout* gives, drift apart, and the standard deviation of that."""
-        centre = self._centre or 0.0
         of_each = self.mean[:, layout]
         mean = float((self.weight * of_each).sum())
         within = self.covariance[:, layout, layout] * self.sigma2
         variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())
-        return centre + mean, variance**0.5
+        return self.centre + mean, variance**0.5
 
     def _evidence(self) -> Array:
         found: Array = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)

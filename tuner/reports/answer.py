@@ -53,7 +53,8 @@ def answer_notes(claim: Claim) -> list[str]:
             found.append("How much more it takes to know is not known yet.")
         else:
             windows = counted(claim.rest.n_windows, "more window")
-            found.append(f"About {windows}, {render_rest(claim.rest.lasts_s)}, can be expected to decide it.")
+            lasts = render_rest(claim.rest.lasts_s)
+            found.append(f"At most {windows}, {lasts}, decide it in nine studies of ten.")
     if answer.guidance is not None:
         found.append(_guidance_note(answer.guidance))
     if claim.n_otherwise:

@@ -186,15 +186,19 @@ def _rule(study: StudyRecord) -> str:
 
 def rest_told(board: Board, now_wall_s: float) -> str:
     """How long it still takes; empty where nobody measures and nobody knows."""
-    live = board.live
+    live, is_race = board.live, board.study.strategy == "race"
+    about = "at most" if is_race else "about"  # a race tells what nine races of ten do not exceed
     if live is None:
-        return "" if board.rest_s is None else f"about {render_rest(board.rest_s)} of measuring left"
-    taken = f"{live.n_taken} of {live.n_planned} windows" if live.n_planned is not None else ""
+        return "" if board.rest_s is None else f"{about} {render_rest(board.rest_s)} of measuring left"
+    most = "at most " if is_race else ""
+    taken = f"{live.n_taken} of {most}{live.n_planned} windows" if live.n_planned is not None else ""
     if live.remaining_s is None:
         return f"{taken}." if taken else "How long it takes is not known yet."
     until = datetime.fromtimestamp(live.at_wall_s + live.remaining_s).strftime("%H:%M")
     left_s = max(0.0, live.remaining_s - max(0.0, now_wall_s - live.at_wall_s))
-    return f"{f'{taken}, about' if taken else 'About'} {render_rest(left_s)} left, until {until}."
+    return (
+        f"{f'{taken}, {about}' if taken else about.capitalize()} {render_rest(left_s)} left, until {until}."
+    )
 
 
 def last_told(window: WindowRecord) -> str:

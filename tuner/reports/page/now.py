@@ -18,13 +18,13 @@ _PHASES = {
 
 
 def now_section(live: Live | None) -> Section:
-    """Stands before the answer."""
+    """Stands before the answer. What is left is the most that is to be expected."""
     if live is None:
         return Section("now", "Now", [Text(["Nothing is measured at the moment."])])
     phase = f"{_PHASES[live.phase]} for {render_rest(live.elapsed_s)}"
     if live.window_s is not None:
         phase += f" of {render_duration(live.window_s)}"
-    planned = "" if live.n_planned is None else f" of {live.n_planned}"
+    planned = "" if live.n_planned is None else f" of up to {live.n_planned}"
     facts = [
         ("layout", "-" if live.layout is None else str(live.layout)),
         ("phase", phase),
@@ -32,7 +32,7 @@ def now_section(live: Live | None) -> Section:
         ("load", load(live.load1)),
         ("tasks active", "-" if live.n_active is None else str(live.n_active)),
         ("windows", f"{live.n_taken}{planned}"),
-        ("left", "not known" if live.remaining_s is None else render_rest(live.remaining_s)),
+        ("left", "not known" if live.remaining_s is None else f"up to {render_rest(live.remaining_s)}"),
     ]
     at = datetime.fromtimestamp(live.at_wall_s, UTC).strftime("%H:%M:%S UTC")
     blocks: list[Block] = [Facts(facts, is_large=True), Text([f"As of {at}."])]
