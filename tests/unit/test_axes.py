@@ -114,6 +114,8 @@ def test_a_script_that_the_interpreter_is_to_run_is_found(tmp_path: Path) -> Non
         ("    python: {a+b: {}}\n",
          "s.yaml:6:14: service.axes.python.a+b: 'a+b' should be letters, digits and . _ - only: it names"
          " variants"),
+        (f"    a: {{{'x' * 65}: {{}}}}\n",
+         f"s.yaml:6:9: service.axes.a.{'x' * 65}: xxxxxxxxxxxx... has 65 letters, and 64 is the most"),
         ("    a: {x: {replace: {nil: one}}}\n",
          "s.yaml:6:22: service.axes.a.x.replace: the command has no word nil"),
         ("    a: {x: {environment: {A: b}}}\n    b: {x: {environment: {A: c}}}\n",

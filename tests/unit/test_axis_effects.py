@@ -16,6 +16,7 @@ from tuner.core.quantiles import student_t_quantile
 from tuner.core.ranking import rank
 from tuner.core.staleness import Launched
 from tuner.core.two_studies import Side
+from tuner.reports.axes import axes_table
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
@@ -104,7 +105,7 @@ def test_a_value_that_no_layout_has_beside_the_first_is_told_so() -> None:
 
     found = axis_effects({"python": ["3.11", "3.13"], "malloc": ["glibc"]}, Side(one), 0.95)
 
-    assert found == (AxisEffect("python", "3.13", "3.11", None, 0),)
+    assert found == (AxisEffect("python", "3.13", "3.11", None, 0, 1),)
     assert axis_effects(AXES, Side([]), 0.95)[0].ratio is None
     assert axis_effects({}, Side(one), 0.95) == ()
 
@@ -141,3 +142,28 @@ def test_a_ranking_tells_it_in_every_format() -> None:
     assert fact["ratio"]["low"] < 1.3 < fact["ratio"]["high"]
     for fmt in table_formats():
         render_ranking(study, ranking, fmt)
+
+
+def test_a_value_without_threads_is_paired_with_one_thread_in_each_process() -> None:
+    axes = {"pool": ["threads", "prefork"]}
+    shapes = {"1x1@threads": 1.0, "1x4@threads": 3.0, "1x-@prefork": 1.5, "4x-@prefork": 5.0}
+    seen = [Launched(block, parse_layout(text), log(x)) for block in range(2) for text, x in shapes.items()]
+
+    (found,) = axis_effects(axes, Side(seen), 0.95)
+    (alone,) = axis_effects(axes, Side([one for one in seen if str(one.layout) != "1x1@threads"]), 0.95)
+
+    assert (found.n_pairs, found.n_measured) == (1, 2)
+    assert found.ratio.mean == pytest.approx(1.5)
+    assert (alone.ratio, alone.n_pairs, alone.n_measured) == (None, 0, 2)
+
+
+@pytest.mark.parametrize(("n_measured", "said"), [(0, "not measured"), (2, "no pair")])
+def test_a_value_that_is_like_no_other_layout_is_not_said_to_be_unmeasured(
+    n_measured: int, said: str
+) -> None:
+    ranking = rank(study_of({"1x1": 1.0}), [])
+    effect = AxisEffect("pool", "prefork", "threads", None, 0, n_measured)
+
+    (row,) = axes_table(replace(ranking, axes=(effect,))).rows
+
+    assert row[5] == said

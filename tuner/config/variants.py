@@ -22,12 +22,15 @@ from tuner.config.ready import ReadySettings
 from tuner.core.command_words import is_python
 from tuner.core.service import Programs, Workers
 
+_LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def _name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"{name!r} should be letters, digits and . _ - only: it names variants")
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(f"{name[:12]}... has {len(name)} letters, and {_LONGEST_NAME} is the most")
     return name
 
 

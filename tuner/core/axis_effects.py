@@ -1,9 +1,10 @@
 """What an axis alone changes: each of its values beside the first one, over the layouts that have both.
 
-Two layouts are a pair where they differ in one value of that axis and in nothing else. On the logarithmic
-scale, what a value changes is the mean of its pairs' differences: a contrast of layout effects, so that what
-the box does from block to block drops out, and noise is pooled as in the ranking. It says nothing of how
-unlike the pairs are: an interpreter may gain with many threads and lose with one.
+Two layouts are a pair where they differ in one value of that axis and in nothing else; 8x- has one thread in
+each process, as 8x1 has. On the logarithmic scale, what a value changes is the mean of its pairs'
+differences, a contrast of layout effects, so that what the box does from block to block drops out, and noise
+is pooled as in the ranking. It says nothing of how unlike the pairs are: an interpreter may gain with many
+threads and lose with one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class AxisEffect:
     axis: str
     value: str
     beside: str  #: the axis' first value
-    ratio: Estimate | None  #: intervals of all effects hold together; None: no layout has both
+    ratio: Estimate | None  #: intervals of all effects hold together; None: no two layouts are a pair
     n_pairs: int  #: of layouts that differ in this alone
+    n_measured: int  #: layouts with the value, where some with the first one were measured too; else 0
 
 
 def axes_of(config: str) -> dict[str, list[str]]:
@@ -65,7 +67,9 @@ def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: floa
             if fitted is not None and pairs:
                 look = look_share([side], [max(n_of[one] for pair in pairs for one in pair)])
                 ratio = _ratio(fitted, pairs, (1 - confidence) * look / n_effects)
-            found.append(AxisEffect(axis, value, values[0], ratio, len(pairs)))
+            n_of_value = Counter(dict(enumerate(values_of(one.variant))).get(place) for one in layouts)
+            n_measured = n_of_value[value] if n_of_value[values[0]] else 0
+            found.append(AxisEffect(axis, value, values[0], ratio, len(pairs), n_measured))
     return tuple(found)
 
 
@@ -78,8 +82,7 @@ def _pairs(
     for n, one in enumerate(layouts):
         for m, other in enumerate(layouts):
             if (
-                (one.processes, one.threads, one.has_threads)
-                == (other.processes, other.threads, other.has_threads)
+                (one.processes, one.threads) == (other.processes, other.threads)
                 and differing_axis(one.variant, other.variant) == axis
                 and (values_of(one.variant)[axis], values_of(other.variant)[axis]) == (value, first)
                 and fitted.difference_variance(n, m) is not None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 
+from tuner.core.figures import counted
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking
@@ -37,12 +38,20 @@ class Claim:
     n_windows: int  #: that count
     spent_s: float  #: in launches, over all sessions
     rest: Rest | None = None  #: None: nobody can tell
+    has_limits: bool = False  #: only who keeps the study's limits may be the best
     n_otherwise: int = 0  #: blocks that this version of the strategy would not have asked for
 
     @property
     def n_layouts(self) -> int:
         """Among how many layouts the answer is one of the best."""
         return len(self.asked) - len(self.failed)
+
+    @property
+    def of_whom(self) -> str:
+        """What the best is the best of, in words."""
+        if self.has_limits:
+            return f"those of {counted(self.n_layouts, 'layout')} that keep the limits"
+        return counted(self.n_layouts, "layout")
 
     @property
     def not_ruled_out(self) -> tuple[Layout, ...]:

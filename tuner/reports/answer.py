@@ -25,7 +25,7 @@ def answer_sentence(claim: Claim) -> str:
     elif answer.reached:
         parts.append(
             f"{answer.layout} is within {percent(claim.within)} of the best of"
-            f" {counted(claim.n_layouts, 'layout')}, {percent(claim.confidence)}, {answer.kind}, {cost}"
+            f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {cost}"
         )
         if answer.ties:
             parts.append(f"cannot be told from {_named(answer.ties)}")

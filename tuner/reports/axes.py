@@ -27,7 +27,7 @@ def axes_table(ranking: Ranking) -> Table:
     rows = []
     for one in ranking.axes:
         times = interval = "-"
-        verdict = "not measured"
+        verdict = "no pair" if one.n_measured else "not measured"
         if one.ratio is not None:
             times, interval = times_cell(one.ratio.mean), interval_cell(one.ratio, times_cell)
             verdict = "not told apart"

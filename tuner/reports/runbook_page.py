@@ -130,7 +130,7 @@ def _reasons(best: RankedLayout, ranking: Ranking) -> list[str]:
 
 def _standing(ranking: Ranking) -> list[str]:
     if (claim := ranking.claim) is not None:
-        within = f"within {percent(claim.within)} of the best of {counted(claim.n_layouts, 'layout')}"
+        within = f"within {percent(claim.within)} of the best of {claim.of_whom}"
         if claim.answer.kind == "none":
             return [f"It is said to be {within}, without a guarantee."]
         over = ", on average over studies" if claim.answer.kind == "calibrated" else ""

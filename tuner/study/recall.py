@@ -52,6 +52,7 @@ class Recalled:
             n_windows=self.n_windows,
             spent_s=self.spent_s,
             rest=self.rest,
+            has_limits=bool(study.limits),
             n_otherwise=len(self.otherwise),
         )
 
