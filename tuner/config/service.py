@@ -199,9 +199,11 @@ class ScriptSettings(RunSettings):
             try:
                 _check_told(self.of(name))
             except Misplaced as problem:
-                own = bool(problem.below) and problem.below[0] in asked.model_fields_set
-                below = ("variants", name, *problem.below) if own else problem.below
-                below = blamed(self.axes, name, problem.below) or below
+                at = problem.below
+                own = bool(at) and at[0] in asked.model_fields_set
+                if isinstance(problem, ThreadsAsked) and asked.threads is False and (self.axes or not own):
+                    at, own = ("threads",), True  # not the service's word: others may have threads
+                below = blamed(self.axes, name, at) or (("variants", name, *at) if own else at)
                 raise Misplaced(f"variant {name}: {problem}", below) from problem
         return self
 
@@ -260,6 +262,10 @@ class ScriptSettings(RunSettings):
         return self
 
 
+class ThreadsAsked(Misplaced):
+    """A word has {threads} filled in where there are none."""
+
+
 def _told_by(variant: Section) -> dict[str, Any]:
     """What a variant says."""
     return {name: value for name in variant.model_fields_set if (value := getattr(variant, name)) is not None}
@@ -269,7 +275,7 @@ def _check_told(service: ScriptSettings) -> None:
     words = service.filled_in
     for place, word in words:
         if not service.threads and "threads" in fields_in(word):
-            raise Misplaced("asks for {threads}, and threads is no", place)
+            raise ThreadsAsked("asks for {threads}, and threads is no", place)
     if service.workers == "pools" and (service.programs == "one" or not service.threads):
         raise Misplaced(
             "a layout's threads are the processes of each program's pool then: programs is each, threads yes",
