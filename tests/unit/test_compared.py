@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tuner.core.compared import Compared, Known, compared, slower
+from tuner.core.differences import differences
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.ranking import rank
@@ -117,6 +118,17 @@ def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> No
         ("os", None, "x"),
         ("config: service.options.a", None, "[1]"),
     ]
+
+
+def test_a_python_kept_for_each_variant_is_that_kept_for_all_of_fewer() -> None:
+    found = {"worker_python@a": "CPython 3.11.7", "worker_python@b": "CPython 3.13.0"}
+    whole = known({"1x1@a": 1.0, "1x1@b": 1.0}, provenance=found).study
+    fewer = known({"1x1@a": 1.0}, provenance={"worker_python": "CPython 3.11.7"}).study
+
+    assert not [one for one in differences(whole, fewer) if "python" in one.name]
+    newer = replace(fewer, provenance={"worker_python": "CPython 3.11.9"})
+    (told,) = (one for one in differences(whole, newer) if "python" in one.name)
+    assert (told.name, told.before, told.after) == ("worker_python@a", "CPython 3.11.7", "CPython 3.11.9")
 
 
 def test_a_default_that_was_written_out_is_no_difference() -> None:

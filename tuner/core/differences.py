@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated
+from tuner.core.worker_facts import for_each_variant, names_by_variant
 
 #: What is another in every study, or tells nothing of what was measured.
 _NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of")
@@ -47,7 +48,7 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
     for name in pairs[0]:
         if pairs[0][name] != pairs[1][name]:
             yield Difference(name, pairs[0][name], pairs[1][name])
-    made = (before.provenance, after.provenance)
+    made = _made(before, after)
     alike = is_simulated(before) == is_simulated(after)
     names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
     for name in sorted(name for name in names if name.partition("@")[0] not in _NOT_TOLD):
@@ -60,6 +61,16 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
         # What two services are configured by differs in everything, which says nothing more.
         if one != other and (before.service == after.service or name.startswith("study.")):
             yield Difference(f"config: {name}", _short(one), _short(other))
+
+
+def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """What is known of both. Facts of workers that are kept for all variants in one and for each in the other,
+    as the others were not measured, are told of those that both have."""
+    found = (before.provenance, after.provenance)
+    names = names_by_variant(found[0]) | names_by_variant(found[1])
+    first, second = ({layout.variant for layout in study.layouts} for study in (before, after))
+    shared = sorted(first & second)
+    return for_each_variant(found[0], names, shared), for_each_variant(found[1], names, shared)
 
 
 def _asked(study: StudyRecord) -> dict[str, str]:

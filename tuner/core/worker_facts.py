@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 _OF = "@"
 
@@ -23,6 +23,23 @@ def of_variants(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 def fact_of(provenance: Mapping[str, str], name: str, variant: str) -> str | None:
     """The fact *name* of the workers of one *variant*; None: not known."""
     return provenance.get(f"{name}{_OF}{variant}", provenance.get(name))
+
+
+def for_each_variant(
+    facts: Mapping[str, str], names: Collection[str], variants: Collection[str]
+) -> dict[str, str]:
+    """*facts* with those of *names* told of each of the *variants*, however they were kept."""
+    found = {key: value for key, value in facts.items() if key.partition(_OF)[0] not in names}
+    for name in names:
+        for variant in variants:
+            if (value := fact_of(facts, name, variant)) is not None:
+                found[f"{name}{_OF}{variant}"] = value
+    return found
+
+
+def names_by_variant(facts: Mapping[str, str]) -> set[str]:
+    """The facts in which variants differ."""
+    return {name for name, of, _ in (key.partition(_OF) for key in facts) if of}
 
 
 def facts_by_variant(provenance: Mapping[str, str], name: str) -> Iterator[tuple[str, str]]:
