@@ -64,8 +64,10 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
 
 
 def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """What is known of both. Facts of workers that are kept for all variants in one and for each in the other,
-    as the others were not measured, are told of those that both have."""
+    """What is known of both; where variants differ in a fact in one of them, of the variants both have.
+
+    The other may keep it for all, as it measured fewer.
+    """
     found = (before.provenance, after.provenance)
     names = names_by_variant(found[0]) | names_by_variant(found[1])
     first, second = ({layout.variant for layout in study.layouts} for study in (before, after))
