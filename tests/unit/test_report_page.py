@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -348,3 +350,15 @@ def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.Captu
     first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: "))
     assert "is no regular file" in first
     assert "No such file or directory" in second
+
+
+def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_path: Path) -> None:
+    file = recorded(RACE, tmp_path)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("INSERT OR IGNORE INTO void_reason SELECT id, 0, 'disturbed', 'others' FROM window")
+
+    why = bootstrap.prediction_of(file, overview_of(file))
+
+    assert isinstance(why, str)
+    assert RACE in why
+    assert str(tmp_path) not in why

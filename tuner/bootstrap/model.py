@@ -26,8 +26,11 @@ def prediction_of(file: Path, overview: Overview) -> Calibrated | str:
     """
     variants = {layout.variant for layout in overview.study.layouts}
     variant = overview.ranking.rows[0].layout.variant if len(variants) > 1 else None
+    from tuner.study.calibrating import read_calibration
+
     try:
-        return calibrated(file, variant=variant)
+        with open_store(file, read_only=True) as store:
+            return read_calibration(store, overview.name, variant=variant)  # pages tell no folders of ours
     except ConfigError as error:
         return f"{error.problem}."
 
