@@ -42,6 +42,8 @@ def _survive_kills(bed: Bed, *, n_hits: int, seed: int) -> None:
         running.append(_start(bed, noise))
     bed.wait_for(lambda status: status["new"] + status["cur"] == 0)
     for process in running:
+        assert process.stderr is not None
+        assert "TaskManager" in process.stderr.readline()  # from here on it hears a SIGTERM
         process.terminate()
     for process in running:
         bed.end(process)
