@@ -150,7 +150,8 @@ def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(t
 
 
 def test_another_brake_may_be_given_to_a_study_that_goes_on(tuner) -> None:
-    write(tuner.folder, sleeping_worker(), "{command: ['false'], every: 1s, holds: 0s}", window="2s")
+    no = "{command: [sh, -c, 'test -z \"$TUNER_LAYOUT\"'], every: 1s, holds: 0s}"  # to every layout
+    write(tuner.folder, sleeping_worker(), no, window="2s")
     assert tuner("grid", "s.yaml").returncode == 3
     write(tuner.folder, sleeping_worker(), "{command: ['true']}", window="2s")
 

@@ -23,7 +23,7 @@ PATIENCE_S = 120.0
 ROOT = Path(__file__).parents[2]
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "tuner.json").read_text("utf-8"))
 STUDY = (
-    "study: {strategy: all, layouts: [%s], window: %s, warmup: 2s, repeats: %d, warm_cache: no,"
+    "study: {strategy: all, layouts: [%s], window: %s, warmup: %s, repeats: %d, warm_cache: no,"
     " foreign_limit: 1000, memory_pressure_limit: 1}\n"
 )
 
@@ -34,11 +34,11 @@ def free_port() -> int:
         return port
 
 
-def sleeper(folder: Path, *, window: str = "2s", repeats: int = 1) -> None:
+def sleeper(folder: Path, *, window: str = "2s", layouts: str = "1x1, 2x2") -> None:
     (folder / "worker.py").write_text(sleeping_worker("0.01"))
     (folder / "s.yaml").write_text(
         f"service: {{kind: script, name: sleeper, command: [{sys.executable}, {folder / 'worker.py'}]}}\n"
-        + STUDY % ("1x1, 2x2", window, repeats)
+        + STUDY % (layouts, window, "1s", 1)
     )
 
 
@@ -51,7 +51,7 @@ def web_service(folder: Path) -> None:
         f"  directory: .\n  probe: {{kind: generator}}\n"
         f"  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/', connections: 4}}\n"
         + STUDY
-        % ("1x2, 1x4", "4s", 100)
+        % ("1x2, 1x4", "2s", "2s", 100)
     )
 
 
@@ -136,7 +136,7 @@ def test_the_file_of_a_study_that_is_over_has_its_result(tuner) -> None:
 
 def test_promtool_finds_nothing_wrong_with_the_metrics(tuner) -> None:
     promtool = needed("promtool")
-    sleeper(tuner.folder)
+    sleeper(tuner.folder, layouts="1x1")
     tuner("grid", "s.yaml", "--metrics-file", "tuner.prom")
 
     checked = subprocess.run(
