@@ -36,6 +36,16 @@ def pytest_configure() -> None:
             signal.signal(number, usual)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with those that may take long (a timeout of their own): none goes on when all others are over."""
+    items.sort(key=_allowed_s, reverse=True)  # those alike stay in their order
+
+
+def _allowed_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker is not None else 0.0
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _box_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A box lock of this process's own: neighbours (pytest -n) and a study on this box do not wait for it."""
