@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 SERVICES := .venv-services
 SOURCES := pyproject.toml meson.build $(shell find tuner workers -type f ! -name '*.pyc' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Set where Python runs in containers: then each process of pytest rewrites the asserts of all tests again, 10 s of CPU.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help grid test test-all services check format wheel docs reference pictures preflight clean
@@ -18,22 +20,25 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 	$(BIN)/tuner grid --quick --study "$(STUDY)" $(OPTIONS) || [ $$? -eq 5 ]  # 5: ranked, but weaker than asked
 	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md
 
-# Tests that only compute share the cores. Those with processes of their own mostly wait: three at a time, on two cores
-# too, each with a box lock, a folder and a server of its own. Those that look at cores, clocks or load go last, alone.
+# Tests that only compute share the cores. Those with processes of their own mostly wait (of five seconds one is CPU's):
+# five at a time, on two cores too, each with a box lock, a folder and a server of its own. Those that look at cores, clocks
+# or load go last, alone.
 test: check  ## linters, types, every test but the long ones and those of real services
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "integration and not alone and not long and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 5 --dist worksteal -m "integration and not alone and not long and not services"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and not long and not services"
 
-# The long ones mostly wait, one at a time: nox computes beside them, and is shown when both have ended.
+# The long ones, three at a time: some compute, some wait. nox takes what they leave of the cores, and is shown when both
+# have ended. Real services count under load, each on more of a core: four at a time.
 test-all: test $(SERVICES)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
 	@mkdir -p .nox; \
 	versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
-	PYENV_VERSION="$${versions:-$$PYENV_VERSION}" "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters >.nox/log 2>&1 & \
+	PYENV_VERSION="$${versions:-$$PYENV_VERSION}" nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters >.nox/log 2>&1 & \
 	trap "kill $$!" INT TERM; \
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and not services"; long=$$?; \
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "long and not alone and not services"; long=$$?; \
 	wait $$!; others=$$?; cat .nox/log; [ $$long -eq 0 ] && [ $$others -eq 0 ]
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 4 --dist worksteal -m services
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and alone and not services"
 
 services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real
 

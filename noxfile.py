@@ -14,7 +14,8 @@ nox.options.sessions = [f"fast-{version}" for version in PYTHONS if version != H
 
 @nox.session(python=PYTHONS)
 def fast(session: nox.Session) -> None:
-    session.install("--quiet", "--require-hashes", "-r", "requirements/dev.txt")
+    # compiled when it is imported, which most of it is not
+    session.install("--quiet", "--no-compile", "--require-hashes", "-r", "requirements/dev.txt")
     session.install("--quiet", "--no-deps", "--no-build-isolation", ".")
     options = ["-q", "-n", "logical", "--maxprocesses", "8", "--dist", "worksteal"]
     session.run("pytest", *options, "-m", "not long and not integration and not services", *session.posargs)
