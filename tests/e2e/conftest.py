@@ -33,7 +33,6 @@ _NOT_NEEDED = shutil.ignore_patterns(
     "idlelib",
     "site-packages",
     "ensurepip",
-    "__pycache__",
     "tkinter",
     "config-*",
     "lib2to3",
@@ -124,7 +123,7 @@ def _copied_python(home: Path) -> tuple[str, dict[str, str]]:
     for name in _PACKAGES:
         source = Path(sysconfig.get_path("purelib")) / name
         if source.is_dir():
-            shutil.copytree(source.resolve(), packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source.resolve(), packages / name)
         elif source.is_file():
             shutil.copy2(source, packages / name)
     for program in ("crash-stackwalk", "tuner-simulate"):
