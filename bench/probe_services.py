@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: for the services to import; `COUNTS` is a byte that the bench sets: whether items are to be counted
+#: for the services to import; `COUNTS` is a byte that the bench sets: how often an item is to be counted
 ITEM = """\
 import hashlib, mmap, os, struct, time
 
@@ -75,7 +75,7 @@ def work():
     mine = open_counter().slot()
     while not stopped.is_set():
         item()
-        if COUNTS[0]:
+        for _ in range(COUNTS[0]):
             mine.done()
 
 

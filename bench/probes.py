@@ -1,14 +1,15 @@
 """What being counted costs a service: its CPU per item, with the probe and without, in interleaved pairs.
 
-    python bench/probes.py [CASE ...] [--services .venv-services] [--launches 8] [--pairs 6] [--slice 5]
+    python bench/probes.py [CASE ...] [--services .venv-services] [--times 20] [--launches 4] [--pairs 6] ...
 
 The bar: 1 % of the service's CPU per item. Everything is the real thing: launcher, feeder, probe, server.
-Within each launch slices take turns, in the order ABBA: in one the probe is read once a second, as a study
-does, in the other nobody asks (with mmap-counter the workers do not count either). Where the service has to
-be told something (uWSGI --stats, granian --metrics), launches with and without it take turns as well. Items
-are those that the service keeps in a file, in every slice alike. Figures are medians of pairs, with intervals
-of 95 % by order statistics, which no outlier moves. It takes about an hour and means nothing but on a quiet
-box; it needs `make services`, redis-server, and rabbitmq-server for its case.
+Within each launch slices take turns, in the order ABBA: in one the probe is read --times as often as a study
+does, which is once a second, in the other nobody asks; what it costs once a second is that part of the
+difference, and so is its noise. With mmap-counter the workers count each item so often, or not at all. Where
+the service has to be told something (uWSGI --stats, granian --metrics), launches with and without it take
+turns as well. Items are those that the service keeps in a file, in every slice alike. Figures are medians of
+pairs, with intervals of 95 % by order statistics, which no outlier moves. It takes about 40 minutes, and a
+quiet box; it needs `make services`, redis-server, and rabbitmq-server for its case.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Slice:
     cpu_s: float  #: of the service, per item
     backend_cpu_s: float  #: of its broker, per item
     asking_s: float  #: CPU of this process, per reading; 0: nobody asked
+    readings_per_s: float  #: it takes a little longer to read than not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,11 @@ def difference(pairs: Sequence[tuple[float, float]]) -> Difference:
     k = max(k - 1, 0)
     middle, low, high = (math.expm1(one) for one in (median(ratios), ratios[k], ratios[n - 1 - k]))
     return Difference(middle, low, high, n)
+
+
+def part_of(whole: Difference, times: int) -> Difference:
+    """What one of *times* readings, or counts, has of what they cost together."""
+    return Difference(whole.middle / times, whole.low / times, whole.high / times, whole.n)
 
 
 def verdict(*parts: Difference) -> str:
@@ -129,10 +136,10 @@ class Place:
         """Items up to now."""
         return (self.folder / "finished").stat().st_size // 8
 
-    def counting(self, *, on: bool) -> None:
-        """Let workers that look at the byte count, or not."""
+    def counting(self, times: int) -> None:
+        """Let workers that look at the byte count each item so often."""
         with (self.folder / "counts").open("r+b") as file:
-            file.write(b"\1" if on else b"\0")
+            file.write(bytes([times]))
 
 
 _EMPTY = {
@@ -166,18 +173,18 @@ def launched(place: Place, probe: str) -> Iterator[tuple[Counting, Watch]]:
         yield counting, watch
 
 
-def taken(place: Place, counting: Counting, watch: Watch, lasts_s: float, *, asked: bool) -> Slice:
-    """One slice."""
-    place.counting(on=asked)
+def taken(place: Place, counting: Counting, watch: Watch, lasts_s: float, times: int) -> Slice:
+    """One slice, in which the probe is read so many times a second, at most."""
+    place.counting(times)
     spent_s, n_readings = 0.0, 0
     before, n_before = watch.usage(), place.n_finished()
     end_s = time.monotonic() + lasts_s
     while (left_s := end_s - time.monotonic()) > 0:
-        if asked:
+        if times:
             began_s = time.process_time()
             counting.read()
             spent_s, n_readings = spent_s + time.process_time() - began_s, n_readings + 1
-        time.sleep(min(1.0, left_s))
+        time.sleep(min(1 / times if times else left_s, left_s))
     after, n = watch.usage(), place.n_finished() - n_before
     if n < 1:
         sys.exit("nothing was finished in a slice: the service does not work")
@@ -185,6 +192,7 @@ def taken(place: Place, counting: Counting, watch: Watch, lasts_s: float, *, ask
         (after.service_cpu_s_total - before.service_cpu_s_total) / n,
         (after.backend_cpu_s_total - before.backend_cpu_s_total) / n,
         spent_s / n_readings if n_readings else 0.0,
+        n_readings / lasts_s,
     )
 
 
@@ -193,16 +201,16 @@ def pairs_of(place: Place, probe: str, options: argparse.Namespace) -> list[tupl
     found = []
     with launched(place, probe) as (counting, watch):
         for n in range(options.pairs):
-            order = (True, False) if n % 2 == 0 else (False, True)
-            both = {asked: taken(place, counting, watch, options.slice, asked=asked) for asked in order}
-            found.append((both[True], both[False]))
+            order = (options.times, 0) if n % 2 == 0 else (0, options.times)
+            both = {times: taken(place, counting, watch, options.slice, times) for times in order}
+            found.append((both[options.times], both[0]))
     return found
 
 
 def unasked_of(place: Place, probe: str, options: argparse.Namespace) -> float:
     """CPU per item of a launch in which nobody asks, as long as all slices of the other kind of launch."""
     with launched(place, probe) as (counting, watch):
-        return taken(place, counting, watch, options.slice * options.pairs, asked=False).cpu_s
+        return taken(place, counting, watch, options.slice * options.pairs, 0).cpu_s
 
 
 def measure(name: str, place: Place, options: argparse.Namespace) -> None:
@@ -217,24 +225,26 @@ def measure(name: str, place: Place, options: argparse.Namespace) -> None:
         if case.without:
             alone_s = alone_s or unasked_of(place, case.without, options)
             told.append((math.fsum(unasked.cpu_s for _, unasked in latest) / len(latest), alone_s))
-    asked = difference([(first.cpu_s, second.cpu_s) for first, second in pairs])
+    rate = int(median(first.readings_per_s for first, _ in pairs))
+    often = difference([(first.cpu_s, second.cpu_s) for first, second in pairs])
+    asked = part_of(often, rate)
     item_ms = 1e3 * median(second.cpu_s for _, second in pairs)
     print(f"{name}, {case.layout}: {item_ms:.3f} ms of the service's CPU per item, not asked")
-    _print("asked once a second", asked, "pairs of slices")
+    _print(f"asked {rate} times a second", often, "pairs of slices")
+    _print("that is, once a second", asked, "the same")
     parts = [asked]
     if told:
         parts.append(difference(told))
         _print("told to count (its option)", parts[-1], "pairs of launches")
     if case.broker and all(one.backend_cpu_s for pair in pairs for one in pair):
-        _print(
-            "CPU of its broker", difference([(a.backend_cpu_s, b.backend_cpu_s) for a, b in pairs]), "pairs"
-        )
+        broker = difference([(a.backend_cpu_s, b.backend_cpu_s) for a, b in pairs])
+        _print("CPU of its broker, of that", part_of(broker, rate), "the same")
     print(f"    {'a reading':28} {1e3 * median(first.asking_s for first, _ in pairs):.2f} ms of tuner's CPU")
     print(f"    the bar of {BAR_RATIO:.0%} is {verdict(*parts)}", flush=True)
 
 
 def _print(what: str, of: Difference, unit: str) -> None:
-    print(f"    {what:28} {of.middle:+.2%} ({of.low:+.2%} to {of.high:+.2%}, {of.n} {unit})")
+    print(f"    {what:28} {of.middle:+.3%} ({of.low:+.3%} to {of.high:+.3%}, {of.n} {unit})")
 
 
 @contextmanager
@@ -269,7 +279,8 @@ def main() -> None:
     )
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--services", type=Path, default=ROOT / ".venv-services")
-    parser.add_argument("--launches", type=int, default=8)
+    parser.add_argument("--times", type=int, default=20, help="readings a second, where it is read")
+    parser.add_argument("--launches", type=int, default=4)
     parser.add_argument("--pairs", type=int, default=6, help="of slices, in each launch")
     parser.add_argument("--slice", type=float, default=5.0, help="seconds")
     options = parser.parse_args()
