@@ -1,6 +1,6 @@
 """What being counted costs a service: its CPU per item, with the probe and without, in interleaved pairs.
 
-    python bench/probes.py [CASE ...] [--services .venv-services] [--times 20] [--launches 4] [--pairs 6] ...
+    python bench/probes.py [CASE ...] [--services .venv-services] [--times 50] [--launches 4] [--pairs 6] ...
 
 The bar: 1 % of the service's CPU per item. Everything is the real thing: launcher, feeder, probe, server.
 Within each launch slices take turns, in the order ABBA: in one the probe is read --times as often as a study
@@ -279,7 +279,7 @@ def main() -> None:
     )
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--services", type=Path, default=ROOT / ".venv-services")
-    parser.add_argument("--times", type=int, default=20, help="readings a second, where it is read")
+    parser.add_argument("--times", type=int, default=50, help="readings a second, where it is read")
     parser.add_argument("--launches", type=int, default=4)
     parser.add_argument("--pairs", type=int, default=6, help="of slices, in each launch")
     parser.add_argument("--slice", type=float, default=5.0, help="seconds")
