@@ -7,9 +7,10 @@ Within each launch slices take turns, in the order ABBA: in one the probe is rea
 does, which is once a second, in the other nobody asks; what it costs once a second is that part of the
 difference, and so is its noise. With mmap-counter the workers count each item so often, or not at all. Where
 the service has to be told something (uWSGI --stats, granian --metrics), launches with and without it take
-turns as well. Items are those that the service keeps in a file, in every slice alike. Figures are medians of
-pairs, with intervals of 95 % by order statistics, which no outlier moves. It takes about 40 minutes, and a
-quiet box; it needs `make services`, redis-server, and rabbitmq-server for its case.
+turns as well, with an item that does nothing: what they differ by is held against the CPU of a real one.
+Items are those that the service keeps in a file, in every slice alike. Figures are medians of pairs, with
+intervals of 95 % by order statistics, which no outlier moves. It takes about 40 minutes; it needs
+`make services`, redis-server, and rabbitmq-server for its case.
 """
 
 from __future__ import annotations
@@ -117,11 +118,12 @@ class Place:
             [python, "-c", empty], cwd=self.folder, env={**os.environ, "BROKER": self.broker}, check=True
         )
 
-    def config(self, probe: str) -> Path:
-        """A study of it with that probe."""
+    def config(self, probe: str, *, bare: bool = False) -> Path:
+        """A study of it with that probe; *bare*: its items do nothing."""
         asked = self.case.service.format(python=sys.executable, port=self.port)
         environment = (
             f"BROKER: '{self.broker}', RQ_REDIS_URL: '{self.broker}', PYTHONPATH: '{ROOT}:{self.folder}'"
+            f"{', BARE: yes' if bare else ''}"
         )
         fed = f", sample: sample.json, url: '{self.broker}', queue: default" if self.case.broker else ""
         path = self.folder / "study.yaml"
@@ -149,9 +151,9 @@ _EMPTY = {
 
 
 @contextmanager
-def launched(place: Place, probe: str) -> Iterator[tuple[Counting, Watch]]:
+def launched(place: Place, probe: str, *, bare: bool = False) -> Iterator[tuple[Counting, Watch]]:
     """The service in its layout, fed and warm, with who counts and who looks."""
-    settings = bootstrap.settings_of(place.config(probe), {})
+    settings = bootstrap.settings_of(place.config(probe, bare=bare), {})
     record = bootstrap.planned(settings)
     (layout,) = record.layouts
 
@@ -207,35 +209,41 @@ def pairs_of(place: Place, probe: str, options: argparse.Namespace) -> list[tupl
     return found
 
 
-def unasked_of(place: Place, probe: str, options: argparse.Namespace) -> float:
-    """CPU per item of a launch in which nobody asks, as long as all slices of the other kind of launch."""
-    with launched(place, probe) as (counting, watch):
-        return taken(place, counting, watch, options.slice * options.pairs, 0).cpu_s
+def bare_of(place: Place, probe: str, options: argparse.Namespace) -> float:
+    """CPU per item of a launch in which nobody asks, and items do nothing."""
+    with launched(place, probe, bare=True) as (counting, watch):
+        return taken(place, counting, watch, 2 * options.slice, 0).cpu_s
+
+
+def bare_pairs_of(place: Place, options: argparse.Namespace) -> list[tuple[float, float]]:
+    """Launches with and without what the service has to be told, in the order ABBA."""
+    found = []
+    for n in range(options.launches * options.pairs // 2):
+        order = (place.case.probe, place.case.without)
+        both = {probe: bare_of(place, probe, options) for probe in (order if n % 2 == 0 else order[::-1])}
+        found.append((both[place.case.probe], both[place.case.without]))
+    return found
 
 
 def measure(name: str, place: Place, options: argparse.Namespace) -> None:
     """All launches of one case, and what they say."""
     case = place.case
     pairs: list[tuple[Slice, Slice]] = []
-    told: list[tuple[float, float]] = []
-    for n in range(options.launches):
-        alone_s = unasked_of(place, case.without, options) if case.without and n % 2 else None
-        latest = pairs_of(place, case.probe, options)
-        pairs += latest
-        if case.without:
-            alone_s = alone_s or unasked_of(place, case.without, options)
-            told.append((math.fsum(unasked.cpu_s for _, unasked in latest) / len(latest), alone_s))
+    for _ in range(options.launches):
+        pairs += pairs_of(place, case.probe, options)
+    told = bare_pairs_of(place, options) if case.without else []
     rate = int(median(first.readings_per_s for first, _ in pairs))
     often = difference([(first.cpu_s, second.cpu_s) for first, second in pairs])
     asked = part_of(often, rate)
-    item_ms = 1e3 * median(second.cpu_s for _, second in pairs)
-    print(f"{name}, {case.layout}: {item_ms:.3f} ms of the service's CPU per item, not asked")
+    item_s = median(second.cpu_s for _, second in pairs)
+    print(f"{name}, {case.layout}: {1e3 * item_s:.3f} ms of the service's CPU per item, not asked")
     _print(f"asked {rate} times a second", often, "pairs of slices")
     _print("that is, once a second", asked, "the same")
     parts = [asked]
     if told:
-        parts.append(difference(told))
-        _print("told to count (its option)", parts[-1], "pairs of launches")
+        print(f"    {'an item that does nothing':28} {1e3 * median(one for _, one in told):.3f} ms")
+        parts.append(difference([(item_s + one - other, item_s) for one, other in told]))
+        _print("told to count (its option)", parts[-1], "pairs of launches of such")
     if case.broker and all(one.backend_cpu_s for pair in pairs for one in pair):
         broker = difference([(a.backend_cpu_s, b.backend_cpu_s) for a, b in pairs])
         _print("CPU of its broker, of that", part_of(broker, rate), "the same")

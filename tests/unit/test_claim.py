@@ -174,7 +174,7 @@ def test_without_an_answer_the_notes_say_what_is_not_known_and_what_more_time_wo
         "How much more it takes to know is not known yet.",
     ]
     assert answer_notes(claim_of(replace(open_, doubt=None), rest=Rest(14, 8400.0))) == [
-        "At most 14 more windows, 2 h 20 min, decide it in nine studies of ten."
+        "At most 14 more windows, 2 h 20 min, are likely to decide it."
     ]
     assert "another version" in answer_notes(claim_of(n_otherwise=3))[0]
 

@@ -54,7 +54,7 @@ def answer_notes(claim: Claim) -> list[str]:
         else:
             windows = counted(claim.rest.n_windows, "more window")
             lasts = render_rest(claim.rest.lasts_s)
-            found.append(f"At most {windows}, {lasts}, decide it in nine studies of ten.")
+            found.append(f"At most {windows}, {lasts}, are likely to decide it.")
     if answer.guidance is not None:
         found.append(_guidance_note(answer.guidance))
     if claim.n_otherwise:
