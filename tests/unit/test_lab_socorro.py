@@ -18,7 +18,7 @@ from tuner.adapters.simulator import simulate_all
 from tuner.bootstrap.lab_studies import study_file
 from tuner.config.settings import Settings
 from tuner.core.lab import socorro_claims
-from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome
+from tuner.core.lab.experiment import SIMULATED, Finding, Outcome, Run, outcome
 from tuner.core.lab.socorro import Socorro
 from tuner.core.lab.socorro_runs import (
     CORES,
@@ -32,7 +32,7 @@ from tuner.core.lab.socorro_runs import (
     figures_of,
     point,
 )
-from tuner.core.lab.studied import StudyExperiment, n_measured
+from tuner.core.lab.studied import StudyExperiment
 from tuner.core.layout import Layout, parse_layouts
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
@@ -52,7 +52,7 @@ Slow = Callable[[Layout, int], float]
 def window(layout: Layout, block: int = 0, slow: float = 1.0, foreign_cores: float = 0.0) -> WindowRecord:
     """What the model says of a layout on BOX, as a window tells it; *slow* items take so much longer."""
     plain = replace(layout, variant="")
-    told = figures_of(predict(ITEM, replace(BOX, foreign_cores=foreign_cores), [plain]), 0)
+    told = figures_of(predict(ITEM, replace(BOX, foreign_cores=foreign_cores), [plain]), 0, plain, ITEM)
     length_s, n = 1000.0, told["items_per_10min"] / 600 / slow
     return WindowRecord(
         launch_id=1, block=block, layout=layout, box="a box", index=0, attempt=1, started_wall_s=0.0,
@@ -127,7 +127,7 @@ def test_published_items_become_times_of_one_process_and_loads_numbers() -> None
         {"ratio": 2.0, "items_per_10min": 2000.0, "load": 19.2}
     )
     loads = {str(at[2]): told[at].get("load") for at in told if at[0] == FAR and at[3] in (1.0, 12.0)}
-    assert loads == {"24.0": 24.0, "1.0": None, "2.0": 16.0}
+    assert loads == {"24.0": 24.0, "1.0": None, "2.0": None}  # "never above 16" is no load
 
 
 def test_an_item_is_told_by_the_clocks_of_1x1(runs: list[Run]) -> None:
@@ -297,10 +297,7 @@ def test_what_is_not_compared_is_said() -> None:
 
 
 def test_simulated_rows_are_no_measured_runs(runs: list[Run]) -> None:
-    at: At = point(FAR, Layout(1, 1))
-
-    assert Socorro().is_simulated(at)
-    assert 0 < n_measured(Socorro(), runs) == sum(run.at[0] == HERE for run in runs) < len(runs)
+    assert all((SIMULATED in run.values) == (run.at[0] == FAR) for run in runs)
 
 
 def test_studies_are_kept_beside_the_results() -> None:

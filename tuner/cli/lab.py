@@ -175,8 +175,7 @@ def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
 
 
 def _box_told(outcome: Outcome, made: Results) -> str:
-    from tuner.core.lab.experiment import failures_told, needs_at, programs_at
-    from tuner.core.lab.studied import n_measured
+    from tuner.core.lab.experiment import SIMULATED, failures_told, needs_at, programs_at
     from tuner.reports.lab import box_told
 
     points = [run.at for run in made.runs]
@@ -184,7 +183,7 @@ def _box_told(outcome: Outcome, made: Results) -> str:
         outcome.experiment,
         made.provenance,
         made.cores,
-        n_measured(outcome.experiment, made.runs),
+        sum(SIMULATED not in run.values for run in made.runs),
         repeats=made.repeats,
         quick=made.quick,
         also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),

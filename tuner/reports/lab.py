@@ -14,6 +14,7 @@ from tuner.reports.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Cannot be told by these runs"}
+_OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
 
 def render_list(experiments: Sequence[tuple[Experiment, str]], fmt: str) -> str:
@@ -144,7 +145,7 @@ def main_table(outcome: Outcome) -> Table:
     headers = (
         *experiment.parameters,
         f"{figure.label} published",
-        "measured",
+        _measured_head(outcome),
         "least to most",
         "model",
         "model off",
@@ -162,7 +163,8 @@ def figures_table(
         for n, name in enumerate(outcome.experiment.parameters)
     ]
     for figure in shown:
-        sides = (("published", _published), ("measured", _median), ("model", _modelled))
+        head = "measured" if for_programs else _measured_head(outcome)
+        sides = (("published", _published), (head, _median), ("model", _modelled))
         filled = [(side, [_number(of(row, figure), figure) for row in _run(outcome)]) for side, of in sides]
         filled = [(side, cells) for side, cells in filled if any(cells)]
         columns += [
@@ -176,7 +178,8 @@ def figures_table(
 
 def finding_told(finding: Finding) -> str:
     """What was claimed, and what became of it here."""
-    return f"{_VERDICTS[finding.holds]}: {finding.claim} {finding.why}"
+    verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
+    return f"{verdicts[finding.holds]}: {finding.claim} {finding.why}"
 
 
 def errors_told(outcome: Outcome) -> str:
@@ -192,6 +195,10 @@ def errors_told(outcome: Outcome) -> str:
         f"{100 * fmean(map(abs, errors.values())):.1f} % in the mean of the other {len(errors)}, by "
         f"{100 * errors[worst]:+.1f} % at worst ({', '.join(map(_value, worst))})."
     )
+
+
+def _measured_head(outcome: Outcome) -> str:
+    return "measured or simulated" if any(row.is_simulated for row in outcome.rows) else "measured"
 
 
 def _run(outcome: Outcome) -> list[Row]:
@@ -248,7 +255,13 @@ def _facts(outcome: Outcome, made: Mapping[str, Any]) -> dict[str, Any]:
             "mean_error_ratio": _mean_error(outcome),
         },
         "findings": [
-            {"published": one.claim, "holds": one.holds, "because": one.why} for one in outcome.findings
+            {
+                "published": one.claim,
+                "holds": one.holds,
+                "is_simulated": one.is_simulated,
+                "because": one.why,
+            }
+            for one in outcome.findings
         ],
         "follows": outcome.follows,
     }
@@ -264,6 +277,7 @@ def _row_facts(experiment: Experiment, row: Row) -> dict[str, Any]:
         },
         "model": dict(row.modelled),
         "is_fitted": row.is_fitted,
+        "is_simulated": row.is_simulated,
         "n_disturbed": row.n_disturbed,
         "is_disturbed": row.is_disturbed,
     }

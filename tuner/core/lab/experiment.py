@@ -21,6 +21,7 @@ GO = "go"  #: what a program of Go needs; every other need is a package of Pytho
 Value = str | float  #: of a parameter: a name, or a number
 _SAME_AS = "same as "
 USABLE_CORES = "usable_cores"  #: of each run: what the programs could use, whole ones
+SIMULATED = "simulated"  #: in the values of a run that nothing was run for
 _TICKS_S = 0.03  #: of the box's idle clock, at both ends of a run
 At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
@@ -102,6 +103,11 @@ class Row:
     n_disturbed: int = 0  #: runs beside others' work: they are in it only where there is no other
     is_disturbed: bool = False  #: all of them were: no claim rests on this row
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing ran: what stands for measured was simulated."""
+        return SIMULATED in self.measured
+
     def of(self, key: str) -> float:
         """The measured median of a figure.
 
@@ -133,6 +139,7 @@ class Finding:
     claim: str
     holds: bool | None  #: None: these runs cannot tell
     why: str  #: the figures that show it
+    is_simulated: bool = False  #: these runs are simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +230,12 @@ class Outcome:
     follows: str
 
     def errors(self, key: str) -> dict[At, float]:
-        """Of each row that the model was not fitted to: modelled over measured, less 1."""
+        """Modelled over measured, less 1: of rows that were measured undisturbed and it was not fitted to."""
         return {
             row.at: row.modelled[key] / row.of(key) - 1
             for row in self.rows
-            if key in row.modelled and key in row.measured and not row.is_fitted
+            if key in row.modelled and key in row.measured
+            if not (row.is_fitted or row.is_simulated or row.is_disturbed)
         }
 
 
@@ -338,9 +346,16 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
         experiment,
         source_of(experiment, seeds),
         rows,
-        model.told,
+        _told_of(model, rows),
         tuple(experiment.findings(undisturbed)),
         follows,
+    )
+
+
+def _told_of(model: Model, rows: Sequence[Row]) -> str:
+    n = sum(1 for row in rows if row.is_fitted and row.is_disturbed)
+    return (
+        f"{model.told} {counted(n, 'row')} of those were measured beside others' work." if n else model.told
     )
 
 

@@ -53,10 +53,10 @@ class Socorro:
     publication = "socorro_2014"
     what = (
         "The built-in crash processor on synthetic dumps, an item's shares as in 2014, in ordinary studies: "
-        "each layout once per block, a window each. Load is the mean of active tasks; the GIL's share is the "
-        "workers' own CPU, of a process. The rows of 24 cores are simulated, event by event, of what an item "
-        "asked for here in 1x1; the model beside them is the analytic one, so there they are two ways to "
-        "work out one network, and neither has seen such a box."
+        "each layout once per block, a window each. Load is the mean of active tasks; Python CPU is that of "
+        "the workers themselves, without their children, for each process. The rows of 24 cores are "
+        "simulated, event by event, of what an item asked for here in 1x1; the model beside them is the "
+        "analytic one, so there they are two ways to work out one network, and neither has seen such a box."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (
@@ -64,7 +64,7 @@ class Socorro:
         Figure("items_per_10min", "items/10 min", 0),
         Figure("load", "load", 1),
         Figure("cpu_percent", "CPU %", 0),
-        Figure("gil_percent", "GIL held %", 0),
+        Figure("python_percent", "a process' Python CPU %", 0),
         Figure("gil_waiting", "in line for the GIL", 1),
     )
     needs = ()
@@ -128,9 +128,11 @@ class Socorro:
             return ["Interpreters are compared without --python alone."]
         return [] if pythons else ["No Python 3.11, 3.12 or 3.13 was found by name or of pyenv to compare."]
 
-    def is_simulated(self, at: At) -> bool:
-        """On the larger box."""
-        return at[0] == FAR
+    def panel(self, at: At) -> tuple[str, str]:
+        """A panel for each box, and one for interpreters."""
+        box, manager = str(at[0]), str(at[1])
+        _, mark, interpreter = manager.partition(", ")
+        return (f"{box}, by interpreter and way to start a child", interpreter) if mark else (box, manager)
 
     def runs_of(self, study: str, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:  # noqa: ARG002
         """A run for each window that counts."""
@@ -156,10 +158,12 @@ class Socorro:
                 fitted.append(at)
             if manager == THREADED:
                 demands_here = demands
-            modelled[at] = figures_of(predict(demands, machine, [Layout(int(at[2]), int(at[3]))]), 0)
+            layout = Layout(int(at[2]), int(at[3]))
+            modelled[at] = figures_of(predict(demands, machine, [layout]), 0, layout, demands)
         for at, values in modelled.items():
-            beside = modelled.get(point(str(at[0]), REFERENCE, THREADED))
-            if beside is not None:
+            reference = point(str(at[0]), REFERENCE, THREADED)
+            beside = modelled.get(reference)
+            if beside is not None and at != reference:  # of itself it is 1, whatever the model is worth
                 values["ratio"] = values["items_per_10min"] / beside["items_per_10min"]
         return Model(modelled, frozenset(fitted), _told(runs, modelled, fitted, demands_here))
 
@@ -183,13 +187,15 @@ def _settings(
 
 
 def _load(told: str | None, layouts: Mapping[tuple[int, int], Mapping[str, Any]]) -> float | None:
-    """The number in what was told of a load; "80 % of the load of 24x1" is a share of another's."""
+    """The load that was told, or a share of another's; None for a bound ("never above 16"), which is none."""
     if told is None:
         return None
+    steady = re.fullmatch(r"steady at (\d+)", told)
+    if steady is not None:
+        return float(steady[1])
     share = re.fullmatch(r"(\d+) % of the load of (\d+)x(\d+)", told)
     if share is None:
-        number = re.search(r"\d+$", told)
-        return None if number is None else float(number[0])
+        return None
     other = _load(layouts[int(share[2]), int(share[3])].get("load"), layouts)
     return None if other is None else float(share[1]) / 100 * other
 

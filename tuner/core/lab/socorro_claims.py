@@ -23,7 +23,8 @@ from tuner.core.lab.socorro_runs import (
     medians,
     point,
 )
-from tuner.core.lab.verdicts import ALIKE, Ratio, both, judged, measured, over
+from tuner.core.lab.verdicts import ALIKE, Ratio, both, judged
+from tuner.core.lab.verdicts import measured as measured_by_runs
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
@@ -35,7 +36,9 @@ BEST = Layout(4, 6)
 BETWEEN = (BEST, Layout(12, 2), Layout(2, 12))  #: the mixed ones, best first
 MOST_LOAD = 9.0  #: of one process of 24 threads
 LIGHT, LIGHT_SHARE = Layout(12, 2), 0.80  #: its load, as a share of that of 24 processes
-_ENOUGH = 0.05  #: how near the best a number of threads is enough
+_ENOUGH = 0.05  #: how near the best a number of threads is enough; and what is behind by less is not beaten
+_SINGLE = 0.10  #: a single window is taken to be off by so much
+_TWO = 2.0  #: cores, that processes can run side by side
 _ITEMS = "items_per_10min"
 _ALONE, _MOB = Layout(1, 1), Layout(CORES, 1)
 
@@ -79,7 +82,9 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
         for claim in (_past_enough, _mob, _best, _between, _loads):
             one = claim(seen, box)
             where = "On this box: " if box == HERE else f"On {CORES} simulated cores: "
-            found.append(Finding(one.claim, one.holds, where + one.why))
+            if box == HERE and seen.n_cores < _TWO:
+                one = Finding(one.claim, None, f"{one.why} It takes two cores to tell.")
+            found.append(Finding(one.claim, one.holds, where + one.why, is_simulated=box == FAR))
     return [*found, *(one for one in (_queue(seen), *_interpreters(seen)) if one is not None)]
 
 
@@ -92,16 +97,33 @@ def follows(rows: Sequence[Row]) -> str:
         if not {point(box, _MOB, THREADED), point(box, REFERENCE, THREADED)} <= seen.rows.keys():
             continue
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
-        best = max(_published(seen, box), key=lambda row: (row.of(_ITEMS), row.at[2:]))
         told.append(
-            f"{where} {_name(best)} does {over(best, reference, _ITEMS).value:.2f} times what one process of "
-            f"{CORES} threads does, and {CORES} processes of one thread "
-            f"{over(mob, reference, _ITEMS).value:.2f} "
-            f"times: {_bound_told(seen, box)}."
+            f"{where} {_best_told(seen, box)}, and {CORES} processes of one thread do "
+            f"{over(mob, reference, _ITEMS).value:.2f} times what one process of {CORES} threads does: "
+            f"{_bound_told(seen, box)}."
         )
     if not told:
         return "Too little was run undisturbed for anything to follow."
     return " ".join(told)
+
+
+def measured(row: Row, key: str) -> Ratio:
+    """A figure, and within what it lies by its windows; one window alone says less."""
+    seen = measured_by_runs(row, key)
+    if row.measured[key].n > 1:
+        return seen
+    return Ratio(seen.value / (1 + _SINGLE), seen.value, seen.value * (1 + _SINGLE))
+
+
+def over(one: Row, other: Row, key: str) -> Ratio:
+    """A figure of *one* over that of *other*."""
+    a, b = measured(one, key), measured(other, key)
+    return Ratio(a.low / b.high, a.value / b.value, a.high / b.low)
+
+
+def _ahead(ratio: Ratio) -> bool | None:
+    """Whether the first is not behind the second; False: by more than what is as good."""
+    return True if ratio.low >= 1 else False if ratio.high < 1 - _ENOUGH else None
 
 
 def _name(row: Row) -> str:
@@ -124,19 +146,19 @@ def _bound_told(seen: Seen, box: str) -> str:
     demands, machine = known
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s
-    held = f", held {row.of('gil_percent'):.0f} % of the time" if "gil_percent" in row.measured else ""
+    seen_s = row.measured.get("python_percent")
+    held = "" if seen_s is None else f", and its Python computed {seen_s.median:.0f} % of the time"
     busy = row.of("cpu_percent") / 100
     if gil < cores:
         return (
             f"one process stops at its GIL, {1e3 * demands.gil_s:.1f} ms of it for an item, so at most "
-            f"{gil:.0f} "
-            f"items{held}, where the cores could do {cores:.0f}, and {busy:.1f} of {machine.cores:g} "
-            "were busy"
+            f"{gil:.0f} items{held}, where the cores could do {cores:.0f}, and {busy:.1f} of "
+            f"{machine.cores:g} were busy"
         )
+    one_gil = f"; one GIL could do {gil:.0f}" if machine.has_gil else ""
     return (
         f"the cores stop every layout first, at {cores:.0f} items or fewer ({busy:.2f} of "
-        f"{machine.cores:g} busy); "
-        f"one GIL could do {gil:.0f} and is{held.removeprefix(',') or ' not seen'}"
+        f"{machine.cores:g} busy){one_gil}{held}"
     )
 
 
@@ -150,8 +172,8 @@ def _past_enough(seen: Seen, box: str) -> Finding:
         tried = ", ".join(f"{n}: {_items(row)}" for n, row in rows.items())
         return gain.at_most(1 + _ENOUGH), (
             f"{CORES} do {_told(gain)} times what {ENOUGH_THREADS} do. Items per ten minutes by "
-            f"threads: {tried}; {enough} are the fewest within {100 * _ENOUGH:.0f} % of the best. "
-            f"Why: {_bound_told(seen, box)}."
+            f"threads: {tried}; {enough} are the fewest of those tried within {100 * _ENOUGH:.0f} % of the "
+            f"best. Why: {_bound_told(seen, box)}."
         )
 
     return judged(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
@@ -189,7 +211,7 @@ def _best(seen: Seen, box: str) -> Finding:
         ratios = {_name(row): over(claimed, row, _ITEMS) for row in others}
         told = ", ".join(f"{_told(ratio)} times {name}" for name, ratio in ratios.items())
         missing = len(PUBLISHED) - 1 - len(others)
-        verdict = both(*(ratio.at_least(1.0) for ratio in ratios.values()))
+        verdict = both(*map(_ahead, ratios.values()))
         return None if verdict and missing else verdict, (
             f"{BEST} does {told or 'what no other can be held against'}."
         )
@@ -197,13 +219,24 @@ def _best(seen: Seen, box: str) -> Finding:
     return judged(f"Of the published layouts {BEST} is best.", judge)
 
 
+def _best_told(seen: Seen, box: str) -> str:
+    """The best of the published layouts, and those that cannot be told from it."""
+    rows = _published(seen, box)
+    best = max(rows, key=lambda row: (row.of(_ITEMS), row.at[2:]))
+    alike = [row for row in rows if row is best or over(best, row, _ITEMS).low <= 1]
+    if len(alike) == len(rows):
+        return "no published layout can be told from the others"
+    names = " and ".join(_name(row) for row in sorted(alike, key=lambda row: row.at[2:]))
+    return f"{names} {'is' if len(alike) == 1 else 'are alike, and'} best of the published layouts"
+
+
 def _between(seen: Seen, box: str) -> Finding:
     """Whether the mixed layouts lie between the two ends, and whether these can be told from each other."""
 
     def judge() -> tuple[bool | None, str]:
         reference, mixed = seen.row(box, REFERENCE), [seen.row(box, one) for one in BETWEEN]
-        order = [over(one, other, _ITEMS).at_least(1.0) for one, other in pairwise(mixed)]
-        above = [over(row, reference, _ITEMS).at_least(1.0) for row in mixed]
+        order = [_ahead(over(one, other, _ITEMS)) for one, other in pairwise(mixed)]
+        above = [_ahead(over(row, reference, _ITEMS)) for row in mixed]
         by_items = sorted(mixed, key=lambda row: -row.of(_ITEMS))
         first, second = by_items[:2]
         apart = over(first, second, _ITEMS)
@@ -228,8 +261,9 @@ def _loads(seen: Seen, box: str) -> Finding:
         share, same = over(rows[2], rows[0], "load"), over(rows[2], rows[0], _ITEMS)
         return both(mob.near(CORES), reference.at_most(MOST_LOAD), share.near(LIGHT_SHARE)), (
             f"{_MOB} {mob.value:.1f}, {REFERENCE} {reference.value:.1f}, {LIGHT} {light.value:.1f} active "
-            f"tasks: {100 * share.value:.0f} % of {_MOB}'s, with {_told(same)} times its items. A thread "
-            "that waits for the GIL or asleep is no load; one that waits for a core is."
+            f"tasks: {100 * share.value:.0f} % of {_MOB}'s, with {_told(same)} times its items. Means "
+            "are held against these. A thread that waits for the GIL or asleep is no load; one that waits "
+            "for a core is."
         )
 
     claim = (

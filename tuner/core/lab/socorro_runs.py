@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from statistics import median
 
-from tuner.core.lab.experiment import FOREIGN, USABLE_CORES, At, Run, Spread
+from tuner.core.lab.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, Run, Spread, is_quiet
 from tuner.core.lab.studied import Simulate
 from tuner.core.layout import Layout, grid_of
 from tuner.core.model.calibration.calibrate import calibrate_alone
@@ -54,7 +54,7 @@ def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
         "items_per_10min": _PER_10_MIN * window.n_done / length_s,
         "load": window.n_active_mean,
         "cpu_percent": 100 * window.service_cpu_s / length_s,
-        "gil_percent": None
+        "python_percent": None
         if window.worker_cpu_s is None
         else 100 * window.worker_cpu_s / length_s / n_processes,
         "gil_waiting": None if window.gil_waiting_s is None else window.gil_waiting_s / length_s,
@@ -101,13 +101,14 @@ def far_machine(here: Machine) -> Machine:
     return replace(here, cores=float(CORES), physical_cores=physical, foreign_cores=0.0)
 
 
-def figures_of(found: Prediction, n: int) -> dict[str, float]:
-    """What a model says of its layout number *n*, as a window tells it."""
+def figures_of(found: Prediction, n: int, layout: Layout, demands: Demands) -> dict[str, float]:
+    """What a model says of *layout*, its number *n*, as a window tells it."""
+    of_python = (demands.gil_s + demands.python_s) / demands.cpu_s
     return {
         "items_per_10min": _PER_10_MIN * float(found.throughput_per_s[n]),
         "load": float(found.load[n]),
         "cpu_percent": 100 * float(found.busy_cores[n]),
-        "gil_percent": 100 * float(found.gil_utilization_ratio[n]),
+        "python_percent": 100 * float(found.busy_cores[n]) * of_python / layout.processes,
         "gil_waiting": float(found.n_gil_waiting[n]),
     }
 
@@ -125,31 +126,29 @@ def simulated_runs(runs: Sequence[Run], simulate: Simulate) -> list[Run]:
         asked = scenarios(Profile("socorro", demands, machine), machine, layouts, WhatIf())
         asked = [replace(one, seed=run.block + 1) for one in asked]
         told = simulated_layouts(asked, simulate(asked)).prediction
-        found += [
-            Run(point(FAR, layout), run.block, {**figures_of(told, n), **_of_box(machine), **disturbed})
-            for n, layout in enumerate(layouts)
-        ]
+        for n, layout in enumerate(layouts):
+            figures = figures_of(told, n, layout, demands)
+            found.append(Run(point(FAR, layout), run.block, {**figures, **_of_box(machine), **disturbed}))
     return found
 
 
 def _of_box(machine: Machine) -> dict[str, float]:
     physical = {} if machine.physical_cores is None else {"n_physical": machine.physical_cores}
-    return {USABLE_CORES: machine.cores, **physical, "has_gil": float(machine.has_gil)}
+    return {USABLE_CORES: machine.cores, **physical, "has_gil": float(machine.has_gil), SIMULATED: 1.0}
 
 
 def with_ratios(runs: Sequence[Run]) -> list[Run]:
     """Each run with its items over those of REFERENCE, threaded, on its box.
 
-    Of the same block if it is of the same study, else of the middle of all.
+    Of the same block if it is of the same study, else of the middle of all; of disturbed ones only where
+    there are no others.
     """
     found = []
     for run in runs:
         reference = point(str(run.at[0]), REFERENCE, THREADED)
-        same = {
-            one.block: one.values["items_per_10min"]
-            for one in runs
-            if one.at == reference and one.values["items_per_10min"]
-        }
+        those = [one for one in runs if one.at == reference and one.values["items_per_10min"]]
+        quiet = [one for one in those if is_quiet(one)]
+        same = {one.block: one.values["items_per_10min"] for one in quiet or those}
         values = dict(run.values)
         if same:
             own = same.get(run.block) if run.at[1] in (THREADED, SINGLE) else None

@@ -42,18 +42,12 @@ class StudyExperiment(Experiment, Protocol):
     def left_out(self, python: str | None, pythons: Mapping[str, str], *, quick: bool) -> list[str]:
         """What is not measured then, in sentences; the arguments are those of `studies`."""
 
-    def is_simulated(self, at: At) -> bool:
-        """Whether nothing runs at a point."""
+    def panel(self, at: At) -> tuple[str, str]:
+        """Where a point, whose last two parameters are a layout, stands in the picture: in the panel of that
+        title, in the row of points of that name."""
 
     def runs_of(self, study: str, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
         """The runs that *windows* of the study of that name are, void ones left out; *machine* is the box."""
 
     def together(self, runs: Sequence[Run], simulate: Simulate) -> list[Run]:
         """The *runs* of all studies, with what can only be told of all, and with those that are simulated."""
-
-
-def n_measured(experiment: Experiment, runs: Sequence[Run]) -> int:
-    """How many of *runs* were made by something that ran."""
-    if not isinstance(experiment, StudyExperiment):
-        return len(runs)
-    return sum(not experiment.is_simulated(run.at) for run in runs)
