@@ -274,6 +274,7 @@ def read_until(counting: Counting, enough: Callable[[Reading], bool]) -> Reading
 
 
 def fresh(counting: Counting) -> Reading:
+    counting.read()  # the first one is 0, and of now, where the answer takes its time
     asked_s = CLOCK.monotonic_s()
     return read_until(counting, lambda reading: reading.at_s > asked_s)
 

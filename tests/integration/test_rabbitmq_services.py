@@ -165,6 +165,7 @@ def fed(box: Box) -> tuple[QueueFeeder, QueueProbe]:
 
 def fresh(counting: Counting) -> Reading:
     """An answer to a question that is asked now."""
+    counting.read()  # the first one is 0, and of now, where the answer takes its time
     asked_s = time.monotonic()
     while (reading := counting.read()).at_s <= asked_s:
         assert time.monotonic() < asked_s + PATIENCE_S, f"still {reading}"
