@@ -70,7 +70,7 @@ def test_batches_of_gnocchi_are_workers_with_a_loop_and_with_pools(tuner: Tuner)
 
 @pytest.mark.parametrize("pool", ["fixed", "own-threads", "semaphore", "steps"])
 def test_jobs_that_compute_and_sleep_are_workers_on_every_pool(tuner: Tuner, pool: str) -> None:
-    measured(tuner, "pi-pools", f"1x8@{pool}+Python+here")
+    measured(tuner, "pi-pools", f"1x8@{pool}+C+here", f"1x8@{pool}+Python+here")
 
 
 def test_a_worker_whose_thread_fails_ends_and_says_why() -> None:

@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, required=True, help="at a time")
     asked = parser.parse_args()
     n_cores = max(1, len(os.sched_getaffinity(0)) // int(os.environ.get("TUNER_PROCESSES", "1")))
-    work = Work(WORK[asked.work], asked.cpu_s / asked.steps)
+    work = Work.that_takes(WORK[asked.work], asked.cpu_s / asked.steps)
     numbers = itertools.count()
 
     def next_sleeps() -> Sleeps:
