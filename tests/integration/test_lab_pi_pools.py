@@ -10,7 +10,7 @@ import pytest
 from tuner.adapters.lab.program import folder_of_programs, run_job
 from tuner.core.lab.experiment import USABLE_CORES, At
 from tuner.core.lab.pi_pools import ASLEEP_S, CPU_S, PiPools
-from tuner.core.lab.pi_pools_claims import (
+from tuner.core.lab.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,

@@ -14,7 +14,7 @@ import pytest
 from tuner.adapters.lab.published import published
 from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome
 from tuner.core.lab.pi_pools import CPU_S, PiPools
-from tuner.core.lab.pi_pools_claims import (
+from tuner.core.lab.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,

@@ -17,7 +17,8 @@ from tuner.core.lab.experiment import (
     Spread,
     Value,
 )
-from tuner.core.lab.pi_pools_claims import (
+from tuner.core.lab.pi_pools_claims import findings, follows
+from tuner.core.lab.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,
@@ -28,8 +29,6 @@ from tuner.core.lab.pi_pools_claims import (
     SEMAPHORE,
     SLEEPS,
     C,
-    findings,
-    follows,
 )
 from tuner.core.model import pools
 from tuner.core.model.machine import Machine

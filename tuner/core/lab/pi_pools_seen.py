@@ -1,0 +1,113 @@
+"""The rows of pi-pools that were run, and within what single runs lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+
+from tuner.core.lab.experiment import NotRunError, Row, Rows
+
+C, PYTHON = "C", "Python"  #: the work: off the GIL, or under it
+CPU, SLEEPS = "computes", "sleeps too"
+OWN, FIXED, SEMAPHORE, SCHEDULED = "own threads", "fixed", "semaphore", "scheduled"
+JITTER = "own threads, jitter"  #: of the sleeps
+ALONE = "alone"  #: one job, in place of so many per core
+
+TAILS = ("wait_p99_ms", "beat_p99_ms")  #: figures that are told by their tail
+
+
+class Seen:
+    """The rows that were run.
+
+    Raises:
+        NotRunError: of each of its facts, where a row that it is of was not run.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        run = {row.at: row for row in rows if row.measured}
+        off = _apart(list(run.values()))
+        self.rows = Rows("", {at: _widened(row, off) for at, row in run.items()})
+        self.published = {row.at: row.published for row in rows}
+
+    @property
+    def alone(self) -> Row:
+        """A job that computes, alone."""
+        return self.rows[C, CPU, OWN, ALONE]
+
+    @property
+    def all_cores(self) -> Row:
+        """As many that compute as there are cores."""
+        return self.rows[C, CPU, OWN, 1.0]
+
+    @property
+    def asleep(self) -> Row:
+        """A job that sleeps, too, alone."""
+        return self.rows[C, SLEEPS, OWN, ALONE]
+
+    @property
+    def fill(self) -> float:
+        """Threads that fill a core, by utilization."""
+        return self.asleep.of("fill_core")
+
+    @property
+    def n_cores(self) -> float:
+        """What any row was run on."""
+        return next(iter(self.rows.values())).of("n_cores")
+
+    @property
+    def all_cores_claimed(self) -> float:
+        """The published time of jobs on all cores, over that of one alone."""
+        return self.published[C, CPU, OWN, 1.0]["ratio"] / self.published[C, CPU, OWN, ALONE]["ratio"]
+
+    @property
+    def flat_to(self) -> float:
+        """The published number of jobs per core to which a thread per job stays flat."""
+        return max(
+            float(at[3])
+            for at, told in self.published.items()
+            if at[:3] == (C, SLEEPS, OWN) and told and at[3] != ALONE
+        )
+
+    def per_core(self, work: str, kind: str, pool: str) -> Rows:
+        """The rows of a pool by jobs per core, the fewest first; there is one at least."""
+        found = {
+            float(at[3]): row
+            for at, row in self.rows.items()
+            if at[:3] == (work, kind, pool) and at[3] != ALONE
+        }
+        if not found:
+            raise NotRunError(f"{work}, {kind}, {pool} was not run undisturbed")
+        return Rows(f"{work}, {kind}, {pool}, jobs per core: ", dict(sorted(found.items())))
+
+    def least(self, n: float) -> float:
+        """The least that so many jobs per core take: the cores' work, or a job's own time."""
+        return max(self.asleep.of("ratio"), n * self.all_cores.of("ratio"))
+
+    def in_step(self, n: float) -> float:
+        """What so many take whose sleeping never hides another's computing."""
+        asleep = self.asleep.of("ratio") - self.alone.of("ratio")
+        return asleep + n * self.all_cores.of("ratio")
+
+
+def _apart(rows: Sequence[Row]) -> float:
+    """How far single runs are off, either way: as far as what the same job takes alone lies apart in all."""
+    off = 0.0
+    for work in (C, PYTHON):
+        took_s = [row.measured["job_cpu_s"] for row in rows if row.at[0] == work]
+        if took_s:
+            off = max(off, max(one.high for one in took_s) / min(one.low for one in took_s) - 1)
+    return off
+
+
+def _widened(row: Row, off: float) -> Row:
+    """*row*, of which single runs lie within what they may be off; a tail of one run tells nothing."""
+    measured = {
+        key: one
+        if one.n > 1
+        else replace(one, low=0.0, high=inf)
+        if key in TAILS
+        else replace(one, low=one.median / (1 + off), high=one.median * (1 + off))
+        for key, one in row.measured.items()
+    }
+    return replace(row, measured=measured)
