@@ -14,27 +14,37 @@ import time
 from collections.abc import Callable
 
 
-def with_nornir(
-    n_tasks: int, wait_s: float, n_workers: int, sleep: Callable[[float], object] = time.sleep
-) -> tuple[int, int]:
+def with_nornir(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:
     """Run the task by nornir's own threaded runner; gives (hosts done, most threads seen)."""
+    return run_of_nornir(n_tasks, wait_s, n_workers)()
+
+
+def run_of_nornir(
+    n_tasks: int, wait_s: float, n_workers: int, sleep: Callable[[float], object] = time.sleep
+) -> Callable[[], tuple[int, int]]:
+    """What runs the task on one inventory, each time that it is called; gives what `with_nornir` does."""
     from nornir.core import Nornir
     from nornir.core.inventory import Defaults, Groups, Host, Hosts, Inventory
     from nornir.core.task import Result, Task
     from nornir.plugins.runners import ThreadedRunner
 
-    most = 0
-
-    def wait(task: Task) -> Result:
-        nonlocal most
-        most = max(most, threading.active_count() - 1)
-        sleep(wait_s)
-        return Result(host=task.host)
-
     hosts = Hosts({name: Host(name=name) for name in (f"host{number}" for number in range(n_tasks))})
     inventory = Inventory(hosts=hosts, groups=Groups(), defaults=Defaults())
-    done = Nornir(inventory=inventory, runner=ThreadedRunner(num_workers=n_workers)).run(task=wait)
-    return sum(1 for result in done.values() if not result.failed), most
+    nornir = Nornir(inventory=inventory, runner=ThreadedRunner(num_workers=n_workers))
+
+    def run() -> tuple[int, int]:
+        most = 0
+
+        def wait(task: Task) -> Result:
+            nonlocal most
+            most = max(most, threading.active_count() - 1)
+            sleep(wait_s)
+            return Result(host=task.host)
+
+        done = nornir.run(task=wait)
+        return sum(1 for result in done.values() if not result.failed), most
+
+    return run
 
 
 def with_asyncio(n_tasks: int, wait_s: float, n_workers: int) -> tuple[int, int]:

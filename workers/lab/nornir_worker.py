@@ -1,6 +1,6 @@
 """Tasks that wait, without end: by nornir's threaded runner, by plain threads, or by coroutines.
 
-A worker for `tuner grid`: nornir runs its task on an inventory again and again, with a pool of threads that
+A worker for `tuner grid`: nornir runs its task on one inventory again and again, with a pool of threads that
 is made for each run; plain threads and coroutines take one task after the other.
 """
 
@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 
-from nornir_pool import with_nornir  # type: ignore[import-not-found]  # beside this file, as it runs
+from nornir_pool import run_of_nornir  # type: ignore[import-not-found]  # beside this file, as it runs
 from steady import in_threads, slots, until_told  # type: ignore[import-not-found]
 
 from tuner.probe import counter
@@ -26,8 +26,9 @@ def with_nornir_again(n_hosts: int, wait_s: float, n_workers: int, told: threadi
             time.sleep(seconds)
             counts.slot().done()
 
+    run = run_of_nornir(n_hosts, wait_s, n_workers, sleep)
     while not told.is_set():
-        n_done, _ = with_nornir(n_hosts, wait_s, n_workers, sleep)
+        n_done, _ = run()
         if n_done != n_hosts:
             raise RuntimeError(f"{n_hosts - n_done} hosts failed")
 
