@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +19,8 @@ from tuner.core.lab.gnocchi import Gnocchi
 
 pytestmark = pytest.mark.integration
 
+FOLDER = Path(__file__).resolve().parents[2] / "workers" / "lab"
+LONG_S = 60.0
 AWAY_US = 1000.0
 
 
@@ -64,3 +72,54 @@ def test_the_work_is_as_many_rounds_as_are_handed() -> None:
 
     assert rounds >= 1
     assert many["work_us"] > 10 * few["work_us"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_worker_that_is_ended_while_its_server_starts_leaves_no_server_and_no_folder(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    """A server that never answers; nobody can take along the folder of one that is killed."""
+    programs, folder = tmp_path / "bin", tmp_path / "tmp"
+    programs.mkdir()
+    folder.mkdir()
+    server = programs / "redis-server"
+    server.write_text(
+        f"#!/bin/sh\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n"
+    )
+    server.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(FOLDER.parents[1]),
+        "TMPDIR": str(folder),
+    }
+    worker = subprocess.Popen(
+        [sys.executable, "gnocchi_worker.py", "--target", "local redis"], cwd=FOLDER, env=environment
+    )
+    try:
+        wait_for((tmp_path / "pid").exists)
+        worker.send_signal(how)
+        code = worker.wait(LONG_S)
+    finally:
+        worker.kill()
+        worker.wait()
+
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not is_alive(pid))
+    assert (code, list(folder.iterdir())) == (0, []) if how == signal.SIGTERM else code == -how
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + LONG_S
+    while not what():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """One that has ended may lie there until it is reaped."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"

@@ -5,8 +5,10 @@ The calls on files are those of Gnocchi's file driver: open, read, close; create
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from typing import Any, Protocol
 from far_away import REPLY, REQUEST  # type: ignore[import-not-found]  # beside this file, as it runs
 
 STARTS_WITHIN_S = 30.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Store(Protocol):
@@ -139,8 +142,10 @@ class InRedis:
 
 @contextmanager
 def started(*words: str, ready: Callable[[subprocess.Popen[bytes]], bool]) -> Iterator[None]:
-    """A server, once it is ready; it is ended with the block."""
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """A server, once it is ready; it is ended with the block, or with this thread when that is killed."""
+    process = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=_ends_with(os.getpid())
+    )
     try:
         deadline_s = time.monotonic() + STARTS_WITHIN_S
         while not ready(process):
@@ -153,6 +158,19 @@ def started(*words: str, ready: Callable[[subprocess.Popen[bytes]], bool]) -> It
     finally:
         process.kill()
         process.communicate()
+
+
+def _ends_with(parent: int) -> Callable[[], None]:
+    """What a child does before its exec, to be killed when the thread of *parent* ends that made it."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def follow() -> None:
+        if prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "PR_SET_PDEATHSIG")
+        if os.getppid() != parent:  # it had ended before
+            os._exit(1)
+
+    return follow
 
 
 @contextmanager

@@ -7,6 +7,8 @@ starts and ends. ``--pool made`` makes a pool for each batch, as Gnocchi does; `
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -46,6 +48,12 @@ def work_on(store: Store, pool: str, n_threads: int, n_rounds: int, told: thread
                     list(made.map(one, place_of))
 
 
+def end(*_: object) -> None:
+    """Give back what was made so far: the way out of what is not yet at work. One signal is enough."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
+
+
 def main() -> None:
     """Work until SIGTERM."""
     parser = argparse.ArgumentParser(description="Read, work, write, without end.")
@@ -57,6 +65,7 @@ def main() -> None:
     parser.add_argument("--work-us", type=float, default=6.75, help="between reading and writing")
     asked = parser.parse_args()
     n_rounds = rounds_that_take(asked.work_us)
+    signal.signal(signal.SIGTERM, end)  # no mask: servers would inherit it
     with store_of(asked.target, asked.delay_us) as store:
         until_told(lambda told: work_on(store, asked.pool, asked.threads, n_rounds, told))
 
