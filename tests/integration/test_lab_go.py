@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tuner.core.errors import ConfigError
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(700)]
 
+WORKER = Path(__file__).resolve().parents[2] / "workers" / "lab" / "goroutine_worker.sh"
+LONG_S = 600.0
 HELLO = 'package main\n\nfunc main() { println("%s") }\n'
 
 
@@ -99,3 +102,77 @@ def test_a_box_without_go_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     assert shutil.which("go") is None
     assert go_here() is None
+
+
+def help_of_worker(environment: dict[str, str]) -> str:
+    """What the worker says of its options; it works at nothing."""
+    done = subprocess.run(
+        [WORKER, "-h"], env=environment, capture_output=True, text=True, check=False, timeout=LONG_S
+    )
+    return done.stderr
+
+
+def test_the_worker_of_a_study_is_the_program_that_tuner_would_build(tmp_path: Path, go: Go) -> None:
+    """The user's own settings would make it one of another system, or none."""
+    settings = {
+        "GOFLAGS": "-mod=nonsense",
+        "GOOS": "plan9",
+        "GO111MODULE": "off",
+        "GOEXPERIMENT": "none such",
+    }
+    told = help_of_worker({**os.environ, **settings})
+    cache, sentences = tmp_path / "cache" / "tuner", list[str]()
+    program = built(WORKER.with_suffix(".go"), go, sentences.append)
+
+    assert "-workers" in told
+    assert sentences == []
+    assert sorted(cache.iterdir()) == sorted([program, cache / "goroutine_worker.lock"])
+
+
+def test_the_worker_of_a_study_finds_go_in_its_root_and_the_cache_where_the_user_lives(
+    tmp_path: Path, go: Go
+) -> None:
+    """A relative XDG_CACHE_HOME does not count."""
+    programs, root = tmp_path / "bin", Path(go.program).resolve().parents[1]
+    programs.mkdir()
+    for name in ("sh", "cat", "cut", "flock", "mkdir", "mktemp", "mv", "rm", "sha256sum"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    environment = {"PATH": str(programs), "GOROOT": str(root), "GOCACHE": os.environ["GOCACHE"]}
+    told = help_of_worker({**environment, "HOME": str(tmp_path), "XDG_CACHE_HOME": "here"})
+    homeless = help_of_worker(environment)
+    without_go = help_of_worker({**environment, "GOROOT": str(tmp_path)})
+
+    assert "-workers" in told
+    assert list((tmp_path / ".cache" / "tuner").glob("goroutine_worker-*"))
+    assert not (WORKER.parent / "here").exists()
+    assert "HOME: there is none: point XDG_CACHE_HOME to a folder of yours" in homeless
+    assert without_go == "no Go is here: put it on PATH\n"
+
+
+def test_a_worker_of_a_study_that_is_ended_while_it_is_built_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Go never ends by itself."""
+    folder = tmp_path / "cache" / "tuner"
+    (tmp_path / "go").write_text(
+        f'#!/bin/sh\n[ "$1" = env ] && echo go1 && exit\ntouch {tmp_path}/builds\nexec sleep 1000\n'
+    )
+    (tmp_path / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    worker = subprocess.Popen([WORKER])
+    try:
+        deadline_s = time.monotonic() + LONG_S
+        while not (tmp_path / "builds").exists():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        building = [path.name[:18] for path in folder.glob(".*")]
+        worker.terminate()
+        code = worker.wait(LONG_S)
+    finally:
+        worker.kill()
+        worker.wait()
+
+    assert building == [".goroutine_worker-"]
+    assert code == 143
+    assert list(folder.iterdir()) == [folder / "goroutine_worker.lock"]
