@@ -179,13 +179,20 @@ def test_what_workers_past_enough_cost_is_judged_by_all_waits(
     assert found.holds is holds
 
 
-def test_more_than_a_core_takes_two() -> None:
+@pytest.mark.parametrize(
+    ("cores", "n_blocks", "percent", "holds"),
+    [(1.0, 3, 130.0, None), (2.0, 3, 130.0, True), (2.0, 3, 90.0, False), (2.0, 1, 130.0, None)],
+)
+def test_more_than_a_core_takes_two_and_several_runs(
+    cores: float, n_blocks: int, percent: float, holds: bool | None
+) -> None:
     runs = []
     for at in ((0.05, 100.0), (0.05, 10_000.0)):
-        run = nornir_run(at)
-        runs.append(Run(at, 0, {**run.values, "cpu_percent": 130.0, "usable_cores": 1.0}))
+        for block in range(n_blocks):
+            run = nornir_run(at, block)
+            runs.append(Run(at, block, {**run.values, "cpu_percent": percent, "usable_cores": cores}))
 
-    assert outcome(Nornir(), SEEDS, runs).findings[-1].holds is None
+    assert outcome(Nornir(), SEEDS, runs).findings[-1].holds is holds
 
 
 def test_points_that_were_not_run_stay_published(whole: Outcome) -> None:

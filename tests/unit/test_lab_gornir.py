@@ -162,7 +162,20 @@ def test_runs_that_overlap_and_single_runs_cannot_tell_some_milliseconds() -> No
     alike = {**BESIDE, "Go 1": BESIDE["Go cores"], "Go 100": BESIDE["Go cores"]}
 
     assert verdicts(gornir_outcome(beside=alike, without="nornir"))[:3] == [True, None, None]
-    assert verdicts(gornir_outcome(n=1)) == [True, None, None, True, True, True]
+    assert verdicts(gornir_outcome(n=1)) == [None, None, None, True, True, True]
+
+
+def test_a_hundred_that_may_be_sooner_by_more_than_a_little_is_not_known_to_gain_no_time() -> None:
+    """All runs cost more CPU; in one of three a hundred took a tenth less time."""
+    runs = []
+    for at in ((wait, pool) for wait in (0.05, 0.1) for pool in ("Go 1", "Go cores", "Go 100")):
+        for block in range(3):
+            run, sooner_s = a_run(at, block=block), 0.1 * float(at[0]) + 0.04 if block == 1 else 0.0
+            if at[1] == "Go 100":
+                run = replace(run, values={**run.values, "total_s": run.values["total_s"] - sooner_s})
+            runs.append(run)
+
+    assert finding_of(outcome(Gornir(), SEEDS, runs), "GOMAXPROCS 100").holds is None
 
 
 @pytest.mark.parametrize(

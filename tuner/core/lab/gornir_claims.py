@@ -8,7 +8,7 @@ from statistics import fmean
 
 from tuner.core.lab.experiment import Finding, Row, Spread
 from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
-from tuner.core.lab.verdicts import both, more
+from tuner.core.lab.verdicts import both, more, over
 
 _WITHIN = 0.05  #: how near totals lie to a wait and a constant that are taken for them
 _SURELY_S = 0.1  #: between single runs; less is a neighbour's doing as well
@@ -42,8 +42,9 @@ def _wait_and_a_constant(table: Table) -> Finding:
             took = row.measured["total_s"]
             low, high = (wait + beside_s) / (1 + _WITHIN), (wait + beside_s) / (1 - _WITHIN)
             worst = max(worst, abs((wait + beside_s) / took.median - 1))
-            sure = took.n > 1 and (took.low > high or took.high < low)
-            verdicts.append(True if low <= took.median <= high else False if sure else None)
+            apart = took.low > high or took.high < low
+            near = True if low <= took.median <= high else False if apart else None
+            verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
     claim = "Goroutines take the wait and something constant, whatever GOMAXPROCS"
     if not told:
         return _untold(f"{claim}.", "Go was not run with two waits.")
@@ -78,14 +79,23 @@ def _a_hundred_cost(table: Table) -> Finding:
     if pairs[0][2].of("n_procs") < 2:
         return _untold(f"{claim}.", "It takes two cores, of which Go uses one here.")
     sooner = more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
+    no_sooner = both(*(_no_sooner(one, other) for _, one, other in pairs))
     dearer = more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return Finding(
         f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of that in the mean of the waits.",
-        False if sooner or dearer is False else dearer,
-        f"Here {_more_ms(pairs, 'measured')} ({_ranges(pairs)}) and {cpu_s:+.3f} s of CPU time.",
+        both(False if sooner else no_sooner, dearer),
+        f"Here {_more_ms(pairs, 'measured')} ({_ranges(pairs)}; {100 * _WITHIN:.0f} % less are no gain) and "
+        f"{cpu_s:+.3f} s of CPU time.",
     )
+
+
+def _no_sooner(one: Row, other: Row) -> bool | None:
+    """Whether *one* gains no more than _WITHIN; None: some runs say so, others not, or there is one alone."""
+    if min(row.measured["total_s"].n for row in (one, other)) == 1:
+        return None
+    return over(one, other, "total_s").at_least(1 - _WITHIN)
 
 
 def _less_cpu_than_threads(table: Table) -> Finding:

@@ -245,9 +245,10 @@ def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     most = max(run, key=lambda row: row.of("cpu_percent"))
     wait, n = _numbers(most.at)
     percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
+    can_tell = most.of(USABLE_CORES) > 1 and most.measured["cpu_percent"].n > 1
     return Finding(
         claim,
-        measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if most.of(USABLE_CORES) > 1 else None,
+        measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
         f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "
         "the GIL.",
