@@ -9,13 +9,15 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from tuner.core.lab.experiment import At, Figure, Finding, Job, Model, ProgramExperiment, Row, Spread
+from tuner.core.lab.experiment import FOREIGN, At, Figure, Finding, Job, Model, ProgramExperiment, Row, Spread
 from tuner.core.quantiles import student_t_quantile
 
 PARAMETER = "python"
 CONFIDENCE = 0.95  #: of the intervals of all changes together
 _CPU = Figure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
+#: what neighbours did, how far a store is, what work was asked for: none of it comes of the interpreter
+_NO_OUTCOMES = {FOREIGN.key, "trip_us", "work_us"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class OnInterpreters:
         """
         by_python = self._by_python(rows)
         pairs = list(pairwise(by_python))
-        figures = [*self.figures]
+        figures = [figure for figure in self.figures if figure.key not in _NO_OUTCOMES]
         if {figure.key for figure in figures} >= _CPU_PARTS:
             figures.append(_CPU)
         at_risk = (1 - CONFIDENCE) / max(1, len(pairs) * len(figures))
@@ -156,18 +158,16 @@ def _change(figure: Figure, before: Sequence[Row], after: Sequence[Row], at_risk
 
 
 def _told(change: Change, one: str, other: str) -> Finding:
+    claim = f"Not published: Python {other} instead of {one} changes {change.figure.label}."
     if change.low == change.high == 1:
-        why = f"It is the same at all {change.n_points} points."
-    else:
-        why = (
-            f"{_times(change)} in the mean over {change.n_points} points that differ in nothing else; at "
-            f"single ones {change.least:.2f} to {change.most:.2f} times."
-        )
-    return Finding(
-        f"Not published: Python {other} instead of {one} changes {change.figure.label}.",
-        True if change.is_sure else None,
-        why,
+        return Finding(claim, False, f"It is the same at all {change.n_points} points.")
+    why = (
+        f"{_times(change)} in the mean over {change.n_points} points that differ in nothing else; at "
+        f"single ones {change.least:.2f} to {change.most:.2f} times."
     )
+    if change.is_sure:
+        return Finding(claim, True, why)
+    return Finding(claim, None, f"Not told apart from none: {why}")
 
 
 def _times(change: Change) -> str:
