@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,16 @@ from tuner.adapters.lab.published import published
 from tuner.adapters.lab.results import Results, write_results
 from tuner.bootstrap.lab_tools import tools_of
 from tuner.core.lab.experiment import At, Outcome, Run, outcome
+from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.interpreters import OnInterpreters
 from tuner.core.lab.nornir import N_TASKS, Nornir
 from tuner.core.lab.pi_pools import PiPools
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
+from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab, render_lab_json
 
 from ..e2e.typed import Typed
+from .test_lab_gornir import a_run as gornir_run
 
 SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)
@@ -98,6 +102,29 @@ def test_a_change_within_its_interval_is_none() -> None:
     assert told[0].why == "It is the same at all 15 points."
     assert told[1].why.startswith("Not told apart from none: 1.00 times (")
     assert found.follows.endswith("What the interpreter alone changes, for certain: nothing.")
+
+
+def test_what_go_runs_is_run_once_and_is_no_change_by_an_interpreter() -> None:
+    experiment = OnInterpreters(Gornir(), PYTHONS)
+    points = experiment.points(list(experiment.published(SEEDS)), quick=True)
+    of_go = [at for at in points if str(at[2]).startswith("Go ")]
+    runs = [replace(gornir_run(at[1:], block=n), at=at) for n in range(3) for at in points]
+    found = outcome(experiment, SEEDS, runs)
+    claims = [one.claim for one in found.findings]
+
+    assert sorted({at[0] for at in of_go}) == ["none"]
+    assert len(of_go) == len(set(of_go)) == 9
+    assert {experiment.job(at).python for at in of_go} == {""}
+    ((_, _, changes),) = experiment.changes(found.rows)
+    assert {change.n_points for change in changes} == {18}
+    assert sum("whatever GOMAXPROCS" in claim for claim in claims) == 1
+    assert sum("Goroutines take less CPU time than" in claim for claim in claims) == 2
+    assert claims[0].startswith("Goroutines take the wait")
+    assert claims[3].startswith("Python 3.11.7. Goroutines take less")
+    assert found.model.count("Go 100") == 1
+    assert "as a goroutine" in found.follows
+    assert all(row.modelled for row in found.rows if row.measured)
+    assert "<svg" in lab_picture(found).svg()
 
 
 def test_people_and_programs_are_told_the_interpreter_of_each_row(whole: Outcome) -> None:

@@ -9,10 +9,22 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from tuner.core.lab.experiment import FOREIGN, At, Figure, Finding, Job, Model, ProgramExperiment, Row, Spread
+from tuner.core.lab.experiment import (
+    FOREIGN,
+    GO,
+    At,
+    Figure,
+    Finding,
+    Job,
+    Model,
+    ProgramExperiment,
+    Row,
+    Spread,
+)
 from tuner.core.quantiles import student_t_quantile
 
 PARAMETER = "python"
+NONE = "none"  #: its value where a program is of Go: such a point is run once, by no interpreter
 CONFIDENCE = 0.95  #: of the intervals of all changes together
 _CPU = Figure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
@@ -39,7 +51,7 @@ class Change:
 
 
 class OnInterpreters:
-    """*experiment* with a parameter more, which comes first: the interpreter that runs the programs."""
+    """*experiment* with a parameter more, which comes first: the interpreter that runs a program, or NONE."""
 
     def __init__(self, experiment: ProgramExperiment, programs: Mapping[str, str]) -> None:
         """*programs* are the interpreters by version, in the order in which they are told."""
@@ -56,47 +68,61 @@ class OnInterpreters:
     def published(self, seeds: Mapping[str, Any]) -> dict[At, Mapping[str, float]]:
         """The published figures, beside each interpreter."""
         told = self._of_one.published(seeds)
-        return {(python, *at): figures for python in self._programs for at, figures in told.items()}
+        return {(python, *at): told[at] for python, at in self._on_each(list(told))}
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
-        """Those of one interpreter, on each."""
+        """Those of one interpreter, on each that changes something."""
         points = self._of_one.points(list(dict.fromkeys(at[1:] for at in published)), quick=quick)
-        return [(python, *at) for python in self._programs for at in points]
+        return [(python, *at) for python, at in self._on_each(points)]
 
     def job(self, at: At) -> Job:
         """The program of one run, by its interpreter."""
-        return replace(self._of_one.job(at[1:]), python=self._programs[str(at[0])])
+        python = "" if at[0] == NONE else self._programs[str(at[0])]
+        return replace(self._of_one.job(at[1:]), python=python)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """Each interpreter's own, fitted to its runs."""
         modelled: dict[At, Mapping[str, float]] = {}
         fitted: set[At] = set()
         told = []
-        for python in self._programs:
+        for python in (*self._programs, NONE):
             own = {at[1:]: values for at, values in runs.items() if at[0] == python}
             if not own:
                 continue
             model = self._of_one.model(own)
             modelled |= {(python, *at): figures for at, figures in model.modelled.items()}
             fitted |= {(python, *at) for at in model.fitted_to}
-            told.append(f"Python {python}: {model.told}")
+            told.append(model.told if python == NONE else f"Python {python}: {model.told}")
         return Model(modelled, frozenset(fitted), " ".join(told))
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         """What was claimed, on each interpreter; then what the interpreter alone changes."""
-        found = [
-            replace(finding, claim=f"Python {python}. {finding.claim}")
-            for python, own in self._by_python(rows).items()
-            for finding in self._of_one.findings(own)
+        of_none = self._rows_of(NONE, rows)
+        of_each = {
+            python: self._of_one.findings([*own, *of_none]) for python, own in self._by_python(rows).items()
+        }
+        shared = [
+            finding
+            for finding in (self._of_one.findings(of_none) if of_none else [])
+            if all(finding in found for found in of_each.values())  # it rests on no interpreter's rows
         ]
-        return found + [
+        own = [
+            replace(finding, claim=f"Python {python}. {finding.claim}")
+            for python, found in of_each.items()
+            for finding in found
+            if finding not in shared
+        ]
+        changed = [
             _told(change, one, other) for one, other, changes in self.changes(rows) for change in changes
         ]
+        return [*shared, *own, *changed]
 
     def follows(self, rows: Sequence[Row]) -> str:
         """What one learns on each; and by how much the first figure differs for certain."""
+        of_none = self._rows_of(NONE, rows)
         told = [
-            f"Python {python}: {self._of_one.follows(own)}" for python, own in self._by_python(rows).items()
+            f"Python {python}: {self._of_one.follows([*own, *of_none])}"
+            for python, own in self._by_python(rows).items()
         ]
         sure = [
             f"{change.figure.label} of {other} is {_times(change)} that of {one}"
@@ -127,13 +153,19 @@ class OnInterpreters:
             found.append((one, other, [change for change in changes if change is not None]))
         return found
 
+    def _on_each(self, points: Sequence[At]) -> list[tuple[str, At]]:
+        """Points of one interpreter, each with those that run it."""
+        of_none = {at for at in points if GO in self._of_one.job(at).needs}
+        on_each = [(python, at) for python in self._programs for at in points if at not in of_none]
+        return on_each + [(NONE, at) for at in points if at in of_none]
+
     def _by_python(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """The rows of each interpreter that was run, as those of an experiment on it alone."""
-        found = {
-            python: [replace(row, at=row.at[1:]) for row in rows if row.at[0] == python]
-            for python in self._programs
-        }
+        found = {python: self._rows_of(python, rows) for python in self._programs}
         return {python: own for python, own in found.items() if any(row.measured for row in own)}
+
+    def _rows_of(self, python: str, rows: Sequence[Row]) -> list[Row]:
+        return [replace(row, at=row.at[1:]) for row in rows if row.at[0] == python]
 
 
 def _change(figure: Figure, before: Sequence[Row], after: Sequence[Row], at_risk: float) -> Change | None:
