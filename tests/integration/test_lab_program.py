@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -123,7 +124,8 @@ def test_one_that_leaves_something_running_does_not_leave_it_to_us(tmp_path: Pat
 def test_a_python_says_what_it_has() -> None:
     interpreter, versions = packages_of(sys.executable, ["pytest", "no-such-package"])
 
-    assert interpreter.endswith(".".join(map(str, sys.version_info[:3])))
+    without_gil = "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    assert interpreter.endswith(".".join(map(str, sys.version_info[:3])) + without_gil)
     assert versions == {"pytest": pytest.__version__, "no-such-package": ""}
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tuner.adapters.lab.published import published
 from tuner.adapters.lab.results import Results, write_results
+from tuner.bootstrap.lab_interpreters import by_version
 from tuner.bootstrap.lab_tools import tools_of
 from tuner.core.lab.experiment import At, Outcome, Run, outcome
 from tuner.core.lab.gornir import Gornir
@@ -158,9 +159,7 @@ def test_results_of_several_are_told_again_without_naming_them(tmp_path: Path) -
 
 def test_results_are_not_gone_on_with_by_other_interpreters(tmp_path: Path) -> None:
     kept(tmp_path, _runs("3.11.7"))
-    other = tmp_path / "python"
-    other.write_text("#!/bin/sh\necho '[\"CPython 3.99.1\", {}]'\n", encoding="utf-8")
-    other.chmod(0o755)
+    other = a_python(tmp_path / "python", "CPython 3.99.1")
     words = ("lab", "nornir", "--results", "it.lab.json", "--python", sys.executable, "--python", other)
 
     done = Typed(tmp_path)(*words)
@@ -177,6 +176,20 @@ def test_two_interpreters_of_one_version_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_python_without_a_gil_and_one_of_another_kind_are_versions_of_their_own(tmp_path: Path) -> None:
+    told = ["PyPy 3.13.0", "CPython 3.13.0t", "CPython 3.13.0", "CPython 3.9.2"]
+    programs = [a_python(tmp_path / f"python{n}", one) for n, one in enumerate(told)]
+
+    assert list(by_version(programs)) == ["3.9.2", "3.13.0", "3.13.0t", "pypy3.13.0"]
+
+
+def a_python(program: Path, told: str) -> str:
+    """A program that says that it is this Python, and nothing else."""
+    program.write_text(f"#!/bin/sh\necho '[\"{told}\", {{}}]'\n", encoding="utf-8")
+    program.chmod(0o755)
+    return str(program)
+
+
 def test_a_run_is_made_by_the_interpreter_of_its_point() -> None:
     tools = tools_of(PiPools(), [], sys.executable)
 
@@ -188,12 +201,7 @@ def test_a_run_is_made_by_the_interpreter_of_its_point() -> None:
 
 
 def test_the_order_in_which_interpreters_are_named_does_not_matter(tmp_path: Path) -> None:
-    names = []
-    for number in (1, 2):
-        name = tmp_path / f"python{number}"
-        name.write_text(f"#!/bin/sh\necho '[\"CPython 3.9{number}.1\", {{}}]'\n", encoding="utf-8")
-        name.chmod(0o755)
-        names.append(str(name))
+    names = [a_python(tmp_path / f"python{n}", f"CPython 3.9{n}.1") for n in (1, 2)]
 
     one, other = (tools_of(PiPools(), [], *order) for order in ((names[0], names[1:]), (names[1], names[:1])))
 

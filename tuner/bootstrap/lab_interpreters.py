@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,15 +41,16 @@ def on_interpreters(experiment: ProgramExperiment, asked: LabAsked, results: Res
 def _versions_in(experiment: Experiment, results: Results) -> list[str]:
     if not results.runs or len(results.runs[0].at) == len(experiment.parameters):
         return []
-    return sorted({str(run.at[0]) for run in results.runs}, key=_parts)
+    return sorted({str(run.at[0]) for run in results.runs}, key=_in_order)
 
 
-def _parts(version: str) -> list[int]:
-    return [int(part) if part.isdigit() else 0 for part in version.split(".")]
+def _in_order(version: str) -> tuple[bool, list[int], str]:
+    return not version[0].isdigit(), [int(part) for part in re.findall(r"\d+", version)], version
 
 
 def by_version(programs: Sequence[str]) -> dict[str, str]:
-    """Interpreters by version, the earliest first.
+    """Interpreters by version, the earliest first: 3.13.0, 3.13.0t without a GIL, and others than CPython as
+    pypy3.11.13.
 
     Raises:
         ConfigError: one is no Python, or two are of one version.
@@ -57,14 +59,15 @@ def by_version(programs: Sequence[str]) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for program in programs:
-        version = packages_of(program, ())[0].split()[-1]
+        told, _, number = packages_of(program, ())[0].rpartition(" ")
+        version = f"{told.lower().removeprefix('cpython')}{number}"
         if version in found:
             raise ConfigError(
                 f"{found[version]} and {program} are both Python {version}",
                 hint="Name interpreters of different versions with --python.",
             )
         found[version] = program
-    return {version: found[version] for version in sorted(found, key=_parts)}
+    return {version: found[version] for version in sorted(found, key=_in_order)}
 
 
 def _told(versions: Sequence[str]) -> str:

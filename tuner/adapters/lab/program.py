@@ -27,15 +27,17 @@ _MOST_WORDS = 400  #: characters of what a program that failed said last
 _ASK_WAIT_S = 60.0
 _PROC = Path("/proc")
 _IN_MEMORY = Path("/dev/shm")
-#: prints which Python it is, and the version of each package that is named, "" for one that is not there
+#: prints which Python it is (CPython 3.13.0; 3.13.0t: built to do without a GIL), and the version of each
+#: package that is named, "" for one that is not there
 _QUESTION = """
-import importlib.metadata, json, platform, sys
+import importlib.metadata, json, platform, sys, sysconfig
 def version(name):
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
 interpreter = platform.python_implementation() + " " + platform.python_version()
+interpreter += "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 print(json.dumps([interpreter, {name: version(name) for name in sys.argv[1:]}]))
 """
 

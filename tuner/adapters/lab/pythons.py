@@ -39,9 +39,9 @@ def _patch(folder: Path) -> tuple[int, str]:
 
 
 def _is(version: str, program: str) -> bool:
-    """Whether it starts (a shim may stand for nothing) and is that CPython."""
+    """Whether it starts (a shim may stand for nothing) and is that CPython, with a GIL."""
     try:
         told, _ = packages_of(program, ())
     except ConfigError:
         return False
-    return told.startswith(f"CPython {version}.")
+    return told.startswith(f"CPython {version}.") and not told.endswith("t")
