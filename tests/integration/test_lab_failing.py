@@ -39,7 +39,7 @@ exec {sys.executable} -I -S "$@"
     return program
 
 
-def lab(folder: Path, python: Path, *words: str) -> subprocess.Popen[str]:
+def lab(folder: Path, python: Path | str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*TUNER, "lab", "gornir", "--quick", "--python", str(python), *words],
         cwd=folder,
@@ -93,6 +93,46 @@ def test_where_every_run_fails_nothing_was_measured(tmp_path: Path, python: Path
         "Error: no run of gornir gave anything; the last one: nornir_pool.py failed with exit code 1" in err
     )
     assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 3
+
+
+def test_where_every_run_of_several_pythons_fails_it_is_gone_on_with_by_the_same(
+    tmp_path: Path, python: Path
+) -> None:
+    """Also without naming them, and with no run of either in the file."""
+    (tmp_path / "fail-all").touch()
+    words = [word for version in ("3.91.1", "3.92.1") for word in ("--python", of_version(python, version))]
+    first = lab(tmp_path, *words[1:], "--results", "it.lab.json")
+    _, err = first.communicate(timeout=LONG_S)
+    assert first.returncode == 3, err
+    assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 6
+
+    (tmp_path / "fail-all").unlink()
+    again = subprocess.run(
+        [*TUNER, "lab", "gornir", "--results", "it.lab.json", "--json"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **ASYNCIO_ONLY},
+        timeout=LONG_S,
+    )
+
+    assert again.returncode == 0, again.stderr
+    found = read(again.stdout)
+    assert found["failed"] == []
+    assert {row["at"]["python"] for row in found["rows"] if row["measured"]} == {"3.91.1", "3.92.1"}
+
+
+def of_version(python: Path, version: str) -> str:
+    """A Python that says that it is of *version*, when it is asked."""
+    program = python.with_name(f"python{version}")
+    answer = f'["CPython {version}", {{"nornir": ""}}]'
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] && {{ echo \'{answer}\'; exit; }}\nexec {python} "$@"\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
+    return str(program)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.adapters.lab.results import Results, write_results
-from tuner.bootstrap.lab_interpreters import by_version
+from tuner.adapters.lab.results import Results, read_results, write_results
+from tuner.bootstrap.lab import LabAsked
+from tuner.bootstrap.lab_interpreters import by_version, on_interpreters
 from tuner.bootstrap.lab_tools import tools_of
 from tuner.core.lab.experiment import At, Outcome, Run, outcome
 from tuner.core.lab.gornir import Gornir
@@ -143,7 +143,7 @@ def _runs(python: str) -> list[Run]:
 
 
 def kept(folder: Path, runs: list[Run]) -> None:
-    provenance: Mapping[str, str] = {}
+    provenance = {f"python {version}": program for version, program in PYTHONS.items()}
     cores = len(os.sched_getaffinity(0))
     write_results(folder / "it.lab.json", Results("nornir", True, 1, 1, cores, provenance, tuple(runs)))
 
@@ -165,7 +165,40 @@ def test_results_are_not_gone_on_with_by_other_interpreters(tmp_path: Path) -> N
     done = Typed(tmp_path)(*words)
 
     assert done.returncode == 2
-    assert "it.lab.json was made with Python 3.11.7, not with Python 3." in done.stderr
+    assert "it.lab.json was made with Python 3.11.7, 3.13.0, not with Python 3." in done.stderr
+    done = Typed(tmp_path)(*words[:-2])
+
+    assert done.returncode == 2
+    assert "it.lab.json was made with Python 3.11.7, 3.13.0, not with Python 3." in done.stderr
+    assert "Leave --python out to go on with it" in done.stderr
+
+
+@pytest.mark.parametrize("n_runs", [0, 1])
+def test_those_of_which_no_run_is_there_are_gone_on_with_too(tmp_path: Path, n_runs: int) -> None:
+    file = tmp_path / "it.lab.json"
+    kept(tmp_path, _runs("3.11.7")[:n_runs])
+    results = read_results(file)
+    assert results is not None
+    named = [a_python(tmp_path / f"python{version}", f"CPython {version}") for version in PYTHONS]
+
+    unnamed, going_on = on_interpreters(Nornir(), LabAsked(file), results)
+    again, _ = on_interpreters(Nornir(), LabAsked(file, python=named[1], also=(named[0],)), results)
+
+    assert isinstance(unnamed, OnInterpreters)
+    assert unnamed.programs == PYTHONS
+    assert (going_on.python, going_on.also) == ("/usr/bin/one", ("/usr/bin/other",))
+    assert isinstance(again, OnInterpreters)
+    assert again.programs == dict(zip(PYTHONS, named, strict=True))
+
+
+@pytest.mark.parametrize("at", [(0.05, 100.0), ("3.12.1", 0.05, 100.0), ()])
+def test_a_file_with_a_point_of_another_experiment_is_refused(tmp_path: Path, at: At) -> None:
+    kept(tmp_path, [Run(at, 0, {"total_s": 1.0})])
+
+    done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert ") that is none of nornir's (python, wait s, workers)" in done.stderr
 
 
 def test_two_interpreters_of_one_version_are_refused(tmp_path: Path) -> None:

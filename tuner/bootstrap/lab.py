@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.lab_interpreters import on_interpreters
+from tuner.bootstrap.lab_interpreters import check_points, facts_of, on_interpreters
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def lab_run(
     experiment, seeds = experiment_named(name), published()
     results = _results_of(experiment, asked)
     if isinstance(experiment, StudyExperiment):
+        check_points(experiment, results, asked.results)
 
         def check_same(before: Mapping[str, str], facts: Mapping[str, str]) -> None:
             begun = {**before, "cores": f"{results.cores}"}
@@ -92,7 +93,8 @@ def lab_run(
         results = run_studies(experiment, asked, results, measure, tell, check_same)
         return outcome(experiment, seeds, results.runs), results
     assert isinstance(experiment, ProgramExperiment)
-    experiment = on_interpreters(experiment, asked, results)
+    experiment, asked = on_interpreters(experiment, asked, results)
+    check_points(experiment, results, asked.results)
     points = experiment.points(list(experiment.published(seeds)), quick=results.quick)
     made = {(run.block, run.at) for run in results.runs}
     order = [one for one in in_blocks(points, results.repeats, results.seed) if one not in made]
@@ -159,8 +161,8 @@ def _run_all(
     if not able:
         return results
     there = {name: version for name, version in tools.versions.items() if version}
-    facts = {**provenance(), **there, "worker_python": tools.interpreter}
-    if results.runs:
+    facts = {**provenance(), **there, **facts_of(experiment), "worker_python": tools.interpreter}
+    if results.runs or asked.also:  # of several, each has to be what its points are named by
         before = {**results.provenance, "cores": f"{results.cores}"}
         names = (*_SAME, *there)
         _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)

@@ -4,44 +4,75 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tuner.adapters.lab.results import Results
     from tuner.bootstrap.lab import LabAsked
     from tuner.core.lab.experiment import Experiment, ProgramExperiment
 
 
-def on_interpreters(experiment: ProgramExperiment, asked: LabAsked, results: Results) -> ProgramExperiment:
-    """*experiment* on the interpreters that are asked for, or that *results* are of; itself on one.
+_PYTHON = "python "  #: before a version, in the provenance of results: what ran the programs
+
+
+def on_interpreters(
+    experiment: ProgramExperiment, asked: LabAsked, results: Results
+) -> tuple[ProgramExperiment, LabAsked]:
+    """*experiment* on the interpreters that are asked for, or else on those of *results*, which are asked for
+    then; itself on one.
 
     Raises:
         ConfigError: they are no Pythons, or two of one version, or others than those of the results.
     """
     from tuner.core.lab.interpreters import OnInterpreters
 
-    kept = _versions_in(experiment, results)
-    if not asked.also:
-        if not kept:
-            return experiment
-        return OnInterpreters(experiment, dict.fromkeys(kept, asked.python or ""))
+    facts = results.provenance.items()
+    kept = {name.removeprefix(_PYTHON): program for name, program in facts if name.startswith(_PYTHON)}
+    if not asked.also and not kept:
+        return experiment, asked
     if asked.python is None:
-        raise ValueError("further interpreters, and no first one")
+        first, *others = kept.values()
+        return OnInterpreters(experiment, kept), replace(asked, python=first, also=tuple(others))
     programs = by_version([asked.python, *asked.also])
-    if results.runs and set(kept) != set(programs):
+    if results.provenance and kept.keys() != programs.keys():
         raise ConfigError(
-            f"{asked.results} was made with {_told(kept)}, not with {_told(list(programs))}",
-            hint="Name the same interpreters with --python, or another file with --results.",
+            f"{asked.results} was made with {_told(list(kept))}, not with {_told(list(programs))}",
+            hint="Leave --python out to go on with it, or name another file with --results.",
         )
-    return OnInterpreters(experiment, programs)
+    return OnInterpreters(experiment, programs), asked
 
 
-def _versions_in(experiment: Experiment, results: Results) -> list[str]:
-    if not results.runs or len(results.runs[0].at) == len(experiment.parameters):
-        return []
-    return sorted({str(run.at[0]) for run in results.runs}, key=_in_order)
+def facts_of(experiment: Experiment) -> dict[str, str]:
+    """The interpreters that *experiment* is on, as its results keep them; nothing on one."""
+    from tuner.core.lab.interpreters import OnInterpreters
+
+    if not isinstance(experiment, OnInterpreters):
+        return {}
+    return {f"{_PYTHON}{version}": program for version, program in experiment.programs.items()}
+
+
+def check_points(experiment: Experiment, results: Results, file: Path) -> None:
+    """Whether the points of *results* are such as *experiment* has.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    from tuner.core.lab.experiment import point_told
+    from tuner.core.lab.interpreters import NONE, OnInterpreters
+
+    pythons = {*experiment.programs, NONE} if isinstance(experiment, OnInterpreters) else None
+    for at in (*(run.at for run in results.runs), *(one.at for one in results.failed)):
+        if len(at) != len(experiment.parameters) or (pythons is not None and at[0] not in pythons):
+            raise ConfigError(
+                f"{file} has a point ({point_told(at)}) that is none of {experiment.name}'s "
+                f"({', '.join(experiment.parameters)})",
+                hint="Name another file with --results.",
+            )
 
 
 def _in_order(version: str) -> tuple[bool, list[int], str]:

@@ -55,7 +55,8 @@ class OnInterpreters:
 
     def __init__(self, experiment: ProgramExperiment, programs: Mapping[str, str]) -> None:
         """*programs* are the interpreters by version, in the order in which they are told."""
-        self._of_one, self._programs = experiment, programs
+        self._of_one = experiment
+        self.programs = programs
         self.name = experiment.name
         self.title = experiment.title
         self.publication = experiment.publication
@@ -77,7 +78,7 @@ class OnInterpreters:
 
     def job(self, at: At) -> Job:
         """The program of one run, by its interpreter."""
-        python = "" if at[0] == NONE else self._programs[str(at[0])]
+        python = "" if at[0] == NONE else self.programs[str(at[0])]
         return replace(self._of_one.job(at[1:]), python=python)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -85,7 +86,7 @@ class OnInterpreters:
         modelled: dict[At, Mapping[str, float]] = {}
         fitted: set[At] = set()
         told = []
-        for python in (*self._programs, NONE):
+        for python in (*self.programs, NONE):
             own = {at[1:]: values for at, values in runs.items() if at[0] == python}
             if not own:
                 continue
@@ -156,12 +157,12 @@ class OnInterpreters:
     def _on_each(self, points: Sequence[At]) -> list[tuple[str, At]]:
         """Points of one interpreter, each with those that run it."""
         of_none = {at for at in points if GO in self._of_one.job(at).needs}
-        on_each = [(python, at) for python in self._programs for at in points if at not in of_none]
+        on_each = [(python, at) for python in self.programs for at in points if at not in of_none]
         return on_each + [(NONE, at) for at in points if at in of_none]
 
     def _by_python(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """The rows of each interpreter that was run, as those of an experiment on it alone."""
-        found = {python: self._rows_of(python, rows) for python in self._programs}
+        found = {python: self._rows_of(python, rows) for python in self.programs}
         return {python: own for python, own in found.items() if any(row.measured for row in own)}
 
     def _rows_of(self, python: str, rows: Sequence[Row]) -> list[Row]:
