@@ -345,11 +345,12 @@ def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
     [
         ("", "it does not read as one"),
         ("[]", "it does not read as one"),
-        ('{"tuner_lab": 1}', "it does not read as one"),
-        ('{"tuner_lab": 2}', "version 2, and this tuner knows 1"),
-        ('{"tuner_lab": 1, "name": "nornir", "quick": true, "repeats": "many"}', "it does not read as one"),
+        ('{"tuner_lab": 2}', "it does not read as one"),
+        ('{"tuner_lab": 1}', "version 1, and this tuner knows 2"),
+        ('{"tuner_lab": 3}', "version 3, and this tuner knows 2"),
+        ('{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": "many"}', "it does not read as one"),
         (
-            '{"tuner_lab": 1, "name": "nornir", "quick": true, "repeats": 0, "seed": 1, "cores": 2, '
+            '{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": 0, "seed": 1, "cores": 2, '
             '"provenance": {}, "runs": []}',
             "it does not read as one",
         ),

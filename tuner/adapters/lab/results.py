@@ -10,9 +10,9 @@ from typing import Any
 
 from tuner.adapters.text_file import read_text, replace_text
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import USABLE_CORES, At, Failure, Run
+from tuner.core.lab.experiment import At, Failure, Run
 
-_VERSION = 1
+_VERSION = 2  #: of 1, figures of the same names meant something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def read_results(file: Path) -> Results | None:
     """What *file* has; None when there is no such file.
 
     Raises:
-        ConfigError: it is no file of results, or one of a later version.
+        ConfigError: it is no file of results, or one of another version.
     """
     text = read_text(file)
     if text is None:
@@ -54,7 +54,7 @@ def read_results(file: Path) -> Results | None:
     try:
         return _results(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = str(error) if isinstance(error, _LaterError) else "it does not read as one"
+        why = str(error) if isinstance(error, _OtherVersionError) else "it does not read as one"
         raise ConfigError(
             f"{file} holds no results of tuner lab: {why}", hint="Name another file with --results."
         ) from error
@@ -86,21 +86,20 @@ def write_results(file: Path, results: Results) -> None:
     replace_text(file, f'{head}, "runs": [\n  {runs}\n]}}\n')
 
 
-class _LaterError(ValueError):
-    """Written by a later tuner."""
+class _OtherVersionError(ValueError):
+    """Written by a later tuner, or by one of before the first release."""
 
 
 def _results(facts: Any) -> Results:
     if facts["tuner_lab"] != _VERSION:
-        raise _LaterError(f"version {facts['tuner_lab']!r}, and this tuner knows {_VERSION}")
+        raise _OtherVersionError(f"version {facts['tuner_lab']!r}, and this tuner knows {_VERSION}")
     if int(facts["repeats"]) < 1:
         raise ValueError("no runs of each point")
-    of_all = {USABLE_CORES: float(facts["cores"])}  # the first files told it once
     runs = tuple(
         Run(
             _at(run["at"]),
             int(run["block"]),
-            {**of_all, **{str(key): float(value) for key, value in run["values"].items()}},
+            {str(key): float(value) for key, value in run["values"].items()},
         )
         for run in facts["runs"]
     )
