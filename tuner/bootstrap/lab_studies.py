@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tuner.bootstrap.answers import recalled
 from tuner.bootstrap.asked import check_same_box, planned, settings_kept
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.records import WARMING_BLOCK
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
@@ -22,10 +26,13 @@ if TYPE_CHECKING:
     from tuner.core.lab.studied import Study, StudyExperiment
     from tuner.core.records import StudyRecord
 
-#: makes the study of a record with these settings in a file, new or gone on with; False: it was interrupted
-Measure = Callable[["Settings", "StudyRecord", Path, bool], bool]
+#: makes the study of a record with these settings in a file, new or gone on with; gives its exit code
+Measure = Callable[["Settings", "StudyRecord", Path, bool], int]
 
-_PYTHON = "python "  #: before a version, in the provenance of results: what ran its workers
+#: in the provenance of results: before a version, what ran its workers; before a study, its file
+_PYTHON, _STUDY = "python ", "study "
+_PROGRAM = "worker_program"  #: likewise: the Python that was named to run the layouts
+_OVER, _NOTHING, _BRAKED, _INTERRUPTED = 0, 3, 6, 130  #: exit codes of studies
 
 
 def run_studies(
@@ -57,20 +64,26 @@ def run_studies(
     from tuner.adapters.simulator import find_simulator, simulate_all
 
     find_simulator()  # what is missing is told before anything runs
-    python = None if asked.also else asked.python  # several are compared with each other only
+    python = asked.python or results.provenance.get(_PROGRAM)
     is_new = not results.provenance
     pythons = _pythons(asked, results, is_new=is_new)
     facts = {
         **provenance(),
         "worker_python": packages_of(python or sys.executable, ())[0],
+        **({} if python is None else {_PROGRAM: python}),
         **{_PYTHON + name: program for name, program in pythons.items()},
     }
     if not is_new:
         check_same(results.provenance, facts)
     studies = experiment.studies(results.cores, python, pythons, quick=results.quick)
-    left_out = experiment.left_out(python, pythons, quick=results.quick)
-    results = replace(results, provenance={**results.provenance, **facts}, left_out=tuple(left_out))
+    left_out = experiment.left_out(None if pythons else python, pythons, quick=results.quick)
+    if pythons and results.quick:
+        left_out.append(f"Of the Pythons that were named {python} alone runs the layouts.")
+    before, results = results, replace(results, provenance={**results.provenance, **facts}, gaps=())
+    results = replace(results, left_out=tuple(left_out))
     files = {study.name: study_file(asked.results, study.name) for study in studies}
+    _check_there(before, files, asked.results)
+    settings = {one.name: _settings(one, results) for one in studies if not files[one.name].exists()}
     if is_new and (there := [file for file in files.values() if os.path.lexists(file)]):
         raise ConfigError(
             f"{there[0]} exists already, and a study is never overwritten",
@@ -80,18 +93,25 @@ def run_studies(
     for sentence in left_out:
         tell(sentence)
     runs: list[Run] = []
+    again = shlex.join(["tuner", "lab", experiment.name, "--results", str(asked.results)])
     for study in studies:
-        is_whole = _made(study, files[study.name], results, measure, tell)
-        runs += _runs(experiment, study, files[study.name])
+        file = files[study.name]
+        code = _made(study, file, settings.get(study.name), measure, tell, again)
+        runs += _runs(experiment, study, file)
+        results = replace(results, gaps=(*results.gaps, *_gaps(file, code)))
         if runs:
-            results = replace(results, runs=tuple(experiment.together(runs, simulate_all)))
+            begun = {**results.provenance, _STUDY + study.name: file.name}
+            together = tuple(experiment.together(runs, simulate_all))
+            results = replace(results, provenance=begun, runs=together)
             write_results(asked.results, results)
-        if not is_whole:
+        if code == _INTERRUPTED:
             raise KeyboardInterrupt
+        if code in (_NOTHING, _BRAKED):
+            break
     if not runs:
         raise MeasurementError(
-            f"no window of {', '.join(map(str, files.values()))} counts",
-            hint=f"tuner rank {files[studies[0].name]} says why.",
+            f"no window of {', '.join(str(file) for file in files.values() if file.exists())} counts",
+            hint=f"{shlex.join(['tuner', 'rank', str(files[studies[0].name])])} says why.",
         )
     return results
 
@@ -107,37 +127,112 @@ def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, st
     from tuner.adapters.lab.pythons import pythons_here
     from tuner.bootstrap.lab_interpreters import by_version
 
-    if not is_new:
-        kept = results.provenance.items()
-        return {name.removeprefix(_PYTHON): one for name, one in kept if name.startswith(_PYTHON)}
+    named = {}
     if asked.python is not None and asked.also:
-        return by_version([asked.python, *asked.also])
-    return {} if asked.python is not None or results.quick else pythons_here(os.environ)
+        found = by_version([asked.python, *asked.also])
+        named = {_value_name(version): program for version, program in found.items()}
+    if is_new:
+        no_others = asked.python is not None or results.quick
+        return named or ({} if no_others else pythons_here(os.environ))
+    facts = results.provenance.items()
+    kept = {name.removeprefix(_PYTHON): one for name, one in facts if name.startswith(_PYTHON)}
+    if named and named.keys() != kept.keys():
+        with_kept = f"Python {', '.join(kept)}" if kept else "one Python"
+        raise ConfigError(
+            f"{asked.results} was made with {with_kept}, not with Python {', '.join(named)}",
+            hint="Leave --python out to go on with it, or name another file with --results.",
+        )
+    return kept
 
 
-def _made(study: Study, file: Path, results: Results, measure: Measure, tell: Callable[[str], None]) -> bool:
-    """Make *study*, as far as *file* does not have it; False: it was interrupted."""
-    if file.exists():
+def _value_name(version: str) -> str:
+    """A version as the value of an axis: of a Python between two releases it ends in ``+``."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", version.replace("+", ".dev"))
+
+
+def _check_there(results: Results, files: Mapping[str, Path], kept: Path) -> None:
+    """Studies of which *results* have runs are gone on with, never made anew in their place.
+
+    Raises:
+        ConfigError: the file of one is not where *kept* is.
+    """
+    for name, file in files.items():
+        if _STUDY + name in results.provenance and not file.exists():
+            raise ConfigError(
+                f"{kept} has runs of a study that is not there: {file}",
+                hint="Put that file beside it, or name another file with --results.",
+            )
+
+
+def _made(
+    study: Study,
+    file: Path,
+    settings: Settings | None,
+    measure: Measure,
+    tell: Callable[[str], None],
+    again: str,
+) -> int:
+    """Make *study*, as far as *file* does not have it; gives its exit code.
+
+    Args:
+        settings: of a new one.
+        again: what to type to go on.
+    """
+    if settings is None:
         with open_store(file, read_only=True) as store:
             record, is_over = store.study(), recalled(store).ending() == "over"
         if is_over:
-            return True
+            return _OVER
         check_same_box(record, file, tell)
-        settings = settings_kept(record, file, f"tuner grid --resume {file}")
+        settings = settings_kept(record, file, again)
         tell(f"{study.what}: going on with {file}")
         return measure(settings, record, file, False)
-    settings = _settings(study.settings, results)
     record = planned(settings)
     n_windows = len(record.layouts) * record.n_blocks
     tell(f"{study.what}: {n_windows} windows, kept in {file}")
     return measure(settings, record, file, True)
 
 
-def _settings(asked: Mapping[str, Any], results: Results) -> Settings:
+def _settings(asked: Study, results: Results) -> Settings:
+    """Those of a study, checked before anything is written.
+
+    Raises:
+        ConfigError: they do not hold, as with an interpreter that is none by its name.
+    """
+    from pydantic import ValidationError
+
+    from tuner.config.problems import message
     from tuner.config.settings import Settings
 
-    study = {**asked["study"], "repeats": results.repeats, "seed": results.seed}
-    return Settings.model_validate({**asked, "study": study}, context={"folder": Path.cwd()})
+    study = {**asked.settings["study"], "repeats": results.repeats, "seed": results.seed}
+    try:
+        return Settings.model_validate({**asked.settings, "study": study}, context={"folder": Path.cwd()})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        is_python = "interpreter" in first["loc"]
+        where = "--python" if is_python else f"the study {asked.name}: {'.'.join(map(str, first['loc']))}"
+        raise ConfigError(
+            f"{where}: {message(first)}",
+            hint="Name it as python3.13, or /path/to/python." if is_python else None,
+        ) from error
+
+
+def _gaps(file: Path, code: int) -> Sequence[str]:
+    """What the study in *file*, which ended with that exit code, did not give, in sentences."""
+    if code == _INTERRUPTED or not file.exists():
+        return ()
+    with open_store(file, read_only=True) as store:
+        record, windows = store.study(), store.windows()
+    counted = Counter(
+        one.layout for one in windows if not one.void and one.n_done and one.block != WARMING_BLOCK
+    )
+    lacking = [one for one in record.layouts if counted[one] < record.n_blocks]
+    stopped = [f"The brake stopped the study in {file}."] if code == _BRAKED else []
+    if not lacking:
+        return stopped
+    told = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)
+    why = shlex.join(["tuner", "rank", str(file)])
+    return [*stopped, f"Windows that count are lacking: {told}; {why} says why."]
 
 
 def _runs(experiment: StudyExperiment, study: Study, file: Path) -> list[Run]:

@@ -112,7 +112,7 @@ def lab(
         typer.echo(_json(found), nl=False)
     if n_lost and not found:
         return EXIT_NOTHING
-    return EXIT_WEAKER if n_lost or any(made.failed for _, made in found) else 0
+    return EXIT_WEAKER if n_lost or any(made.failed or made.gaps for _, made in found) else 0
 
 
 def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) -> None:
@@ -125,14 +125,13 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
     say(f"Go on with: {shlex.join(['tuner', 'lab', name, '--results', str(asked.results), *python])}")
 
 
-def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> bool:
-    """Make a study as `tuner grid` does; False: it was interrupted."""
-    from tuner.cli import EXIT_INTERRUPTED
+def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
+    """Make a study as `tuner grid` does; gives its exit code."""
     from tuner.cli.session import Session, measured
     from tuner.core.strategies.of_study import strategy_of
 
     code, _ = measured(Session(settings, record, file, is_new), strategy_of(record))
-    return code != EXIT_INTERRUPTED
+    return code
 
 
 def _listed(fmt: str) -> int:
@@ -187,7 +186,7 @@ def _box_told(outcome: Outcome, made: Results) -> str:
         repeats=made.repeats,
         quick=made.quick,
         also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),
-        left_out=[*made.left_out, *failures_told(outcome.experiment, made.failed)],
+        left_out=[*made.left_out, *made.gaps, *failures_told(outcome.experiment, made.failed)],
     )
 
 
@@ -203,7 +202,7 @@ def _json(found: list[tuple[Outcome, Results]]) -> str:
                 "seed": made.seed,
                 "cores": made.cores,
                 "provenance": dict(made.provenance),
-                "left_out": list(made.left_out),
+                "left_out": [*made.left_out, *made.gaps],
                 "failed": [
                     {
                         "at": dict(zip(outcome.experiment.parameters, one.at, strict=True)),

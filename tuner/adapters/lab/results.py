@@ -29,6 +29,7 @@ class Results:
     left_out: tuple[str, ...] = ()  #: why some points were not run, in sentences
     failed: tuple[Failure, ...] = ()  #: what was tried, and gave nothing
     calibration: Mapping[str, float] = field(default_factory=dict)  #: what was found before all runs
+    gaps: tuple[str, ...] = ()  #: what studies were asked for and did not give, in sentences
 
     def with_run(self, run: Run) -> Results:
         """One more; it failed no longer, if it did."""
@@ -76,6 +77,7 @@ def write_results(file: Path, results: Results) -> None:
         "provenance": dict(results.provenance),
         "calibration": dict(results.calibration),
         "left_out": list(results.left_out),
+        "gaps": list(results.gaps),
         "failed": [{"at": list(one.at), "block": one.block, "why": one.why} for one in results.failed],
     }
     head = json.dumps(facts, ensure_ascii=False)[:-1]
@@ -117,6 +119,7 @@ def _results(facts: Any) -> Results:
         tuple(map(str, facts.get("left_out", []))),
         failed,
         {str(key): float(value) for key, value in facts.get("calibration", {}).items()},
+        tuple(map(str, facts.get("gaps", []))),
     )
 
 

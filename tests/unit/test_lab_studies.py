@@ -1,0 +1,135 @@
+"""Experiments whose runs are studies: begun, gone on with, short of windows; on a virtual box."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.lab.results import Results, read_results
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService
+from tuner.bootstrap import new_store, open_store
+from tuner.bootstrap.lab import LabAsked
+from tuner.bootstrap.lab_studies import run_studies
+from tuner.config.settings import Settings
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.lab.socorro import Socorro
+from tuner.core.records import StudyRecord
+from tuner.core.strategies.of_study import strategy_of
+from tuner.study import run_study
+
+from ..e2e.typed import Typed
+
+QUICK = Results("socorro", True, 1, 1, 2, {})
+STUDY = "it.layouts.tuner.db"
+
+
+def made(
+    folder: Path, results: Results = QUICK, troubles: tuple[Trouble, ...] = (), **asked: Any
+) -> tuple[Results, list[str]]:
+    """What `tuner lab socorro` makes of it, and the names of the studies that were measured."""
+    measured = []
+
+    def measure(_settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
+        service = VirtualService(dict.fromkeys(record.layouts, 10.0), settle_s=1.0)
+        box = VirtualBox(service, seed=3, cores=2, clock=VirtualClock(), troubles=troubles).box()
+        measured.append(file.name)
+        with new_store(file, record) if is_new else open_store(file) as store:
+            return run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(record)).exit_code
+
+    def check_same(_before: Mapping[str, str], _facts: Mapping[str, str]) -> None:
+        pass
+
+    lab = LabAsked(folder / "it.lab.json", quick=results.quick, **asked)
+    found = run_studies(Socorro(), lab, results, measure, lambda _sentence: None, check_same)
+    assert read_results(folder / "it.lab.json") == found
+    return found, measured
+
+
+def python(path: Path, version: str) -> str:
+    """A program that answers as such a Python does."""
+    path.write_text(f"#!/bin/sh\necho '[\"CPython {version}\", {{}}]'\n", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_study_that_gave_all_is_not_made_again(tmp_path: Path) -> None:
+    found, measured = made(tmp_path)
+    again, nothing = made(tmp_path, found)
+
+    assert (measured, nothing) == ([STUDY], [])
+    assert found.gaps == again.gaps == ()
+    assert found.runs == again.runs
+
+
+def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match=r"no window of .*counts"):
+        made(tmp_path, troubles=(Trouble("dies-at-start"),))
+    (tmp_path / STUDY).unlink()
+    (tmp_path / "it.lab.json").unlink()
+    study = Socorro().studies(2, None, {}, quick=True)[0]
+    (lost, *_) = Settings.model_validate(study.settings, context={"folder": tmp_path}).layouts_for(2)
+
+    found, _ = made(tmp_path, troubles=(Trouble("dies-at-start", lost),))
+    again, _ = made(tmp_path, found)
+
+    (told,) = found.gaps
+    assert told.startswith(f"Windows that count are lacking: {lost} 0 of 1; tuner rank ")
+    assert again.gaps == found.gaps
+
+
+def test_runs_without_their_study_are_not_measured_anew(tmp_path: Path) -> None:
+    found, _ = made(tmp_path)
+    (tmp_path / STUDY).rename(tmp_path / "elsewhere")
+
+    with pytest.raises(ConfigError, match=r"has runs of a study that is not there: .*it.layouts.tuner.db"):
+        made(tmp_path, found)
+    assert read_results(tmp_path / "it.lab.json") == found
+    assert not (tmp_path / STUDY).exists()
+
+
+def test_of_several_pythons_the_first_runs_the_layouts_and_others_do_not_go_on(tmp_path: Path) -> None:
+    first, other = python(tmp_path / "python3.99", "3.99.1+"), python(tmp_path / "python3.98", "3.98.0")
+    results = replace(QUICK, quick=False)
+    lab = {"python": first, "also": (other,)}
+    record = {}
+
+    def stop(settings: Settings, *_: object) -> int:
+        record["interpreter"] = settings.service.interpreter
+        return 130
+
+    asked = LabAsked(tmp_path / "it.lab.json", **lab)  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        run_studies(Socorro(), asked, results, stop, lambda _: None, lambda *_: None)
+    kept = read_results(tmp_path / "it.lab.json")
+
+    assert record["interpreter"] == (first,)
+    assert kept is not None
+    assert kept.left_out == ()
+    assert {"python 3.98.0", "python 3.99.1.dev"} <= kept.provenance.keys()
+    third = python(tmp_path / "python3.97", "3.97.0")
+    with pytest.raises(ConfigError, match=r"was made with Python 3.98.0, 3.99.1.dev, not with Python 3.97"):
+        run_studies(Socorro(), replace(asked, also=(third,)), kept, stop, lambda _: None, lambda *_: None)
+
+
+def test_a_look_says_that_only_the_first_of_several_pythons_runs_it(tmp_path: Path) -> None:
+    other = python(tmp_path / "python3.98", "3.98.0")
+
+    found, _ = made(tmp_path, python=sys.executable, also=(other,))
+
+    assert found.left_out[-1] == f"Of the Pythons that were named {sys.executable} alone runs the layouts."
+
+
+def test_a_python_that_is_none_by_its_name_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    mine = python(tmp_path / "my-interp", "3.12.1")
+
+    done = Typed(tmp_path)("lab", "socorro", "--quick", "--python", mine, "--results", "it.lab.json")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: --python: {mine} is no Python by its name, as python3.13\n")
+    assert [one.name for one in tmp_path.iterdir()] == ["my-interp"]
