@@ -153,3 +153,43 @@ def test_one_that_is_ended_says_where_it_is_kept_and_how_to_go_on(
     assert (ended.returncode, out) == (130, "")
     assert "Kept in it.lab.json, the run in hand left out.\n" in err
     assert err.endswith(f"Go on with: tuner lab gornir --results it.lab.json --python {python}\n")
+
+
+def test_all_of_them_ended_early_tell_what_was_finished_and_what_gave_nothing(tmp_path: Path) -> None:
+    python = tmp_path / "python3.99"  # workers and nornir_pool.py's threads fail, gnocchi's batches hang
+    python.write_text(
+        f"""#!/bin/sh
+case "$*" in
+    *gnocchi_batch.py*) echo $$ > {tmp_path}/hangs; exec /bin/sleep 1000;;
+    -c*|*nornir_pool.py*) exec {sys.executable} -I -S "$@";;
+    *) exit 1;;
+esac
+""",
+        encoding="utf-8",
+    )
+    python.chmod(0o755)
+    every = subprocess.Popen(
+        [*TUNER, "lab", "--all", "--quick", "--json", "--python", str(python)],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ASYNCIO_ONLY},
+    )
+    deadline_s = time.monotonic() + LONG_S
+    while not (tmp_path / "hangs").exists():
+        assert every.poll() is None, every.communicate()
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    every.send_signal(signal.SIGINT)
+    out, err = every.communicate(timeout=LONG_S)
+
+    assert every.returncode == 130, err
+    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(json.loads(out))
+    found, *lost = json.loads(out)["experiments"]
+    assert found["name"] == "gornir"
+    assert [row["at"]["pool"] for row in found["rows"] if row["measured"]] == ["asyncio"] * 3
+    assert [one["name"] for one in lost] == ["socorro", "nornir"]
+    assert [sorted(one) for one in lost] == [["left_out", "name", "source", "title"]] * 2
+    assert lost[1]["left_out"][0].startswith(f"nornir is not installed for {python}. pip install")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,37 +83,37 @@ def lab(
     names = [one.name for one, _ in bootstrap.experiments()] if every else [str(name)]
     first, *others = python or [""]
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    found, n_lost = [], 0
-    for one in names:
-        file = results or Path(f"{one}-{stamp}.lab.json")
-        asked = bootstrap.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
-        try:
-            with stopping_by_signal(at_once=True):
-                outcome, made = bootstrap.lab_run(one, asked, say, _measured)
-        except KeyboardInterrupt:
-            _say_how_to_go_on(one, asked, say)
-            return EXIT_INTERRUPTED
-        except MissingToolError as missing:
-            if not every:
-                raise
-            say(f"{one} is left out: {missing.problem}. {missing.hint or ''}".rstrip())
-            continue
-        except MeasurementError as error:
-            if not every:
-                raise
-            say(f"{error.problem}. {error.hint or ''}".rstrip())
-            n_lost += 1
-            continue
-        if fmt != "json":
-            typer.echo(_shown(outcome, made, fmt), nl=False)
-        if page is not None:
-            _write_page(page, outcome, made)
-        found.append((outcome, made))
-    if fmt == "json":
-        typer.echo(_json(found), nl=False)
-    if n_lost and not found:
+    found: list[tuple[Outcome, Results]] = []
+    lost: dict[str, str] = {}  # experiments that gave nothing -> why
+    n_failed = 0
+    try:
+        for one in names:
+            file = results or Path(f"{one}-{stamp}.lab.json")
+            asked = bootstrap.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
+            try:
+                with stopping_by_signal(at_once=True):
+                    outcome, made = bootstrap.lab_run(one, asked, say, _measured)
+            except KeyboardInterrupt:
+                _say_how_to_go_on(one, asked, say)
+                return EXIT_INTERRUPTED
+            except (MissingToolError, MeasurementError) as error:
+                if not every:
+                    raise
+                lost[one] = f"{error.problem}. {error.hint or ''}".rstrip()
+                n_failed += isinstance(error, MeasurementError)
+                say(lost[one] if isinstance(error, MeasurementError) else f"{one} is left out: {lost[one]}")
+                continue
+            found.append((outcome, made))
+            if fmt != "json":
+                typer.echo(_shown(outcome, made, fmt), nl=False)
+            if page is not None:
+                _write_page(page, outcome, made)
+    finally:  # whatever ends it, what was finished is printed
+        if fmt == "json" and (found or lost):
+            typer.echo(_json(found, lost), nl=False)
+    if not found:
         return EXIT_NOTHING
-    return EXIT_WEAKER if n_lost or any(made.failed or made.gaps for _, made in found) else 0
+    return EXIT_WEAKER if n_failed or any(made.failed or made.gaps for _, made in found) else 0
 
 
 def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) -> None:
@@ -190,7 +191,9 @@ def _box_told(outcome: Outcome, made: Results) -> str:
     )
 
 
-def _json(found: list[tuple[Outcome, Results]]) -> str:
+def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> str:
+    """What was run, and beside it what gave nothing, each with why."""
+    from tuner import bootstrap
     from tuner.reports.lab import render_lab_json
 
     told: list[tuple[Outcome, dict[str, Any]]] = [
@@ -215,4 +218,10 @@ def _json(found: list[tuple[Outcome, Results]]) -> str:
         )
         for outcome, made in found
     ]
-    return render_lab_json(told)
+    facts = json.loads(render_lab_json(told))
+    facts["experiments"] += [
+        {"name": one.name, "title": one.title, "source": source, "left_out": [lost[one.name]]}
+        for one, source in bootstrap.experiments()
+        if one.name in lost
+    ]
+    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
