@@ -13,9 +13,10 @@ import pytest
 from tuner.adapters.lab.results import Results, read_results
 from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService
-from tuner.bootstrap import new_store, open_store
+from tuner.bootstrap import lab_command, new_store, open_store
 from tuner.bootstrap.lab import LabAsked
 from tuner.bootstrap.lab_studies import run_studies
+from tuner.bootstrap.lab_tools import others_told
 from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab.socorro import Socorro
@@ -123,6 +124,37 @@ def test_a_look_says_that_only_the_first_of_several_pythons_runs_it(tmp_path: Pa
     found, _ = made(tmp_path, python=sys.executable, also=(other,))
 
     assert found.left_out[-1] == f"Of the Pythons that were named {sys.executable} alone runs the layouts."
+
+
+def test_what_was_typed_is_told_by_the_results(tmp_path: Path) -> None:
+    pythons = {"worker_program": "/b/python3", "python 3.11.7": "/a b/python3", "python 3.12.1": "/b/python3"}
+
+    assert lab_command(QUICK) == "tuner lab socorro --quick"
+    assert lab_command(replace(QUICK, repeats=3, seed=7)) == "tuner lab socorro --quick --repeats 3 --seed 7"
+    assert (
+        lab_command(replace(QUICK, quick=False, repeats=3, provenance=pythons))
+        == "tuner lab socorro --python /b/python3 --python '/a b/python3'"
+    )
+    found = {"python 3.11": "/a/python3"}
+    assert lab_command(replace(QUICK, provenance=found)) == "tuner lab socorro --quick"
+    looked, _ = made(tmp_path, python=sys.executable)
+    assert lab_command(looked) == f"tuner lab socorro --quick --python {sys.executable}"
+
+
+def test_further_pythons_that_have_what_is_needed_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, has in (("3.11", '"1.0"'), ("3.12", '""'), ("3.13", '"1.0"')):
+        program = tmp_path / f"python{version}"
+        python(program, f"{version}.1")
+        program.write_text(program.read_text().replace("{}", f'{{"nornir": {has}}}'), encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+
+    (told,) = others_told(["nornir"], "/opt/python", "CPython 3.13.1")
+
+    assert told.startswith("Interpreters are not compared: --python /opt/python --python ")
+    assert told.split(" would ")[0].split("--python ")[2:] == [str(tmp_path / "python3.11")]
+    assert others_told([], "/opt/python", "CPython 3.13.1") == ()
 
 
 def test_a_python_that_is_none_by_its_name_is_told_before_anything_is_written(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
 from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
+from tuner.bootstrap.lab_typed import lab_command
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, prediction_of, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
@@ -45,6 +46,7 @@ __all__ = [
     "experiments",
     "explained",
     "in_production",
+    "lab_command",
     "lab_run",
     "live_file",
     "live_now",

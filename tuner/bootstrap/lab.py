@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.lab_interpreters import check_points, facts_of, on_interpreters
+from tuner.bootstrap.lab_typed import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tuner.bootstrap.lab_tools import Tools
     from tuner.core.lab.experiment import At, Experiment, Outcome, ProgramExperiment, Run
 
-_USUAL_REPEATS, _QUICK_REPEATS = 3, 1
 _SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
 
 
@@ -109,10 +109,9 @@ def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
 
     kept = read_results(asked.results)
     if kept is None:
-        repeats = asked.repeats or (_QUICK_REPEATS if asked.quick else _USUAL_REPEATS)
-        return Results(
-            experiment.name, asked.quick, repeats, 1 if asked.seed is None else asked.seed, _n_cores(), {}
-        )
+        repeats = asked.repeats or (QUICK_REPEATS if asked.quick else USUAL_REPEATS)
+        seed = USUAL_SEED if asked.seed is None else asked.seed
+        return Results(experiment.name, asked.quick, repeats, seed, _n_cores(), {})
     if kept.name != experiment.name:
         raise ConfigError(
             f"{asked.results} has results of {kept.name}, not of {experiment.name}",
@@ -150,7 +149,7 @@ def _run_all(
     from tuner.adapters.lab.results import write_results
     from tuner.adapters.provenance import provenance
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
-    from tuner.bootstrap.lab_tools import tools_of
+    from tuner.bootstrap.lab_tools import others_told, tools_of
     from tuner.core.lab.experiment import USABLE_CORES, Failure, Run
 
     python = asked.python or sys.executable
@@ -166,7 +165,11 @@ def _run_all(
         before = {**results.provenance, "cores": f"{results.cores}"}
         names = (*_SAME, *there)
         _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
-    results = replace(results, provenance={**results.provenance, **facts}, left_out=tools.left_out)
+    named = {} if asked.python is None else {PROGRAM: asked.python}
+    left_out = tools.left_out
+    if asked.python is None and not results.quick:
+        left_out += others_told(experiment.needs, python, tools.interpreter)
+    results = replace(results, provenance={**results.provenance, **facts, **named}, left_out=left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex
     with ExitStack() as stack:
         held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
@@ -177,7 +180,7 @@ def _run_all(
         stack.enter_context(scratch_folder(scratch, 0o700))
         write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
         tell(f"{experiment.name}: the runs are kept in {asked.results}")
-        for sentence in tools.left_out:
+        for sentence in left_out:
             tell(sentence)
         results = _calibrated(experiment, results, tools, scratch, asked.results)
         handed = {**results.calibration, USABLE_CORES: float(_n_cores())}

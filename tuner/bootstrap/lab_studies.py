@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.answers import recalled
 from tuner.bootstrap.asked import check_same_box, planned, settings_kept
+from tuner.bootstrap.lab_typed import PROGRAM, PYTHON
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.records import WARMING_BLOCK
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 #: makes the study of a record with these settings in a file, new or gone on with; gives its exit code
 Measure = Callable[["Settings", "StudyRecord", Path, bool], int]
 
-#: in the provenance of results: before a version, what ran its workers; before a study, its file
-_PYTHON, _STUDY = "python ", "study "
-_PROGRAM = "worker_program"  #: likewise: the Python that was named to run the layouts
+_STUDY = "study "  #: before the name of one, in the provenance of results: its file
 _OVER, _NOTHING, _BRAKED, _INTERRUPTED = 0, 3, 6, 130  #: exit codes of studies
 
 
@@ -64,14 +63,14 @@ def run_studies(
     from tuner.adapters.simulator import find_simulator, simulate_all
 
     find_simulator()  # what is missing is told before anything runs
-    python = asked.python or results.provenance.get(_PROGRAM)
+    python = asked.python or results.provenance.get(PROGRAM)
     is_new = not results.provenance
     pythons = _pythons(asked, results, is_new=is_new)
     facts = {
         **provenance(),
         "worker_python": packages_of(python or sys.executable, ())[0],
-        **({} if python is None else {_PROGRAM: python}),
-        **{_PYTHON + name: program for name, program in pythons.items()},
+        **({} if python is None else {PROGRAM: python}),
+        **{PYTHON + name: program for name, program in pythons.items()},
     }
     if not is_new:
         check_same(results.provenance, facts)
@@ -135,7 +134,7 @@ def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, st
         no_others = asked.python is not None or results.quick
         return named or ({} if no_others else pythons_here(os.environ))
     facts = results.provenance.items()
-    kept = {name.removeprefix(_PYTHON): one for name, one in facts if name.startswith(_PYTHON)}
+    kept = {name.removeprefix(PYTHON): one for name, one in facts if name.startswith(PYTHON)}
     if named and named.keys() != kept.keys():
         with_kept = f"Python {', '.join(kept)}" if kept else "one Python"
         raise ConfigError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,6 +104,28 @@ def tools_of(
             why = "there is no Go here"
         left_out.append(f"{counted(n_points, 'point')} left out: {why}.")
     return Tools(python, interpreter, versions, go, tuple(left_out), frozenset(programs))
+
+
+def others_told(needs: Sequence[str], python: str, interpreter: str) -> tuple[str, ...]:
+    """That further Pythons of this box could be compared, where they have packages that are *needed*.
+
+    Args:
+        needs: packages; of what needs none nothing is told.
+        python: the only one that is asked for.
+        interpreter: which Python that is.
+    """
+    from tuner.adapters.lab.program import packages_of
+    from tuner.adapters.lab.pythons import pythons_here
+
+    able = []
+    for program in pythons_here(os.environ).values() if needs else ():
+        told, found = packages_of(program, needs)
+        if told != interpreter and all(found.values()):
+            able.append(program)
+    if not able:
+        return ()
+    words = shlex.join([word for program in (python, *able) for word in ("--python", program)])
+    return (f"Interpreters are not compared: {words} would do that, for each has {', '.join(needs)}.",)
 
 
 def _version_of_all(versions: Sequence[str]) -> str:

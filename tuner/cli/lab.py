@@ -157,13 +157,13 @@ def _check_page(page: Path) -> None:
 
 def _write_page(page: Path, outcome: Outcome, made: Results) -> None:
     from tuner.adapters.text_file import replace_text
+    from tuner.bootstrap import lab_command
     from tuner.reports.charts.lab import lab_picture
     from tuner.reports.documents import render_document
     from tuner.reports.lab import lab_page
 
     picture = page.with_suffix(".svg")
-    words = ["tuner", "lab", outcome.experiment.name, *(["--quick"] if made.quick else [])]
-    blocks = lab_page(outcome, _box_told(outcome, made), picture.name, " ".join(words))
+    blocks = lab_page(outcome, _box_told(outcome, made), picture.name, lab_command(made))
     replace_text(picture, lab_picture(outcome).svg(standalone=True) + "\n")
     replace_text(page, render_document(blocks, "markdown"))
 
