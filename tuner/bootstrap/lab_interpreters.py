@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.lab_typed import PYTHON
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
     from tuner.bootstrap.lab import LabAsked
     from tuner.core.lab.experiment import Experiment, ProgramExperiment
-
-
-_PYTHON = "python "  #: before a version, in the provenance of results: what ran the programs
 
 
 def on_interpreters(
@@ -32,7 +30,7 @@ def on_interpreters(
     from tuner.core.lab.interpreters import OnInterpreters
 
     facts = results.provenance.items()
-    kept = {name.removeprefix(_PYTHON): program for name, program in facts if name.startswith(_PYTHON)}
+    kept = {name.removeprefix(PYTHON): program for name, program in facts if name.startswith(PYTHON)}
     if not asked.also and not kept:
         return experiment, asked
     if asked.python is None:
@@ -53,7 +51,7 @@ def facts_of(experiment: Experiment) -> dict[str, str]:
 
     if not isinstance(experiment, OnInterpreters):
         return {}
-    return {f"{_PYTHON}{version}": program for version, program in experiment.programs.items()}
+    return {f"{PYTHON}{version}": program for version, program in experiment.programs.items()}
 
 
 def check_points(experiment: Experiment, results: Results, file: Path) -> None:
