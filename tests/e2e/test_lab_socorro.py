@@ -64,11 +64,12 @@ def test_interrupted_in_the_middle_it_goes_on_and_tells_every_layout(tmp_path: P
     again = lab(tmp_path, "--json", "--page", "it.md")
     out, err = again.communicate(timeout=LONG_S)
 
-    assert again.returncode == 0, err
     assert windows(tmp_path)[: len(kept)] == kept
     facts: dict[str, Any] = json.loads(out)
     Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
     (found,) = facts["experiments"]
+    lacking = [one for one in found["left_out"] if one.startswith("Windows that count are lacking")]
+    assert again.returncode == (5 if lacking else 0), err  # on a box that is too busy for a layout
     counted = [one for one in windows(tmp_path) if not one.void and one.n_done]
     here = [row for row in found["rows"] if row["at"]["box"] == HERE and row["measured"]]
     assert len(here) == len({str(one.layout) for one in counted}) >= 1
@@ -84,7 +85,7 @@ def test_interrupted_in_the_middle_it_goes_on_and_tells_every_layout(tmp_path: P
 
     done = lab(tmp_path)
     out, err = done.communicate(timeout=LONG_S)
-    assert done.returncode == 0
+    assert done.returncode == again.returncode
     assert "items/10 min" in out
     assert len(err.splitlines()) == 1  # what is left out; nothing is run
 
