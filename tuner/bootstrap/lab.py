@@ -165,7 +165,7 @@ def _run_all(
         before = {**results.provenance, "cores": f"{results.cores}"}
         names = (*_SAME, *there)
         _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
-    named = {} if asked.python is None else {PROGRAM: asked.python}
+    named = {} if asked.python is None else {PROGRAM: results.provenance.get(PROGRAM, asked.python)}
     left_out = tools.left_out
     if asked.python is None and not results.quick:
         left_out += others_told(experiment.needs, python, tools.interpreter)
