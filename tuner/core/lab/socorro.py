@@ -123,9 +123,9 @@ class Socorro:
     def left_out(self, python: str | None, pythons: Mapping[str, str], *, quick: bool) -> list[str]:
         """Why interpreters are not compared, where they are not."""
         if quick:
-            return ["Interpreters and ways to start a child are compared without --quick alone."]
+            return ["Only a run without --quick compares interpreters and ways to start a child."]
         if python is not None:
-            return ["Interpreters are compared without --python alone."]
+            return ["A run with one --python compares no interpreters; with several, or none, it does."]
         return [] if pythons else ["No Python 3.11, 3.12 or 3.13 was found by name or of pyenv to compare."]
 
     def panel(self, at: At) -> tuple[str, str]:
