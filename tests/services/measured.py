@@ -127,8 +127,8 @@ def check_counts(folder: Path, study: Path, layouts: Sequence[str], step_s: floa
     """Every window's count is the number of items that were finished in it.
 
     An item in hand at an edge may be told before it is kept, or after: so many as the layout has threads. And
-    the reading itself takes a moment. *step_s* is for counts that are up to so many seconds old. A window that
-    tuner voided, because a worker was not there yet, was taken again: that one is checked.
+    the reading itself takes a moment. *step_s* is for counts that are up to so many seconds old. A window
+    that tuner voided, because a worker was not there yet, was taken again: that one is checked.
     """
     finished_s = moments(folder, "finished")
     windows = [one for one in windows_of(study) if {reason.slug for reason in one.void} <= {"probe-gap"}]
