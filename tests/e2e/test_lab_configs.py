@@ -67,7 +67,7 @@ def test_batches_of_gnocchi_are_workers_with_a_loop_and_with_pools(tuner: Tuner)
     measured(tuner, "gnocchi", "2x-@loop+file+here", "1x4@made+far-file+here", "1x4@kept+file+here")
 
 
-@pytest.mark.parametrize("pool", ["fixed", "own-threads", "semaphore", "steps"])
+@pytest.mark.parametrize("pool", ["fixed", "own-threads", "semaphore", "scheduled"])
 def test_jobs_that_compute_and_sleep_are_workers_on_every_pool(tuner: Tuner, pool: str) -> None:
     measured(tuner, "pi-pools", f"1x8@{pool}+C+here", f"1x8@{pool}+Python+here")
 

@@ -31,7 +31,7 @@ from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab
 
 SEEDS = published()
-USABLE_CORES = 4
+CORES = 4
 SLOWER = 1.25  #: a job, when all cores compute
 ASLEEP = 17.0
 Change = Callable[[At, dict[str, float]], None]
@@ -40,10 +40,10 @@ Change = Callable[[At, dict[str, float]], None]
 def pi_run(at: At, block: int = 0) -> Run:
     """A run on cores that are shared without any loss, in CPU times of a job."""
     work, kind, pool, n = at
-    n_jobs = 1 if n == ALONE else round(float(n) * USABLE_CORES)
-    lanes = 1.0 if work == PYTHON else USABLE_CORES / SLOWER
+    n_jobs = 1 if n == ALONE else round(float(n) * CORES)
+    lanes = 1.0 if work == PYTHON else CORES / SLOWER
     asleep = 0.0 if kind == CPU else ASLEEP
-    n_waves = n_jobs / USABLE_CORES if pool == FIXED and n != ALONE else 1.0
+    n_waves = n_jobs / CORES if pool == FIXED and n != ALONE else 1.0
     at_once = n_jobs / n_waves
     ratio = n_waves * max(1 + asleep, at_once / lanes)
     wait_ms = 0.5 * at_once * (0.5 if pool == JITTER else 1.0)
@@ -53,13 +53,13 @@ def pi_run(at: At, block: int = 0) -> Run:
         "job_cpu_s": CPU_S,
         "jobs_per_s": n_jobs / ratio / CPU_S,
         "n_jobs": float(n_jobs),
-        "n_cores": float(USABLE_CORES),
-        "n_physical": USABLE_CORES / 2,
-        "n_threads": float(min(n_jobs, USABLE_CORES) if pool in (FIXED, SCHEDULED) else n_jobs),
+        "n_cores": float(CORES),
+        "n_physical": CORES / 2,
+        "n_threads": float(min(n_jobs, CORES) if pool in (FIXED, SCHEDULED) else n_jobs),
         "beat_p99_ms": 1.0,
         "beat_max_ms": 2.0,
         "foreign_cores": 0.1,
-        "usable_cores": float(USABLE_CORES),
+        "usable_cores": float(CORES),
     }
     if kind != CPU:
         values["wait_p99_ms"] = wait_ms
@@ -178,7 +178,7 @@ def test_as_many_threads_as_utilization_asks_for_are_enough_where_a_core_is_a_co
     def full_cores(at: At, values: dict[str, float]) -> None:
         n_jobs = values["n_jobs"]
         if at[0] == C and at[2] == SEMAPHORE:
-            values["ratio"] = max(1 + ASLEEP, n_jobs / USABLE_CORES)
+            values["ratio"] = max(1 + ASLEEP, n_jobs / CORES)
             values["jobs_per_s"] = n_jobs / values["ratio"] / CPU_S
 
     assert finding(pi_outcome(full_cores), "Threads = cores / utilization").holds is True
@@ -269,7 +269,7 @@ def test_jobs_that_keep_in_step_do_not_starve() -> None:
 def test_what_uses_more_cores_under_the_gil_than_one_has_none() -> None:
     def free(at: At, values: dict[str, float]) -> None:
         if at[:3] == (PYTHON, SLEEPS, OWN):
-            values["ratio"] = max(1 + ASLEEP, values["n_jobs"] / USABLE_CORES)
+            values["ratio"] = max(1 + ASLEEP, values["n_jobs"] / CORES)
 
     assert finding(pi_outcome(free), "under the GIL").holds is False
 
