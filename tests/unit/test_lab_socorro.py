@@ -77,7 +77,7 @@ def studied(
     for study in experiment.studies(2, None, {} if quick else PYTHONS, quick=quick):
         layouts = parse_layouts(",".join(study.settings["study"]["layouts"]))
         windows = [window(one, block, slow(one, block), foreign) for block in range(n) for one in layouts]
-        runs += experiment.runs_of(study.name, windows, BOX)
+        runs += experiment.runs_of(windows, BOX)
     return experiment.together(runs, simulate_all)
 
 
@@ -172,7 +172,7 @@ def test_windows_that_do_not_count_are_no_runs() -> None:
     nothing = replace(window(layout), n_done=0)
     warming = replace(window(layout), block=WARMING_BLOCK)
 
-    assert Socorro().runs_of("layouts", [void, nothing, warming], BOX) == []
+    assert Socorro().runs_of([void, nothing, warming], BOX) == []
 
 
 def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_against_it(

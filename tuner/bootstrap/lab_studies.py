@@ -18,6 +18,7 @@ from tuner.bootstrap.lab_typed import PROGRAM, PYTHON
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.records import WARMING_BLOCK
+from tuner.study.outcome import BRAKED, DONE, INTERRUPTED, NOTHING_MEASURED
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Measure = Callable[["Settings", "StudyRecord", Path, bool], int]
 
 _STUDY = "study "  #: before the name of one, in the provenance of results: its file
-_OVER, _NOTHING, _BRAKED, _INTERRUPTED = 0, 3, 6, 130  #: exit codes of studies
 
 
 def run_studies(
@@ -96,16 +96,16 @@ def run_studies(
     for study in studies:
         file = files[study.name]
         code = _made(study, file, settings.get(study.name), measure, tell, again)
-        runs += _runs(experiment, study, file)
+        runs += _runs(experiment, file)
         results = replace(results, gaps=(*results.gaps, *_gaps(file, code)))
         if runs:
             begun = {**results.provenance, _STUDY + study.name: file.name}
             together = tuple(experiment.together(runs, simulate_all))
             results = replace(results, provenance=begun, runs=together)
             write_results(asked.results, results)
-        if code == _INTERRUPTED:
+        if code == INTERRUPTED:
             raise KeyboardInterrupt
-        if code in (_NOTHING, _BRAKED):
+        if code in (NOTHING_MEASURED, BRAKED):
             break
     if not runs:
         raise MeasurementError(
@@ -181,7 +181,7 @@ def _made(
         with open_store(file, read_only=True) as store:
             record, is_over = store.study(), recalled(store).ending() == "over"
         if is_over:
-            return _OVER
+            return DONE
         check_same_box(record, file, tell)
         settings = settings_kept(record, file, again)
         tell(f"{study.what}: going on with {file}")
@@ -218,7 +218,7 @@ def _settings(asked: Study, results: Results) -> Settings:
 
 def _gaps(file: Path, code: int) -> Sequence[str]:
     """What the study in *file*, which ended with that exit code, did not give, in sentences."""
-    if code == _INTERRUPTED or not file.exists():
+    if code == INTERRUPTED or not file.exists():
         return ()
     with open_store(file, read_only=True) as store:
         record, windows = store.study(), store.windows()
@@ -226,7 +226,7 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
         one.layout for one in windows if not one.void and one.n_done and one.block != WARMING_BLOCK
     )
     lacking = [one for one in record.layouts if counted[one] < record.n_blocks]
-    stopped = [f"The brake stopped the study in {file}."] if code == _BRAKED else []
+    stopped = [f"The brake stopped the study in {file}."] if code == BRAKED else []
     if not lacking:
         return stopped
     told = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)
@@ -234,10 +234,10 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
     return [*stopped, f"Windows that count are lacking: {told}; {why} says why."]
 
 
-def _runs(experiment: StudyExperiment, study: Study, file: Path) -> list[Run]:
+def _runs(experiment: StudyExperiment, file: Path) -> list[Run]:
     from tuner.core.model.diagnosis.explanation import machine_of
 
     if not file.exists():  # nothing was begun in it
         return []
     with open_store(file, read_only=True) as store:
-        return experiment.runs_of(study.name, store.windows(), machine_of(store.study()))
+        return experiment.runs_of(store.windows(), machine_of(store.study()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import time
@@ -218,10 +217,7 @@ def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> 
         )
         for outcome, made in found
     ]
-    facts = json.loads(render_lab_json(told))
-    facts["experiments"] += [
-        {"name": one.name, "title": one.title, "source": source, "left_out": [lost[one.name]]}
-        for one, source in bootstrap.experiments()
-        if one.name in lost
+    gave_nothing = [
+        (one, source, lost[one.name]) for one, source in bootstrap.experiments() if one.name in lost
     ]
-    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    return render_lab_json(told, gave_nothing)

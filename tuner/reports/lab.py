@@ -96,9 +96,23 @@ def _model_told(outcome: Outcome) -> list[str]:
     return [text for text in (errors_told(outcome), outcome.model) if text]
 
 
-def render_lab_json(outcomes: Sequence[tuple[Outcome, Mapping[str, Any]]]) -> str:
-    """Outcomes, each with the facts of how its runs were made, as JSON."""
-    facts = {"schema_version": SCHEMA_VERSION, "experiments": [_facts(*one) for one in outcomes]}
+def render_lab_json(
+    outcomes: Sequence[tuple[Outcome, Mapping[str, Any]]],
+    lost: Sequence[tuple[Experiment, str, str]] = (),
+) -> str:
+    """Outcomes, each with the facts of how its runs were made, as JSON.
+
+    Args:
+        lost: experiments that gave nothing, each with who published it and why.
+    """
+    told = [
+        *(_facts(*one) for one in outcomes),
+        *(
+            {"name": one.name, "title": one.title, "source": source, "left_out": [why]}
+            for one, source, why in lost
+        ),
+    ]
+    facts = {"schema_version": SCHEMA_VERSION, "experiments": told}
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 
 

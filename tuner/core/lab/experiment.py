@@ -260,7 +260,7 @@ def is_quiet(run: Run) -> bool:
     """
     limit_cores = foreign_limit_cores(run.values.get(USABLE_CORES, 1.0))
     ticks_cores = _TICKS_S / run.values["total_s"] if "total_s" in run.values else 0.0
-    return run.values.get("foreign_cores", 0.0) <= limit_cores + ticks_cores
+    return run.values.get(FOREIGN.key, 0.0) <= limit_cores + ticks_cores
 
 
 def point_told(at: Value | At) -> str:
@@ -355,7 +355,9 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
 def _told_of(model: Model, rows: Sequence[Row]) -> str:
     n = sum(1 for row in rows if row.is_fitted and row.is_disturbed)
     return (
-        f"{model.told} {counted(n, 'row')} of those were measured beside others' work." if n else model.told
+        f"{model.told} It was fitted to {counted(n, 'row')} measured beside others' work."
+        if n
+        else model.told
     )
 
 

@@ -134,7 +134,7 @@ class Socorro:
         _, mark, interpreter = manager.partition(", ")
         return (f"{box}, by interpreter and way to start a child", interpreter) if mark else (box, manager)
 
-    def runs_of(self, study: str, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:  # noqa: ARG002
+    def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
         """A run for each window that counts."""
         return runs_of_windows(windows, machine)
 

@@ -46,8 +46,8 @@ class StudyExperiment(Experiment, Protocol):
         """Where a point, whose last two parameters are a layout, stands in the picture: in the panel of that
         title, in the row of points of that name."""
 
-    def runs_of(self, study: str, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
-        """The runs that *windows* of the study of that name are, void ones left out; *machine* is the box."""
+    def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
+        """The runs that *windows* of a study are, void ones left out; *machine* is the box."""
 
     def together(self, runs: Sequence[Run], simulate: Simulate) -> list[Run]:
         """The *runs* of all studies, with what can only be told of all, and with those that are simulated."""

@@ -31,9 +31,9 @@ class Ratio:
         """None: some runs say so, others not."""
         return True if self.low >= limit else False if self.high < limit else None
 
-    def near(self, claimed: float) -> bool | None:
-        """Whether it is within ALIKE of *claimed*."""
-        return both(self.at_least(claimed * (1 - ALIKE)), self.at_most(claimed * (1 + ALIKE)))
+    def near(self, claimed: float, within: float = ALIKE) -> bool | None:
+        """Whether it is *within* that share of *claimed*."""
+        return both(self.at_least(claimed * (1 - within)), self.at_most(claimed * (1 + within)))
 
 
 def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Finding:
@@ -75,15 +75,19 @@ def either(*verdicts: bool | None) -> bool | None:
     return None if not verdicts else True if True in verdicts else None if None in verdicts else False
 
 
-def over(one: Row, other: Row, key: str = "ratio") -> Ratio:
-    """A figure of *one* over that of *other*; over its own it is 1, however far its runs lie apart."""
+def over(one: Row, other: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
+    """A figure of *one* over that of *other*; over its own it is 1, however far its runs lie apart.
+
+    *single* as `measured` has it.
+    """
     if one is other:
         return Ratio(1.0, 1.0, 1.0)
-    a, b = measured(one, key), measured(other, key)
+    a, b = measured(one, key, single=single), measured(other, key, single=single)
     return Ratio(a.low / b.high, a.value / b.value, a.high / b.low if b.low else inf)
 
 
-def measured(row: Row, key: str = "ratio") -> Ratio:
-    """A figure of *row*, and within what it lies."""
+def measured(row: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
+    """A figure of *row*, and within what it lies; *single*: by what share one run alone may be off."""
     spread = row.measured[key]
-    return Ratio(spread.low, spread.median, spread.high)
+    off = 1 + (single if spread.n == 1 else 0.0)
+    return Ratio(spread.low / off, spread.median, spread.high * off)
