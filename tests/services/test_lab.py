@@ -63,6 +63,7 @@ def test_all_of_them_are_run_and_told_with_every_published_figure_beside(
         points = experiment.points(list(experiment.published(published())), quick=True)
         measured = {tuple(row["at"].values()): row for row in found["rows"] if row["measured"]}
 
+        assert measured
         if isinstance(experiment, ProgramExperiment):
             assert measured.keys() == set(points)
             assert found["left_out"] == []

@@ -105,9 +105,7 @@ def _results(facts: Any) -> Results:
         )
         for run in facts["runs"]
     )
-    failed = tuple(
-        Failure(_at(one["at"]), int(one["block"]), str(one["why"])) for one in facts.get("failed", [])
-    )
+    failed = tuple(Failure(_at(one["at"]), int(one["block"]), str(one["why"])) for one in facts["failed"])
     return Results(
         str(facts["name"]),
         bool(facts["quick"]),
@@ -116,10 +114,10 @@ def _results(facts: Any) -> Results:
         int(facts["cores"]),
         {str(key): str(value) for key, value in facts["provenance"].items()},
         runs,
-        tuple(map(str, facts.get("left_out", []))),
+        tuple(map(str, facts["left_out"])),
         failed,
-        {str(key): float(value) for key, value in facts.get("calibration", {}).items()},
-        tuple(map(str, facts.get("gaps", []))),
+        {str(key): float(value) for key, value in facts["calibration"].items()},
+        tuple(map(str, facts["gaps"])),
     )
 
 

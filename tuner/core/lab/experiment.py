@@ -33,9 +33,10 @@ class Figure:
     key: str  #: in what programs print, and in JSON
     label: str  #: at the head of a column, with its unit
     digits: int = 3  #: after the decimal point
+    is_outcome: bool = True  #: comes of what was run; False: of the box, or as it was asked for
 
 
-FOREIGN = Figure("foreign_cores", "others' cores", 2)  #: of every run
+FOREIGN = Figure("foreign_cores", "others' cores", 2, is_outcome=False)  #: of every run
 
 
 @dataclass(frozen=True, slots=True)

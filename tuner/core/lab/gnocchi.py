@@ -52,11 +52,11 @@ class Gnocchi:
         Figure("low_ms", "quarter below ms", 2),
         Figure("high_ms", "quarter above ms", 2),
         Figure("gain", "gain", 2),
-        Figure("trip_us", "round trip us", 0),
+        Figure("trip_us", "round trip us", 0, is_outcome=False),
         Figure("busy_us", "busy us", 0),
         Figure("wait_us", "wait us", 0),
         Figure("n_threads", "threads started", 0),
-        Figure("work_us", "work us", 2),
+        Figure("work_us", "work us", 2, is_outcome=False),
         FOREIGN,
     )
     needs = ()

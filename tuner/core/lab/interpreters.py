@@ -10,7 +10,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from tuner.core.lab.experiment import (
-    FOREIGN,
     GO,
     At,
     Figure,
@@ -28,8 +27,6 @@ NONE = "none"  #: its value where a program is of Go: such a point is run once, 
 CONFIDENCE = 0.95  #: of the intervals of all changes together
 _CPU = Figure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
-#: what neighbours did, how far a store is, what work was asked for: none of it comes of the interpreter
-_NO_OUTCOMES = {FOREIGN.key, "trip_us", "work_us"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ class OnInterpreters:
         """
         by_python = self._by_python(rows)
         pairs = list(pairwise(by_python))
-        figures = [figure for figure in self.figures if figure.key not in _NO_OUTCOMES]
+        figures = [figure for figure in self.figures if figure.is_outcome]
         if {figure.key for figure in figures} >= _CPU_PARTS:
             figures.append(_CPU)
         at_risk = (1 - CONFIDENCE) / max(1, len(pairs) * len(figures))

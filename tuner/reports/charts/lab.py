@@ -9,9 +9,9 @@ from tuner.core.lab.experiment import Figure, Outcome, Row, Value, point_told
 from tuner.core.lab.studied import StudyExperiment
 from tuner.reports.charts.frame import legend
 from tuner.reports.charts.lab_layouts import layouts_picture
-from tuner.reports.charts.lab_scale import SIGNS, Log, marks, pushed_apart, ticks_around, values_of
+from tuner.reports.charts.lab_scale import SIGNS, Log, frame, marks, pushed_apart, ticks_around, values_of
 from tuner.reports.charts.picture import WIDE, Picture
-from tuner.reports.charts.svg import element, line, width_of, words
+from tuner.reports.charts.svg import element, width_of, words
 
 _MOST_LINES = 8  #: in one panel
 
@@ -79,14 +79,8 @@ def _panel(
     along = {step: left + (n + 0.5) * (right - left) / len(steps) for n, step in enumerate(steps)}
 
     edge = left - (room if names_first else 0)
-    parts = [words(title, 2, top - 12, class_="s m")]
-    for tick in ticks:
-        parts.append(line(edge, up(tick), right, up(tick), "grid"))
-        parts.append(words(f"{tick:g}", edge - 6, up(tick) + 4, class_="s m e"))
-    for step, x in along.items():
-        parts.append(words(point_told(step), x, bottom + 16, class_="s m c"))
-    parts.append(line(edge, bottom, right, bottom, "axis"))
-    parts.append(words(outcome.experiment.parameters[-1], (left + right) / 2, bottom + 33, class_="s m c"))
+    steps_told = {point_told(step): x for step, x in along.items()}
+    parts = frame(title, ticks, up, steps_told, outcome.experiment.parameters[-1], (edge, right))
     ends: dict[float, dict[str, float]] = {}  # by x: names, and where their lines end
     for one in series:
         own = [row for row in rows if row.at[:-1] == one]

@@ -11,13 +11,14 @@ from tuner.reports.charts.lab_scale import (
     SIMULATED_SIGN,
     Log,
     dash,
+    frame,
     marks,
     pushed_apart,
     ticks_around,
     values_of,
 )
 from tuner.reports.charts.picture import WIDE, Picture
-from tuner.reports.charts.svg import line, width_of, words
+from tuner.reports.charts.svg import width_of, words
 
 _HIGH = 200.0  #: of a panel's axis, px
 _DODGE = 12.0  #: from one row of points to the next in one layout, px at most
@@ -69,14 +70,8 @@ def _panel(
     along = {layout: left + (n + 0.5) * step for n, layout in enumerate(layouts)}
     dodge = min(_DODGE, 0.8 * step / len(by_series))
 
-    parts = [words(title, 2, top - 12, class_="s m")]
-    for tick in ticks:
-        parts.append(line(left, up(tick), right, up(tick), "grid"))
-        parts.append(words(f"{tick:g}", left - 6, up(tick) + 4, class_="s m e"))
-    for layout, x in along.items():
-        parts.append(words(str(layout), x, bottom + 16, class_="s m c"))
-    parts.append(line(left, bottom, right, bottom, "axis"))
-    parts.append(words("layout", (left + right) / 2, bottom + 33, class_="s m c"))
+    steps_told = {str(layout): x for layout, x in along.items()}
+    parts = frame(title, ticks, up, steps_told, "layout", (left, right))
     ends = {}
     for n, (name, own) in enumerate(by_series.items()):
         aside = (n - (len(by_series) - 1) / 2) * dodge

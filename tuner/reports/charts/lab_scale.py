@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import floor, log10
 
 from tuner.core.lab.experiment import Figure, Row, point_told
 from tuner.reports.charts.frame import at, diamond, dot, ring
-from tuner.reports.charts.svg import element, line, tipped
+from tuner.reports.charts.svg import element, line, tipped, words
 
 _TICKS = (1.0, 2.0, 5.0)  #: of each power of ten
 _LINE_PX = 13.0  #: from one name to the next
@@ -18,11 +18,11 @@ class Log:
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         self._low, self._span = log10(low), max(1e-9, log10(high) - log10(low))
-        self._start, self._end = start, end
+        self.start, self.end = start, end
 
     def __call__(self, value: float) -> float:
         """Where *value* lies, px."""
-        return self._start + (log10(value) - self._low) / self._span * (self._end - self._start)
+        return self.start + (log10(value) - self._low) / self._span * (self.end - self.start)
 
 
 def ticks_around(low: float, high: float) -> list[float]:
@@ -35,6 +35,33 @@ def ticks_around(low: float, high: float) -> list[float]:
     first = max(n for n, tick in enumerate(every) if tick <= low * (1 + 1e-9))
     last = min(n for n, tick in enumerate(every) if tick >= high * (1 - 1e-9))
     return every[first : last + 1]
+
+
+def frame(
+    title: str,
+    ticks: Sequence[float],
+    up: Log,
+    steps: Mapping[str, float],
+    below: str,
+    ends: tuple[float, float],
+) -> list[str]:
+    """What stands around a panel's points: *title*, a grid of *ticks*, and *below* it what the steps are.
+
+    Args:
+        steps: px of each step along, by its name.
+        ends: px of the grid's left and right end.
+    """
+    (left, right), bottom = ends, up.start
+    parts = [words(title, 2, up.end - 12, class_="s m")]
+    for tick in ticks:
+        parts.append(line(left, up(tick), right, up(tick), "grid"))
+        parts.append(words(f"{tick:g}", left - 6, up(tick) + 4, class_="s m e"))
+    parts += [words(name, x, bottom + 16, class_="s m c") for name, x in steps.items()]
+    parts.append(line(left, bottom, right, bottom, "axis"))
+    parts.append(
+        words(below, sum((min(steps.values()), max(steps.values()))) / 2, bottom + 33, class_="s m c")
+    )
+    return parts
 
 
 def pushed_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
