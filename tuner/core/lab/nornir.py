@@ -17,7 +17,7 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.lab.verdicts import both, measured, more, negated
+from tuner.core.lab.verdicts import both, measured, more, negated, over
 from tuner.core.model.pools import run_waiting_pool
 from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
 
@@ -190,7 +190,8 @@ def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
     """Whether so many workers are; None: some runs say so, others not, or there is one alone."""
     if rows[n_workers].measured["total_s"].n == 1:
         return None
-    return measured(rows[n_workers], "total_s").at_most(min(_totals(rows).values()) * (1 + KNEE_WITHIN))
+    best = min(rows.values(), key=lambda row: row.of("total_s"))
+    return over(rows[n_workers], best, "total_s").at_most(1 + KNEE_WITHIN)
 
 
 def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
