@@ -87,7 +87,7 @@ def test_the_sums_of_whole_blocks_say_what_the_fit_says() -> None:
         windows = took(proposals, first=10 * block, random=random)
         whole.learn(windows)
         with_gap.learn(windows)
-    sums, fitted = whole._table.seen(), with_gap._launches.fitted()
+    sums, fitted = whole._fit._table.seen(), with_gap._fit._launches.fitted()
     of_fit = dict(zip(fitted[1], fitted[0].effects, strict=True))
 
     assert sums.effects == pytest.approx(of_fit)

@@ -16,4 +16,4 @@ def counted(count: float, thing: str, digits: str = "g") -> str:
 
 
 def _plural(thing: str) -> str:
-    return f"{thing}es" if thing.endswith(("s", "ch")) else f"{thing}s"
+    return f"{thing}es" if thing.endswith(("s", "ch", "x")) else f"{thing}s"

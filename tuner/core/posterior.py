@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from tuner.core.layout import Layout
 Array = NDArray[np.float64]
 
 LENGTH_REF_S = 600.0
-_DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of sigma2
+DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of sigma2
 _PER_FILTER = (
     "covariance",
     "mean",
@@ -76,6 +77,9 @@ class Filters:
 
 class Posterior:
     """A bank of filters over one set of layouts; see the module."""
+
+    #: whether the doubts of all rivals add up for each filter by itself, to its weight at most
+    doubts_by_filter = False
 
     def __init__(
         self,
@@ -128,11 +132,15 @@ class Posterior:
         gain = cov[:, layout, :] + cov[:, k, :]
         spread = gain[:, layout] + gain[:, k] + noise
         surprise = (log_value - self._centre) - mean[:, layout] - mean[:, k]
-        self._surprise = surprise
         mean += gain * (surprise / spread)[:, None]
         cov -= gain[:, :, None] * (gain / spread[:, None])[:, None, :]
         first = self.n_of[layout] == 0 if self._skips_first else not self.n_of.any()
-        self.n_replicates += bool(self.n_of[layout])
+        self._count(layout, surprise, spread, first=first)
+
+    def _count(self, layout: int, surprise: Array, spread: Array, *, first: bool) -> None:
+        """Have a window speak for the filters that foretold it; a *first* one tells of a level alone."""
+        self._surprise = surprise
+        self.n_replicates += bool(self.n_of[layout]) and not first
         self.n_of[layout] += 1
         if not first:
             self.df += 1
@@ -145,9 +153,7 @@ class Posterior:
 
         Beforehand a guide's filters together weigh as much as all others, where their priors add up to 1.
         """
-        own = ~self.guided
-        for name in _PER_FILTER:
-            setattr(self, name, getattr(self, name)[own])
+        self._keep(~self.guided)
         if filters is not None:
             n = len(filters.share)
             new = {
@@ -171,7 +177,7 @@ class Posterior:
         of = self.guided == guided
         return float(self.weight[of] @ self._surprise[of] / self.weight[of].sum())
 
-    def thinned(self, n: int) -> Posterior:
+    def thinned(self, n: int) -> Self:
         """Another one that has seen the same, of its *n* likeliest filters alone: quicker.
 
         The likeliest without a guide is among them: it is what a guide's are held against.
@@ -179,11 +185,15 @@ class Posterior:
         other = copy(self)
         likeliest = np.argsort(-self.weight, kind="stable")
         kept = np.union1d(likeliest[:n], likeliest[~self.guided[likeliest]][:1])
-        for name in _PER_FILTER:
-            setattr(other, name, getattr(self, name)[kept].copy())
+        other._keep(kept)
         other.n_of = self.n_of.copy()
         other._weigh()
         return other
+
+    def _keep(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> None:
+        """Go on with these filters, on arrays of their own."""
+        for name in _PER_FILTER:
+            setattr(self, name, getattr(self, name)[rows])
 
     @property
     def centre(self) -> float:
@@ -216,10 +226,15 @@ class Posterior:
     def level(self, layout: int) -> tuple[float, float]:
         """The logarithm of what *layout* gives, drift apart, and the standard deviation of that."""
         of_each = self.mean[:, layout]
-        mean = float((self.weight * of_each).sum())
         within = self.covariance[:, layout, layout] * self.sigma2
+        mean, sd = self._mixed(of_each, within)
+        return self.centre + mean, sd
+
+    def _mixed(self, of_each: Array, within: Array) -> tuple[float, float]:
+        """Mean and standard deviation over all filters of what each has this mean and variance of."""
+        mean = float((self.weight * of_each).sum())
         variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())
-        return self.centre + mean, variance**0.5
+        return mean, variance**0.5
 
     def _evidence(self) -> Array:
         found: Array = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)
@@ -231,8 +246,7 @@ class Posterior:
         best = np.where(self.guided, evidence.max(), evidence[~self.guided].max())
         kept = evidence > best + np.log(_KEPT)
         if self.df >= 8 and kept.sum() < 0.8 * len(kept):
-            for name in _PER_FILTER:
-                setattr(self, name, getattr(self, name)[kept])
+            self._keep(kept)
             evidence = evidence[kept]
         self.weight = _normalised(evidence)
 
@@ -251,7 +265,7 @@ def _log_sum(logs: Array) -> float:
 def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
     """Nothing is known of any layout."""
     share, ratio, tau_s, weight = noises(lengths_vary)
-    prior = np.broadcast_to(_DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
+    prior = np.broadcast_to(DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
 
 

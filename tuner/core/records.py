@@ -43,7 +43,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 7
+    schema_version: int = 8
 
     @property
     def shortest_window_s(self) -> float:
@@ -123,3 +123,16 @@ class WindowRecord:
     def is_at_a_rate(self) -> bool:
         """Whether requests came at a rate: then threads also wait for work; what binds them is not seen."""
         return self.requests is not None and self.requests.rate_per_s is not None
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRecord:
+    """A box of a fleet, from when it joined the study until it left."""
+
+    name: str
+    cores: float  #: what it offers (affinity, cgroup quota)
+    joined_wall_s: float  #: by the coordinator's clock
+    ahead_s: float = 0.0  #: its wall clock, less the coordinator's
+    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, version of tuner ...
+    left_wall_s: float | None = None  #: None: it did not, as far as is known
+    why: str | None = None  #: it left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -89,23 +89,38 @@ def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kin
     return min(found, key=lambda one: one.doubt)
 
 
+def standing_ahead(now: Standing, ahead: Posterior, margin: float, without: Collection[int]) -> Standing:
+    """The same leader as *now*, as *ahead* sees it, where windows under way are taken for seen.
+
+    To choose what to measure, not to claim anything. The layouts *without* a window that will tell of them
+    before anything else is to be asked of them are left out.
+    """
+    in_race = now.in_race.copy()
+    in_race[list(without)] = 0.0
+    return _against(ahead, margin, now.leader, in_race, now.kind)
+
+
 def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, kind: Kind) -> Standing:
     gap, variance = posterior.gaps(leader)
     df = max(float(posterior.df), 1.0)
     above = gap + margin
-    likelihood = _likelihood(posterior, above, variance)
+    likely = _likely(posterior, above, variance)
+    likelihood: Array = posterior.weight @ likely
     if kind == "strict":
-        share = likelihood
+        shares = likely
     else:
         # Wallace's normal deviate of a Student t
         deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(above**2 / variance / df))
-        share = posterior.weight @ _upper_tail(np.where(above > 0, deviate, -deviate))
-    share = share * in_race
-    share[leader] = 0.0
+        shares = _upper_tail(np.where(above > 0, deviate, -deviate))
+    if not posterior.doubts_by_filter:  # of all filters together
+        shares = (posterior.weight @ shares)[None]
+    shares = shares * in_race
+    shares[:, leader] = 0.0
     if kind == "strict":
-        doubt = float(share.sum())
+        doubts = shares.sum(axis=1)
     else:
-        doubt = float(-np.expm1(np.log1p(-np.minimum(share, 1 - 1e-12)).sum()))
+        doubts = -np.expm1(np.log1p(-np.minimum(shares, 1 - 1e-12)).sum(axis=1))
+    doubt = float(posterior.weight @ np.minimum(doubts, 1.0) if posterior.doubts_by_filter else doubts[0])
     # One window of a layout seen n times is worth 1/n of what its first was
     urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
     urgency[leader] = -1.0
@@ -114,9 +129,15 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
 
 def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:
     """Of "not above at all" against the best fit, per layout: Student's t, over all filters."""
+    found: Array = posterior.weight @ _likely(posterior, above, variance)
+    return found
+
+
+def _likely(posterior: Posterior, above: Array, variance: Array) -> Array:
+    """The same by each filter: (filters, layouts)."""
     df = max(float(posterior.df), 1.0)
     square = np.where(above > 0, above**2 / variance, 0.0)
-    ratio: Array = posterior.weight @ np.exp(-df / 2 * np.log1p(square / df))
+    ratio: Array = np.exp(-df / 2 * np.log1p(square / df))
     return ratio
 
 

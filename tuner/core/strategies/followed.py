@@ -4,38 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tuner.core.fleet import Done, Place
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limits import Verdict
+from tuner.core.spreading import SpreadingStrategy
 from tuner.core.strategy import Answer, Foreseeing, Judging, Observed, Proposal, Strategy
 
 
-class Followed:
-    """Another strategy; what it says is asked for once per block, however often somebody looks."""
+class _Watched:
+    """What another strategy says, asked for once after each thing that it learns, however often one looks."""
 
-    def __init__(self, strategy: Strategy) -> None:
-        self._strategy = strategy
+    def __init__(self, strategy: Strategy | SpreadingStrategy) -> None:
+        self._watched = strategy
         self._failed: list[Layout] = []
-        self._known: tuple[Answer, Mapping[Layout, Estimate]] | None = None  #: since the last block
+        self._known: tuple[Answer, Mapping[Layout, Estimate]] | None = None  #: since it last learnt something
 
     @property
     def failed(self) -> tuple[Layout, ...]:
         """Layouts that it was told cannot be run."""
         return tuple(self._failed)
-
-    def propose(self) -> Sequence[Proposal]:
-        """As the other."""
-        return self._strategy.propose()
-
-    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        """As the other."""
-        self._known = None
-        self._failed += failed
-        self._strategy.learn(windows, failed)
-
-    def expected_rest(self) -> Sequence[Proposal] | None:
-        """As the other; None where that cannot foresee at all."""
-        return self._strategy.expected_rest() if isinstance(self._strategy, Foreseeing) else None
 
     def answer(self) -> Answer:
         """As the other."""
@@ -47,9 +35,55 @@ class Followed:
 
     def verdicts(self) -> Mapping[Layout, Verdict]:
         """As the other; none where that heeds no limits."""
-        return self._strategy.verdicts() if isinstance(self._strategy, Judging) else {}
+        return self._watched.verdicts() if isinstance(self._watched, Judging) else {}
 
     def _asked(self) -> tuple[Answer, Mapping[Layout, Estimate]]:
         if self._known is None:
-            self._known = self._strategy.answer(), self._strategy.estimates()
+            self._known = self._watched.answer(), self._watched.estimates()
         return self._known
+
+    def _learns(self, failed: Sequence[Layout]) -> None:
+        self._known = None
+        self._failed += failed
+
+
+class Followed(_Watched):
+    """Another strategy; what it says is asked for once per block, however often somebody looks."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        super().__init__(strategy)
+        self._strategy = strategy
+
+    def propose(self) -> Sequence[Proposal]:
+        """As the other."""
+        return self._strategy.propose()
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """As the other."""
+        self._learns(failed)
+        self._strategy.learn(windows, failed)
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """As the other; None where that cannot foresee at all."""
+        return self._strategy.expected_rest() if isinstance(self._strategy, Foreseeing) else None
+
+
+class FollowedOnFleet(_Watched):
+    """The same of a strategy for several boxes."""
+
+    def __init__(self, strategy: SpreadingStrategy) -> None:
+        super().__init__(strategy)
+        self._strategy = strategy
+
+    def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
+        """As the other."""
+        return self._strategy.next_for(box, under_way, boxes)
+
+    def learn(self, done: Done) -> None:
+        """As the other."""
+        self._learns(done.failed)
+        self._strategy.learn(done)
+
+    def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
+        """As the other."""
+        return self._strategy.expected_rest(under_way)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.core.errors import ConfigError
 from tuner.core.pooled import pooled_variants
 from tuner.core.records import StudyRecord
+from tuner.core.spreading import SpreadingStrategy
 from tuner.core.strategy import Goal, Strategy
 
 NAMES = ("race", "all")  #: what `tuner grid --strategy` takes
@@ -47,5 +48,25 @@ def strategy_of(study: StudyRecord) -> Strategy:
         )
     raise ConfigError(
         f"the study asks for the strategy {study.strategy}, which this tuner does not have",
+        hint="Go on with the tuner that began it.",
+    )
+
+
+def spreading_strategy_of(study: StudyRecord) -> SpreadingStrategy:
+    """A new strategy for several boxes as *study* asked for it, which has seen nothing yet.
+
+    Raises:
+        ConfigError: this tuner has no such strategy.
+    """
+    if study.strategy == "race":
+        from tuner.core.strategies.fleet_race import FleetRace
+
+        return FleetRace(goal_of(study), study.seed)
+    if study.strategy == "all":
+        from tuner.core.strategies.fleet_grid import FleetGrid
+
+        return FleetGrid(goal_of(study), study.seed, study.n_blocks, study.windows_per_launch)
+    raise ConfigError(
+        f"the study asks for the strategy {study.strategy}, which this tuner does not have for several boxes",
         hint="Go on with the tuner that began it.",
     )
