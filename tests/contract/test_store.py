@@ -11,9 +11,10 @@ import pytest
 
 from tuner.adapters.memory import MemoryStore
 from tuner.adapters.sqlite import SqliteStore
+from tuner.core.fleet import BoxFacts
 from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Store
@@ -174,6 +175,39 @@ def test_a_launch_of_a_layout_without_threads_comes_back_as_one(store: Store) ->
     assert [launch.layout for _, launch in store.launches()] == [alone]
     assert [window.layout for window in store.windows()] == [alone]
     assert store.window(launch_id, 0, 1).layout == alone
+
+
+def test_boxes_come_back_as_they_joined_with_why_they_left(store: Store) -> None:
+    none = list(store.boxes())
+    facts = BoxFacts("böx-1", 1.5, {"host": "böx", "kernel": "6.1"}, ahead_s=-0.25)
+    store.add_box(facts, 1_000_000_000.5)
+    store.add_box(BoxFacts("box-2", 8.0, {}), 1_000_000_001.0)
+    store.end_box("böx-1", 1_000_000_060.0, "it was not heard of for 20 s")
+    store.add_box(facts, 1_000_000_090.0)
+
+    assert none == []
+    assert list(store.boxes()) == [
+        BoxRecord(
+            "böx-1",
+            1.5,
+            1_000_000_000.5,
+            -0.25,
+            {"host": "böx", "kernel": "6.1"},
+            1_000_000_060.0,
+            "it was not heard of for 20 s",
+        ),
+        BoxRecord("box-2", 8.0, 1_000_000_001.0),
+        BoxRecord("böx-1", 1.5, 1_000_000_090.0, -0.25, {"host": "böx", "kernel": "6.1"}),
+    ]
+
+
+def test_a_box_leaves_once_for_the_first_reason(store: Store) -> None:
+    store.add_box(BoxFacts("box-1", 2.0, {}), 1_000_000_000.0)
+    store.end_box("box-1", 1_000_000_060.0, "it was stopped")
+    store.end_box("box-1", 1_000_000_070.0, "the study ended")
+    store.end_box("nobody", 1_000_000_070.0, "never there")
+
+    assert [(box.left_wall_s, box.why) for box in store.boxes()] == [(1_000_000_060.0, "it was stopped")]
 
 
 def test_launches_come_in_the_order_they_were_started(store: Store) -> None:

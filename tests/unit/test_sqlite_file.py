@@ -37,6 +37,7 @@ VERSION_3 = GOLDEN / "study_version_3.db"  #: likewise
 VERSION_4 = GOLDEN / "study_version_4.db"  #: likewise
 VERSION_5 = GOLDEN / "study_version_5.db"  #: likewise
 VERSION_6 = GOLDEN / "study_version_6.db"  #: likewise
+VERSION_7 = GOLDEN / "study_version_7.db"  #: likewise
 
 
 @pytest.fixture
@@ -154,9 +155,9 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 8")
+        connection.execute("PRAGMA user_version = 9")
 
-    assert refused(file) == f"{file} has schema version 8, this tuner knows 7"
+    assert refused(file) == f"{file} has schema version 9, this tuner knows 8"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -234,6 +235,18 @@ def test_a_file_of_version_5_is_read_without_being_touched(tmp_path: Path) -> No
     assert path.read_bytes() == VERSION_5.read_bytes()
 
 
+def test_a_file_of_version_7_is_read_without_being_touched_and_knows_of_no_fleet(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_7, path)
+    with SqliteStore.open(path, read_only=True) as store:
+        asked, windows, boxes = store.study(), store.windows(), store.boxes()
+
+    assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=7)
+    assert [window.n_done for window in windows] == [95, 45, 100]
+    assert list(boxes) == []
+    assert path.read_bytes() == VERSION_7.read_bytes()
+
+
 def test_anybody_can_read_latency_with_sql(file: Path) -> None:
     """20 of 25 requests took between 98 and 98.1 ms, 1 longer than an hour, and 4 failed."""
     requests = Requests(Latencies({bucket_of(98_000_000): 20, N_BUCKETS - 1: 1}), 4, rate_per_s=7.5)
@@ -287,7 +300,7 @@ def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_older_than_the_
     assert [window.probe_child_cpu_s for window in windows] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7])
 def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_unchanged(
     tmp_path: Path, old: Path
 ) -> None:
@@ -306,7 +319,7 @@ def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_un
     assert len(windows) == 4
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7])
 def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path, old: Path) -> None:
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
@@ -512,11 +525,11 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 7,
+        "user_version": 8,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }
-    assert strict == 10
+    assert strict == 11
 
 
 def test_reading_a_finished_study_leaves_nothing_beside_it(file: Path) -> None:

@@ -27,3 +27,28 @@ def test_nothing_begins_before_what_it_came_after_had_ended() -> None:
 
     assert timeline.at(1599.999) == 600.0
     assert timeline.at(1600.0) == 600.001
+
+
+def test_each_box_goes_on_by_its_own_clock_from_a_common_beginning() -> None:
+    timeline = Timeline()
+
+    assert timeline.at(1000.0, 600.0, box="one") == 0.0
+    assert timeline.at(1005.0, 600.0, box="other") == 5.0
+    assert timeline.at(1600.0, box="one") == 600.0
+
+
+def test_a_clock_that_goes_back_on_one_box_holds_up_no_other() -> None:
+    timeline = Timeline()
+    timeline.at(1000.0, 600.0, box="one")
+    timeline.at(1300.0, box="other")
+
+    assert timeline.at(100.0, box="one") == 600.0
+    assert timeline.at(1301.0, box="other") == 301.0
+
+
+def test_a_box_whose_clock_is_behind_begins_with_the_study_and_goes_on_at_its_pace() -> None:
+    timeline = Timeline()
+    timeline.at(1000.0, box="one")
+
+    assert timeline.at(990.0, box="behind") == 0.0
+    assert timeline.at(1020.0, box="behind") == 30.0

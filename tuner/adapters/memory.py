@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.window import Sample, Window
 
@@ -18,6 +20,7 @@ class MemoryStore:
         self._launches: list[LaunchRecord] = []
         self._windows: dict[tuple[int, int, int], Window] = {}
         self._warmups: dict[int, list[Sample]] = {}
+        self._boxes: list[BoxRecord] = []
 
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
@@ -37,6 +40,19 @@ class MemoryStore:
         if key in self._windows:
             raise ValueError(f"window {key} is kept already")
         self._windows[key] = window
+
+    def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
+        self._boxes.append(record_of_box(facts, joined_wall_s))
+
+    def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
+        for place in reversed(range(len(self._boxes))):
+            if self._boxes[place].name == name:
+                if self._boxes[place].left_wall_s is None:
+                    self._boxes[place] = replace(self._boxes[place], left_wall_s=left_wall_s, why=why)
+                return
+
+    def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
+        return list(self._boxes)
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
         return list(enumerate(self._launches, start=1))
@@ -73,6 +89,8 @@ class MemoryProgress:
             tuple[int, int | None, float | None]
         ] = []  #: taken, planned, remaining_s after each window
         self.warnings: list[tuple[str, str]] = []
+        self.boxes: list[str] = []  #: as they were turned to
+        self.boxes_left: list[str] = []
         self.n_warmup_ticks = 0
         self.n_samples = 0
 
@@ -102,6 +120,12 @@ class MemoryProgress:
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
         self.warnings.append((slug, text))
+
+    def turn_to(self, box: str) -> None:  # noqa: D102
+        self.boxes.append(box)
+
+    def box_left(self, box: str) -> None:  # noqa: D102
+        self.boxes_left.append(box)
 
 
 class PlannedStop:

@@ -12,11 +12,12 @@
 --   5  the time that workers' threads waited for the GIL; layouts of services that have no threads to choose
 --   6  what became of the requests that tuner's load generator sent, and how long they took
 --   7  the requests that were under way when a window began and when it ended, and how long they had waited
+--   8  the boxes of a study that was measured on several
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
--- Rows are added, never changed; only a launch gets its end written into its row. Units end the names: _s seconds,
--- _bytes, _total grows from when the launch (items) or the box (CPU) began. Times named wall are seconds since 1970,
--- other times are seconds of the box's monotonic clock: good for differences, within one launch. NULL: not known.
+-- Rows are added, never changed; only a launch and a box get their end written into their row. Units end the names:
+-- _s seconds, _bytes, _total grows from when the launch (items) or the box (CPU) began. Times named wall are seconds since
+-- 1970, other times are seconds of the box's monotonic clock: good for differences, within one launch. NULL: not known.
 
 -- What was asked for. One row.
 CREATE TABLE study (
@@ -60,6 +61,19 @@ CREATE TABLE provenance (
   key   TEXT PRIMARY KEY,
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- The boxes of a fleet, a row for each time that one joined. No row: the study was measured on one, or is of an older
+-- version; launch.box has the names.
+CREATE TABLE box (
+  id            INTEGER PRIMARY KEY,  -- in the order of joining
+  name          TEXT NOT NULL,     -- as in launch.box
+  cores         REAL NOT NULL,     -- cores it offers (affinity, cgroup quota)
+  joined_wall_s REAL NOT NULL,     -- seconds since 1970, by the coordinator's clock; so left_wall_s
+  ahead_s       REAL NOT NULL,     -- its wall clock less the coordinator's, seconds: times of its launches are its own
+  provenance    TEXT NOT NULL,     -- JSON: host, kernel, python, version of tuner ...
+  left_wall_s   REAL,              -- NULL: it did not, as far as is known
+  why           TEXT               -- it left
+) STRICT;
 
 -- One start of one layout.
 CREATE TABLE launch (

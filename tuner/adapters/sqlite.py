@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from tuner.adapters import sqlite_rows as rows
 from tuner.adapters import sqlite_schema, study_file
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.fleet import BoxFacts, record_of_box
+from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
@@ -83,6 +84,18 @@ class SqliteStore:
             launch = self._launch(launch_id)
             record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
             rows.insert_window(connection, record, window)
+
+    def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
+        with self._committed() as connection:
+            rows.insert_box(connection, record_of_box(facts, joined_wall_s))
+
+    def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
+        with self._committed() as connection:
+            rows.end_box(connection, name, left_wall_s, why)
+
+    def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
+        with study_file.translated(self.path):
+            return rows.select_boxes(self._connection)
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
         with study_file.translated(self.path):

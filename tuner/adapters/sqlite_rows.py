@@ -12,7 +12,7 @@ from typing import Any
 from tuner.adapters.latencies_packed import packed, unpacked
 from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
@@ -271,3 +271,35 @@ def _packed(sample: Sample, began_s: float = 0.0) -> tuple[int | None, ...]:
 def _sample_of(row: tuple[Any, ...], began_s: float = 0.0) -> Sample:
     at_us, n_done, n_failed, load1, load5, load15, n_active = row
     return Sample(began_s + at_us / 1e6, n_done, n_failed, load1 / 100, load5 / 100, load15 / 100, n_active)
+
+
+def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> None:
+    """Add a box that joined."""
+    connection.execute(
+        "INSERT INTO box (name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(box.name, box.cores, box.joined_wall_s, box.ahead_s),
+            *(json.dumps(dict(box.provenance), sort_keys=True), box.left_wall_s, box.why),
+        ),
+    )
+
+
+def end_box(connection: sqlite3.Connection, name: str, left_wall_s: float, why: str) -> None:
+    """Write into the last row of a box that it left; nothing where it had left before."""
+    connection.execute(
+        "UPDATE box SET left_wall_s = ?, why = ?"
+        " WHERE id = (SELECT max(id) FROM box WHERE name = ?) AND left_wall_s IS NULL",
+        (left_wall_s, why, name),
+    )
+
+
+def select_boxes(connection: sqlite3.Connection) -> list[BoxRecord]:
+    """Boxes as they joined; none in a file older than version 8."""
+    if not columns_of(connection, "box"):
+        return []
+    query = "SELECT name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box ORDER BY id"
+    return [
+        BoxRecord(name, cores, joined_wall_s, ahead_s, json.loads(provenance), left_wall_s, why)
+        for name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why in connection.execute(query)
+    ]

@@ -14,7 +14,7 @@ from pathlib import Path
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _BUSY_S = 20.0  #: how long one program waits for another's commit
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
+from tuner.core.fleet import LOST
 from tuner.core.layout import Layout
 from tuner.core.limits import usage_of
 from tuner.core.objective import value_of
@@ -28,9 +29,9 @@ class Launched:
     def is_spoilt(self) -> bool:
         """Whether it failed, or has to be made again before it can give another window.
 
-        Not one that the brake cut off: that is no fault of its layout.
+        Not one that the brake cut off, or that was lost with its box: that is no fault of its layout.
         """
-        if braked_by(self.launch.error, BRAKED) is not None:
+        if any(braked_by(self.launch.error, slug) is not None for slug in (BRAKED, LOST)):
             return False
         return self.launch.error is not None or any(spoils_launch(window) for window, _ in self.windows)
 
@@ -105,9 +106,30 @@ class History:
         self.blocks.append(block)
         return block, as_asked
 
+    def places(self) -> list[tuple[str, Cell, list[Launched]]]:
+        """What the store holds of a study on several boxes: each place's box, and its launches, in order.
+
+        To be asked once, and instead of `next_block`.
+        """
+        made: dict[tuple[int, int, str], list[Launched]] = {}
+        for launched in (one for of_block in self._recorded.values() for one in of_block):
+            launch = launched.launch
+            made.setdefault((launch.block, launch.position, launch.box), []).append(launched)
+        self._recorded.clear()
+        found = []
+        for (block, position, box), launches in made.items():
+            asked = self._asked_of(launches)
+            cell = Cell(
+                block, position, asked.layout, asked.window_s, asked.n_windows, self._study.max_attempts
+            )
+            for launched in launches:
+                self._fill(cell, launched)
+            found.append((box, cell, launches))
+        return found
+
     def begin(self, launch: LaunchRecord) -> Launched:
         """Take note of a launch that begins."""
-        return Launched(launch, self._timeline.at(launch.started_wall_s))
+        return Launched(launch, self._timeline.at(launch.started_wall_s, box=launch.box))
 
     def add_window(self, cell: Cell, launched: Launched, window: WindowRecord) -> None:
         """Take note of a window of *cell*."""
@@ -155,7 +177,7 @@ class History:
 
     def _observed(self, launched: Launched, window: WindowRecord) -> Observed | None:
         """The window as a strategy sees it; None when it does not count."""
-        began_s = self._timeline.at(window.started_wall_s, window.length_s)
+        began_s = self._timeline.at(window.started_wall_s, window.length_s, box=window.box)
         value = value_of(window, self._study.objective)
         if window.void or not value:
             return None
