@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tuner.core.board import Board, Place, Stage
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.limits import Finding, Limit, Verdict
-from tuner.core.overview import Live
+from tuner.core.overview import BoxLive, Live, Phase
 from tuner.core.records import StudyRecord
 from tuner.core.strategy import Answer
 
@@ -112,6 +114,36 @@ def grid() -> Board:
         n_active=None, n_taken=6, n_planned=9, remaining_s=None, warnings=(),
     )  # fmt: skip
     return Board(study, "running", places, Answer(Layout(4, 6), False, "none", (Layout(6, 4),)), live)
+
+
+def box_of(box: str, layout: str | None, phase: Phase = "window", **more: object) -> BoxLive:
+    fields: dict[str, object] = {
+        "box": box,
+        "phase": phase,
+        "layout": None if layout is None else parse_layout(layout),
+        "block": 3,
+        "elapsed_s": 239.0,
+        "window_s": 600.0 if phase == "window" else None,
+        "items_per_s": 4.35 if phase == "window" else None,
+        "load1": 17.5,
+        "n_active": 21,
+        **more,
+    }
+    return BoxLive(**fields)  # type: ignore[arg-type]
+
+
+def fleet() -> Board:
+    """Several launches run at a time."""
+    boxes = (
+        box_of("box-1", "4x6"),
+        box_of("box-2", "6x4", elapsed_s=30.0, items_per_s=4.1),
+        box_of("box-3-with-a-long-name-of-its-own", "1x24", "warming-up", elapsed_s=14.0),
+        box_of("box-4", "8x3", "starting", elapsed_s=1.0, block=-1),
+        box_of("box-5", None, "between"),
+    )
+    found = race()
+    assert found.live is not None
+    return replace(found, live=replace(found.live, boxes=boxes), n_boxes=5)
 
 
 def over() -> Board:

@@ -100,6 +100,30 @@ def test_every_sample_names_service_box_and_study() -> None:
     assert all(sample.name.startswith("tuner_") for sample in samples)
 
 
+def test_what_runs_is_told_for_each_box_and_items_are_counted_over_all() -> None:
+    store = MemoryStore(virtual_study(SERVICE, **SHORT))
+    strategy = strategy_of(store.study())
+    figures = StudyFigures(
+        store.study(), "s.tuner.db", "here", lambda: Known(strategy.estimates(), strategy.answer())
+    )
+    for box, layout in (("box-1", A), ("box-2", B)):
+        figures.turn_to(box)
+        figures.launch_started(layout, 0, 0, None)
+    for at_s in (1, 2, 3):
+        for box, layout, per_s in (("box-1", A, 10), ("box-2", B, 20)):
+            figures.turn_to(box)
+            sample = Sample(at_s, 1000 * per_s + per_s * at_s, 0, 1.0, 1.0, 1.0, 2)
+            figures.sampled(layout, float(at_s), 10.0, sample, float(per_s))
+
+    assert values(figures, "tuner_running", "box") == {"box-1": 1.0, "box-2": 1.0}
+    assert values(figures, "tuner_items_per_second", "box") == {"box-1": 10.0, "box-2": 20.0}
+    assert values(figures, "tuner_items_total", "layout") == {"1x4": 30.0, "2x2": 60.0}
+
+    figures.box_left("box-1")
+
+    assert values(figures, "tuner_running", "box") == {"box-2": 1.0}
+
+
 def test_openmetrics_can_be_read_by_its_own_parser() -> None:
     text = openmetrics.generate_latest(registry_of(told())).decode()
 

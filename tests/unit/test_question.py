@@ -8,7 +8,7 @@ from tuner.adapters.virtual_box import VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.limits import Limit
-from tuner.core.question import Question, parse_question
+from tuner.core.question import Question, boxes_asked_for, parse_question
 
 STUDY = virtual_study(VirtualService({Layout(4, 6): 1.0}))
 
@@ -65,3 +65,16 @@ def test_a_race_answers_its_own_question_only() -> None:
     assert Question("throughput", (Limit("load", 20.0),)).is_of(study)
     assert not Question(limits=(Limit("load", 10.0),)).is_of(study)
     assert not Question("throughput-per-cpu").is_of(study)
+
+
+def test_boxes_are_asked_for_once_each_in_their_order() -> None:
+    asked = parse_question(boxes=["b", "a", "b"], without_boxes=["c"])
+
+    assert asked.boxes == ("b", "a")
+    assert asked.without_boxes == ("c",)
+    assert boxes_asked_for(asked, ["a", "b", "c", "d"]) == {"a", "b"}
+
+
+def test_without_a_box_named_all_are_looked_at() -> None:
+    assert boxes_asked_for(Question(), ["a", "b"]) == {"a", "b"}
+    assert boxes_asked_for(Question(), []) == set()

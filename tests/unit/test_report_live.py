@@ -26,6 +26,7 @@ BOARDS = {
     "limits": boards.limited(),
     "hostile": boards.hostile(),
     "crowd": boards.crowd(),
+    "fleet": boards.fleet(),
 }
 GO_ON = "tuner grid --resume s.tuner.db"
 
@@ -160,3 +161,21 @@ def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
     told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
 
     assert told == "No layout is shown to keep load at most 20 and memory at most 8 GiB."
+
+
+def test_many_boxes_are_counted_by_what_they_do_and_leave_room_for_the_layouts() -> None:
+    board = boards.fleet()
+    assert board.live is not None
+    many = tuple(boards.box_of(f"box-{n}", "4x6", "window" if n % 2 else "warming-up") for n in range(1000))
+    lines = shown(replace(board, live=replace(board.live, boxes=many), n_boxes=1000), lines=24)
+
+    assert len(lines) <= 24
+    assert len([line for line in lines if line.startswith("now ")]) == 7
+    assert "       ... and 993 more boxes: 497 window, 496 warming up" in lines
+    assert any("4x6" in line and "leads" in line for line in lines)
+
+
+def test_every_layout_that_runs_on_some_box_is_marked() -> None:
+    marked = [line.split()[1] for line in shown(boards.fleet(), lines=40) if line.startswith("▶ ")]
+
+    assert marked == ["4x6", "6x4", "8x3", "1x24"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.candidates import layouts_of_study, one_of
+from tuner.cli.candidates import boxes_of_study, layouts_of_study, one_of
 
 if TYPE_CHECKING:
     from tuner.core.records import StudyRecord
@@ -74,6 +74,29 @@ Within = Annotated[
 ]
 
 
+_BOXES = "Boxes of a fleet"
+Boxes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--box",
+        metavar="NAME",
+        autocompletion=boxes_of_study,
+        rich_help_panel=_BOXES,
+        help="Look at this box alone; repeatable.",
+    ),
+]
+WithoutBoxes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without-box",
+        metavar="NAME",
+        autocompletion=boxes_of_study,
+        rich_help_panel=_BOXES,
+        help="Leave this box out; repeatable.",
+    ),
+]
+
+
 def rank(
     study: StudyFile,
     current: Current = None,
@@ -85,6 +108,8 @@ def rank(
     pareto: Pareto = False,
     costs: Costs = None,
     within: Within = None,
+    box: Boxes = None,
+    without_box: WithoutBoxes = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
     """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
@@ -93,6 +118,9 @@ def rank(
     block, their noise is pooled over all layouts, and all pairs are judged at once. Works while a study runs.
 
     With limits only layouts that are shown to keep them have a rank; 5 when there is none.
+
+    A study of several boxes is ranked for boxes like these: what a layout has more on one box than on others
+    counts as noise (docs/boxes.md).
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """
@@ -107,6 +135,8 @@ def rank(
         max_p95=max_p95,
         costs=costs or (DEFAULT_COSTS if pareto else None),
         within=within,
+        boxes=box or (),
+        without_boxes=without_box or (),
     )
     record, ranking = bootstrap.ranked(study, current=current, confidence=confidence, question=question)
     typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)

@@ -50,6 +50,7 @@ class Board:
     last: WindowRecord | None = None  #: the last window; None: none yet, or it is told elsewhere
     rest_s: float | None = None  #: what it is expected to take still, where nobody measures; None: unknown
     is_spent: bool = False  #: its budget has no room for what is to be measured next
+    n_boxes: int = 1  #: that it is measured on, or was
 
     @property
     def n_windows(self) -> int:
@@ -79,6 +80,7 @@ def board_of(overview: Overview) -> Board:
         last=overview.windows[-1] if overview.windows else None,
         rest_s=overview.rest_s,
         is_spent=overview.is_spent,
+        n_boxes=max(1, len({box.name for box in overview.boxes})),
     )
 
 

@@ -50,7 +50,21 @@ def estimate_throughputs(
     of freedom after Satterthwaite (1946). With three launches per layout, a layout's own variance would have
     2 of them (t = 4.3).
     """
-    n_layouts = len(fit.effects)
+    spreads = [
+        spread_with_blocks(fit, component, variance)
+        for component, variance in zip(fit.components, fit.effect_variance, strict=True)
+    ]
+    return estimate_with(launches, fit.effects, spreads, confidence)
+
+
+def estimate_with(
+    launches: Sequence[LaunchMean],
+    effects: Sequence[float],
+    spreads: Sequence[tuple[float, float] | None],
+    confidence: float,
+) -> list[Estimate]:
+    """The same of known effects, each with its variance and the degrees of freedom of that; None: unknown."""
+    n_layouts = len(effects)
     total = [0.0] * n_layouts
     log_total = [0.0] * n_layouts
     n_of = [0] * n_layouts
@@ -59,9 +73,8 @@ def estimate_throughputs(
         log_total[launch.layout] += log(launch.throughput_per_s)
         n_of[launch.layout] += 1
     estimates = []
-    for layout, effect in enumerate(fit.effects):
+    for layout, (effect, spread) in enumerate(zip(effects, spreads, strict=True)):
         mean = total[layout] / n_of[layout] * exp(effect - log_total[layout] / n_of[layout])
-        spread = _effect_spread(fit, layout)
         if spread is None:
             estimates.append(Estimate(mean))
             continue
@@ -71,13 +84,16 @@ def estimate_throughputs(
     return estimates
 
 
-def _effect_spread(fit: AdditiveFit, layout: int) -> tuple[float, float] | None:
-    """Variance of a layout's effect with blocks as a sample, and its degrees of freedom; None: unknown."""
-    return spread_with_blocks(fit, fit.components[layout], fit.effect_variance[layout])
-
-
 def spread_with_blocks(fit: AdditiveFit, component: int, per_residual: float) -> tuple[float, float] | None:
-    """The same of any mean of effects of one component; *per_residual* is its variance from residual noise.
+    """Variance of a mean of effects of one component with blocks as a sample, and its degrees of freedom.
+
+    *per_residual* is its variance from residual noise, per unit of that; None: unknown.
+    """
+    return spread_over(fit, fit.n_blocks_of[component], per_residual)
+
+
+def spread_over(fit: AdditiveFit, n_blocks: float, per_residual: float) -> tuple[float, float] | None:
+    """The same over so many blocks.
 
     Variance = drift / blocks + effect_variance x residual, where drift is
     (block_ss - block_df x residual) / block_ss_per_variance; written as a sum of independent mean squares.
@@ -91,7 +107,6 @@ def spread_with_blocks(fit: AdditiveFit, component: int, per_residual: float) ->
     """
     if not fit.block_df or not fit.block_ss_per_variance:
         return None
-    n_blocks = fit.n_blocks_of[component]
     block_share = fit.block_df / (fit.block_ss_per_variance * n_blocks)
     residual_share = per_residual - block_share
     block_ms = fit.block_ss / fit.block_df

@@ -10,11 +10,26 @@ from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.sizing import Rule
 from tuner.core.ranking import Ranking
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 
 #: why a study that nobody measures goes no further
 Ending = Literal["over", "out-of-budget", "cut-off"]
 Phase = Literal["starting", "warming-up", "window", "between"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxLive:
+    """What runs on one box of a fleet; the fields are those of `Live`."""
+
+    box: str
+    phase: Phase
+    layout: Layout | None
+    block: int
+    elapsed_s: float
+    window_s: float | None
+    items_per_s: float | None
+    load1: float | None
+    n_active: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,7 @@ class Live:
     remaining_s: float | None  #: of the study, from *at_wall_s* on; None: unknown
     n_void: int = 0  #: windows that do not count
     warnings: tuple[tuple[str, str], ...] = ()  #: the last ones, oldest first: slug, text
+    boxes: tuple[BoxLive, ...] = ()  #: of a fleet; the fields above are then of the one last told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +69,4 @@ class Overview:
     is_over: bool | None = None  #: nothing is left to be measured; None: the file alone does not tell
     rest_s: float | None = None  #: what is expected to be left; None: the file alone does not tell
     is_spent: bool = False  #: its budget has no room for what is to be measured next
+    boxes: Sequence[BoxRecord] = ()  #: of a fleet, as they joined; none: it was measured on one

@@ -7,7 +7,7 @@ holds together at the confidence asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from typing import Literal, get_args
@@ -16,6 +16,7 @@ from tuner.core.additive import Observation
 from tuner.core.comparison import Comparison, compare
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.over_boxes import comparable
 
 Cost = Literal["load", "memory", "cpu"]
 COSTS: tuple[Cost, ...] = get_args(Cost)
@@ -70,11 +71,18 @@ class Front:
     confidence: float
 
 
-def pareto_front(launches: Sequence[Traded], cost: Cost, *, confidence: float, within: float) -> Front:
+def pareto_front(
+    launches: Sequence[Traded],
+    cost: Cost,
+    *,
+    confidence: float,
+    within: float,
+    box_of: Mapping[int, int] | None = None,
+) -> Front:
     """Find the front of the layouts in *launches*; those whose cost was never seen are left out.
 
     A layout is surely dominated when another one is surely faster and surely cheaper, and surely on the front
-    when each other one is surely slower or surely dearer.
+    when each other one is surely slower or surely dearer. *box_of* is each block's box; None: there is one.
     """
     seen = [(one, one.cost) for one in launches if one.cost is not None and one.cost > 0]
     layouts = sorted({one.layout for one, _ in seen})
@@ -82,13 +90,12 @@ def pareto_front(launches: Sequence[Traded], cost: Cost, *, confidence: float, w
         return Front(cost, None, (), (), within, confidence)
     number = {layout: index for index, layout in enumerate(layouts)}
     each = 1 - (1 - confidence) / 2
-    throughput = compare(
-        [Observation(number[one.layout], one.block, log(one.throughput)) for one, _ in seen],
-        len(layouts),
-        each,
-    )
-    costs = compare(
-        [Observation(number[one.layout], one.block, log(spent)) for one, spent in seen], len(layouts), each
+    throughput, costs = (
+        compare(comparable(values, box_of or {}, len(layouts)), len(layouts), each)
+        for values in (
+            [Observation(number[one.layout], one.block, log(one.throughput)) for one, _ in seen],
+            [Observation(number[one.layout], one.block, log(spent)) for one, spent in seen],
+        )
     )
     order = sorted(range(len(layouts)), key=lambda one: -throughput.fit.effects[one])
     reference = order[0]

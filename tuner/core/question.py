@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
@@ -23,6 +24,8 @@ class Question:
     limits: tuple[Limit, ...] = ()
     costs: tuple[Cost, ...] = ()  #: what throughput is to be set against
     within: float | None = None  #: the margin within which layouts match, as a share
+    boxes: tuple[str, ...] = ()  #: the only ones that are looked at; none: all
+    without_boxes: tuple[str, ...] = ()  #: left out
 
     def objective_of(self, study: StudyRecord) -> str:
         """What is to be large."""
@@ -42,6 +45,25 @@ class Question:
         return self.objective_of(study) == study.objective and self.limits_of(study) == own
 
 
+def boxes_asked_for(question: Question, known: Sequence[str]) -> frozenset[str]:
+    """Those of the boxes *known* of a study that are looked at.
+
+    Raises:
+        ConfigError: one that is named is none of them, or none is left.
+    """
+    for option, names in (("--box", question.boxes), ("--without-box", question.without_boxes)):
+        for name in names:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                said = f"Did you mean {near[0]}? " if near and len(known) > 1 else ""
+                those = f"Those are {', '.join(known)}." if known else "None has been used yet."
+                raise ConfigError(f"{option}: no box of this study is called {name!r}", hint=said + those)
+    left = frozenset(question.boxes or known) - frozenset(question.without_boxes)
+    if known and not left:
+        raise ConfigError("--without-box: no box is left to look at", hint=f"Those are {', '.join(known)}.")
+    return left
+
+
 def parse_question(
     *,
     objective: str | None = None,
@@ -50,6 +72,8 @@ def parse_question(
     max_p95: str | None = None,
     costs: str | None = None,
     within: str | None = None,
+    boxes: Sequence[str] = (),
+    without_boxes: Sequence[str] = (),
 ) -> Question:
     """Read the options as they were typed; None for those that were not.
 
@@ -65,6 +89,8 @@ def parse_question(
         parse_limits({"load": max_load, "memory_bytes": max_memory, "p95_s": max_p95}),
         () if costs is None else _parse_costs(costs),
         None if within is None else _parse_within(within),
+        tuple(dict.fromkeys(boxes)),
+        tuple(dict.fromkeys(without_boxes)),
     )
 
 

@@ -17,18 +17,22 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from typing import TYPE_CHECKING
 
+from tuner.core.additive import Observation
 from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
+from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
+from tuner.core.fleet import is_fleet
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
 from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
+from tuner.core.over_boxes import comparable
 from tuner.core.pareto import Cost, Front, Traded, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.staleness import Launched
-from tuner.core.standings import blocks_of, launch_value, standings
+from tuner.core.standings import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.summary import mean_or_none
 from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
 from tuner.core.two_studies import Side
@@ -106,6 +110,7 @@ class Ranking:
     claim: Claim | None = None  #: of an adaptive study; then ranks follow from it, see `tuner.core.claim`
     axes: tuple[AxisEffect, ...] = ()  #: what each axis of the service alone changes
     unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
+    boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
 
     @property
     def is_bound_known(self) -> bool:
@@ -146,7 +151,7 @@ def rank(
         objective: what is to be large; ranks and ratios follow it.
         limits: what may win: only layouts that are shown to keep them have a rank.
         costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
-        within: the margin within which two layouts match on a front.
+        within: the margin within which two layouts match on a front, and on two boxes.
 
     Raises:
         ConfigError: no window tells what a limit limits.
@@ -167,8 +172,15 @@ def rank(
     judged = _judged(study, limits, list(of_layout), tallies, confidence)
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
     block_of = blocks_of(tallies, joins_single=study.strategy != "all")
+    box_of = boxes_of_blocks(tallies, block_of) if is_fleet(study) else {}
     of_throughput = found = standings(
-        measured, confidence=confidence, current=current, may_win=may_win, block_of=block_of
+        measured,
+        confidence=confidence,
+        current=current,
+        may_win=may_win,
+        block_of=block_of,
+        within=within,
+        of_fleet=is_fleet(study),
     )
     if objective != "throughput":
         found = standings(
@@ -178,6 +190,8 @@ def rank(
             current=current,
             may_win=may_win,
             block_of=block_of,
+            within=within,
+            of_fleet=is_fleet(study),
         )
     rows = [
         _row(
@@ -203,9 +217,10 @@ def rank(
         found.notes,
         objective,
         tuple(limits),
-        _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within),
+        _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within, box_of),
         settling_told(launches),
-        axes=_axis_effects(study, measured, block_of, objective, confidence),
+        axes=_axis_effects(study, measured, block_of, box_of, objective, confidence),
+        boxes=found.boxes,
     )
 
 
@@ -213,15 +228,20 @@ def _axis_effects(
     study: StudyRecord,
     measured: Mapping[Layout, Sequence[LaunchTally]],
     block_of: Mapping[int, int],
+    box_of: Mapping[int, int],
     objective: str,
     confidence: float,
 ) -> tuple[AxisEffect, ...]:
-    launches = [
-        Launched(block_of[one.launch], layout, log(launch_value(one, objective)))
-        for layout, own in measured.items()
-        for one in own
+    layouts, is_adaptive = list(measured), study.strategy != "all"
+    seen: Sequence[Observation] = [
+        Observation(number, block_of[one.launch], log(launch_value(one, objective)))
+        for number, layout in enumerate(layouts)
+        for one in measured[layout]
     ]
-    side = Side(launches, is_adaptive=study.strategy != "all")
+    if not is_adaptive:
+        seen = comparable(seen, box_of, len(layouts))
+    launches = [Launched(one.block, layouts[one.layout], one.value) for one in seen]
+    side = Side(launches, is_adaptive=is_adaptive)
     return axis_effects(axes_of(study.config), side, confidence)
 
 
@@ -265,6 +285,7 @@ def _fronts(
     costs: Sequence[Cost],
     confidence: float,
     within: float,
+    box_of: Mapping[int, int],
 ) -> tuple[Front, ...]:
     return tuple(
         pareto_front(
@@ -275,6 +296,7 @@ def _fronts(
             cost,
             confidence=confidence,
             within=within,
+            box_of=box_of,
         )
         for cost in costs
     )

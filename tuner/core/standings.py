@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from math import log
 
 from tuner.core.additive import AdditiveFit, Observation
-from tuner.core.comparison import compare
+from tuner.core.boxes import Boxes, what_boxes_do
+from tuner.core.comparison import Comparison, compare
 from tuner.core.interval import Estimate, LaunchMean, estimate_throughputs
 from tuner.core.layout import Layout
 from tuner.core.noise import Noise, estimate_noise
 from tuner.core.objective import value_from
+from tuner.core.over_boxes import box_table, estimate_on_boxes
 from tuner.core.tally import LaunchTally
 
 _JOINED = 4  # launches: two of a pair that takes turns, each twice
@@ -27,6 +29,7 @@ class Standings:
     ratios: Mapping[Layout, Estimate | None]  #: to the current layout's value
     noise: Noise
     notes: tuple[str, ...] = ()  #: what limits the comparison, a sentence each
+    boxes: Boxes | None = None  #: None: there is one
 
 
 def standings(
@@ -37,36 +40,85 @@ def standings(
     current: Layout | None = None,
     may_win: Collection[Layout],
     block_of: Mapping[int, int],
+    within: float = 0.02,
+    of_fleet: bool = False,
 ) -> Standings:
     """Compare layouts by what their launches gave, each of them above 0.
 
     All layouts tell of the noise, and the limit is for all pairs; ranks are among those that *may_win*.
-    *block_of* is the block of each launch, by its id.
+    *block_of* is the block of each launch, by its id; *within* is the margin. *of_fleet*: all is of boxes
+    like these; else a box that took the place of another one has blocks of its own, and that is all.
     """
     if not of_layout:
         return Standings({}, {}, {}, Noise(None, None, None))
     layouts = list(of_layout)
     launches = _launch_means(of_layout, objective, block_of)
-    n_blocks = len({one.block for one in launches})
-    comparison = compare(
-        [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches],
-        len(layouts),
-        confidence,
-    )
+    found = _judged(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
     candidates = [number for number, layout in enumerate(layouts) if layout in may_win]
-    n_better = comparison.n_better(candidates)
+    n_better = found.comparison.n_better(candidates)
     reference = layouts.index(current) if current is not None and current in of_layout else None
     return Standings(
         ranks={layouts[number]: 1 + n for number, n in zip(candidates, n_better, strict=True)},
-        values=dict(
-            zip(layouts, estimate_throughputs(launches, comparison.fit, confidence), strict=True),
-        ),
+        values=dict(zip(layouts, found.values, strict=True)),
         ratios={}
         if reference is None
-        else {layout: comparison.ratio(number, reference) for number, layout in enumerate(layouts)},
-        noise=estimate_noise(launches, comparison.fit, confidence),
-        notes=_notes(comparison.fit, n_blocks),
+        else {layout: found.comparison.ratio(number, reference) for number, layout in enumerate(layouts)},
+        noise=found.noise,
+        notes=found.notes,
+        boxes=found.boxes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    comparison: Comparison
+    values: Sequence[Estimate]
+    noise: Noise
+    notes: tuple[str, ...]
+    boxes: Boxes | None = None
+
+
+def _judged(
+    launches: Sequence[LaunchMean],
+    of_layout: Mapping[Layout, Sequence[LaunchTally]],
+    block_of: Mapping[int, int],
+    confidence: float,
+    within: float,
+    *,
+    of_fleet: bool,
+) -> _Judged:
+    """What *launches* say: of the box they were made on, or of boxes like those they were made on."""
+    seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
+    tallies = [one for own in of_layout.values() for one in own]
+    names = _boxes(tallies) if of_fleet else [""]
+    if len(names) == 1:
+        comparison = compare(seen, len(of_layout), confidence)
+        return _Judged(
+            comparison,
+            estimate_throughputs(launches, comparison.fit, confidence),
+            estimate_noise(launches, comparison.fit, confidence),
+            _notes(comparison.fit, len({one.block for one in launches})),
+        )
+    table = box_table(seen, boxes_of_blocks(tallies, block_of), len(of_layout))
+    over = compare(table.observations, len(of_layout), confidence)
+    knows_boxes = len(of_layout) == 1 or over.fit.residual_df > 0
+    comparison = over if knows_boxes else compare(seen, len(of_layout), confidence)
+    notes = _notes(comparison.fit, len({one.block for one in launches}))
+    return _Judged(
+        comparison,
+        estimate_on_boxes(launches, table, over.fit, confidence),
+        estimate_noise(launches, table.within, confidence),
+        notes if knows_boxes else (*notes, _BOXES_ARE_TAKEN_ALIKE),
+        what_boxes_do(
+            table, over.fit, boxes=names, layouts=list(of_layout), confidence=confidence, within=within
+        ),
+    )
+
+
+_BOXES_ARE_TAKEN_ALIKE = (
+    "No two layouts were both measured on two boxes: whether they do the same on all is not known, and they"
+    " are compared as if they did."
+)
 
 
 def launch_value(launch: LaunchTally, objective: str) -> float:
@@ -94,6 +146,16 @@ def blocks_of(launches: Sequence[LaunchTally], *, joins_single: bool) -> dict[in
             single[box] += 1
         found[one.launch] = numbers.setdefault(key, len(numbers))
     return found
+
+
+def boxes_of_blocks(launches: Sequence[LaunchTally], block_of: Mapping[int, int]) -> dict[int, int]:
+    """The box of each block, by number: 0, 1, ... in the order of their names."""
+    numbers = {box: number for number, box in enumerate(_boxes(launches))}
+    return {block_of[one.launch]: numbers[one.block[0]] for one in launches}
+
+
+def _boxes(launches: Sequence[LaunchTally]) -> list[str]:
+    return sorted({one.block[0] for one in launches})
 
 
 def _launch_means(

@@ -72,7 +72,7 @@ def sides_told(found: Compared) -> list[str]:
     """What the two studies are, a sentence each."""
     told = []
     for name, known in (("Before", found.before), ("After", found.after)):
-        told.append(f"{name}, {known.name}: {headline(known.study)}")
+        told.append(f"{name}, {known.name}: {headline(known.study, known.ranking)}")
     gap_s = found.after.study.created_wall_s - found.before.study.created_wall_s
     if abs(gap_s) > _A_DAY_S:
         told[-1] += f" {gap_s / _A_DAY_S:.0f} days after." if gap_s > 0 else ""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tuner.core.board import Board
 from tuner.core.durations import render_rest
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
-from tuner.core.overview import Live
+from tuner.core.overview import BoxLive, Live
 from tuner.core.simulated import simulated_told
-from tuner.reports.cells import Line, Style, padded, printable, width, wrapped
+from tuner.reports.cells import Line, Style, cut, padded, printable, width, wrapped
 from tuner.reports.live_table import table_lines
 from tuner.reports.live_words import (
     asked_told,
@@ -53,12 +55,16 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
         *_wrapped([(head_told(board), "bold")], look),
         *_wrapped([(asked_told(board), "dim")], look),
     ]
-    now = _now_lines(board.live, look) if board.live is not None else []
+    now: list[Line] = []
+    if board.live is not None:
+        now = _box_lines(board.live, look) if board.live.boxes else _now_lines(board.live, look)
     warnings: list[Line] = []
     if board.live is not None:
         for slug, text in board.live.warnings[-2:]:
             warnings += _hanging("warning ", f"{printable(slug)}: {printable(text)}", "doubtful", look)
-    last = [] if board.last is None else _hanging("last   ", last_told(board.last), "dim", look)
+    last: list[Line] = []
+    if board.last is not None:
+        last = _hanging("last   ", last_told(board.last, n_boxes=board.n_boxes), "dim", look)
     end = [line for text in _end(board, look) for line in _wrapped([(text, "")], look, 4)]
     if board.stage == "at-rest" and go_on:
         end += _wrapped([(f"Go on with: {printable(go_on)}", "bold")], look, 8)
@@ -97,6 +103,41 @@ def _now_lines(live: Live, look: Look) -> list[Line]:
     if age_s >= _SILENT_S:
         second.append(f"last heard of {render_rest(age_s)} ago")
     return [first, [("       ", ""), (", ".join(second), "")]] if second else [first]
+
+
+def _box_lines(live: Live, look: Look) -> list[Line]:
+    """A line for each box of a fleet, as many as a third of the terminal takes, and what the others do."""
+    age_s = max(0.0, look.now_wall_s - live.at_wall_s)
+    most = max(2, look.lines // 3)
+    shown = live.boxes if len(live.boxes) <= most else live.boxes[: most - 1]
+    cells = min(12, max(width(printable(one.box)) for one in shown))
+    lines: list[Line] = []
+    for one in shown:
+        name = padded(cut(printable(one.box), cells, unicode=look.unicode), cells)
+        lines.append([("now    ", "dim"), (f"{name}  ", "bold"), *_of_box(one, age_s, look)])
+    if rest := live.boxes[len(shown) :]:
+        counts = Counter(phase_told(one) for one in rest)
+        kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
+        lines.append([(f"       ... and {counted(len(rest), 'more box')}: {kinds}", "dim")])
+    if age_s >= _SILENT_S:
+        lines.append([(f"       last heard of {render_rest(age_s)} ago", "")])
+    return lines
+
+
+def _of_box(one: BoxLive, age_s: float, look: Look) -> Line:
+    if one.layout is None:
+        return [("nothing yet", "dim")]
+    which = f"block {one.block + 1}" if one.block >= 0 else "discarded"
+    elapsed_s = one.elapsed_s + min(age_s, _SILENT_S)
+    line: list[tuple[str, Style]] = [(f"{one.layout}, {which}: ", ""), (phase_told(one), "")]
+    if one.window_s:
+        elapsed_s = min(elapsed_s, one.window_s)
+        line += [(" ", ""), *_filled(elapsed_s / one.window_s, 8, unicode=look.unicode)]
+        line.append((f" {render_rest(elapsed_s)} of {render_rest(one.window_s)}", ""))
+    elif one.phase != "between":
+        line.append((f", {render_rest(elapsed_s)}", ""))
+    rate = rate_told(one, "/10 min")
+    return [*line, (f", {rate}", "")] if rate else line
 
 
 def _load_told(live: Live) -> str:

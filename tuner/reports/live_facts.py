@@ -56,4 +56,7 @@ def moment_facts(live: Live) -> dict[str, Any]:
     """What runs at this moment."""
     warnings = [{"slug": slug, "text": text} for slug, text in live.warnings]
     layout = None if live.layout is None else str(live.layout)
-    return {**asdict(live), "layout": layout, "warnings": warnings}
+    facts = {**asdict(live), "layout": layout, "warnings": warnings}
+    boxes = [{**asdict(box), "layout": None if box.layout is None else str(box.layout)} for box in live.boxes]
+    del facts["boxes"]
+    return {**facts, "boxes": boxes} if boxes else facts

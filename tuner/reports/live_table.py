@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from tuner.core.board import Board, Place, State
 from tuner.core.interval import Estimate
+from tuner.core.layout import Layout
 from tuner.reports.cells import Line, Style, cut, padded, width, wrapped
 from tuner.reports.live_words import STATES, place_told, value_told
 
@@ -26,15 +27,22 @@ def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[L
     shown, rest = _chosen(board, room - 1)
     columns = _Columns.of(board, shown, cells, unicode=unicode)
     lines: list[Line] = [[(columns.head(board), "dim")]]
-    running = board.live.layout if board.live is not None else None
+    running = _running(board)
     spare = room - 1 - len(shown) - bool(rest)
     for place in shown:
-        row = columns.rows(board, place, spare, is_running=place.layout == running)
+        row = columns.rows(board, place, spare, is_running=place.layout in running)
         spare -= len(row) - 1
         lines += row
     if rest:
         lines.append([(_others_told(rest, board), "dim")])
     return lines
+
+
+def _running(board: Board) -> Set[Layout | None]:
+    """The layouts that run, on whatever box."""
+    if board.live is None:
+        return frozenset()
+    return {one.layout for one in board.live.boxes or (board.live,)}
 
 
 def _chosen(board: Board, room: int) -> tuple[list[Place], list[Place]]:
@@ -48,7 +56,8 @@ def _chosen(board: Board, room: int) -> tuple[list[Place], list[Place]]:
     if n_shown >= 5:
         wanted += [place for place in rest if place.state in ("failed", "left-out", "kept-out")][:1]
     if board.live is not None:
-        wanted += [place for place in rest if place.layout == board.live.layout and place not in wanted]
+        running = _running(board)
+        wanted += [place for place in rest if place.layout in running and place not in wanted]
     if wanted and n_shown > len(wanted):
         kept = shown[: n_shown - len(wanted)]
         shown = [*kept, *(place for place in rest if place in wanted)]

@@ -9,7 +9,7 @@ from tuner.core.durations import render_duration, render_rest
 from tuner.core.figures import counted, percent
 from tuner.core.limit_text import WORDS, render_amount, render_limit
 from tuner.core.limits import Verdict, limits_from
-from tuner.core.overview import Live, Phase
+from tuner.core.overview import BoxLive, Live, Phase
 from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.cells import printable
@@ -34,7 +34,8 @@ _PHASES: dict[Phase, str] = {
 def head_told(board: Board) -> str:
     """Which service, where, and what is done."""
     study = board.study
-    host = study.provenance.get("host", "")
+    n_boxes = board.n_boxes if board.live is None else max(board.n_boxes, len(board.live.boxes))
+    host = counted(n_boxes, "box") if n_boxes > 1 else study.provenance.get("host", "")
     how = {"race": "race", "all": "full grid", "aa": "a layout against itself", "check": "check"}
     parts = [
         f"{study.service}{f' on {host}' if host else ''}",
@@ -201,9 +202,10 @@ def rest_told(board: Board, now_wall_s: float) -> str:
     )
 
 
-def last_told(window: WindowRecord) -> str:
+def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:
     """The last window in a line."""
-    where = f"{window.layout}, block {window.block + 1}"
+    box = f"{window.box}: " if n_boxes > 1 else ""
+    where = f"{box}{window.layout}, block {window.block + 1}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return printable(f"{where}: void, {reasons}")
@@ -212,16 +214,16 @@ def last_told(window: WindowRecord) -> str:
     return f"{where}: {rate} items/10 min, load {window.load1_mean:.2f}{failed}"
 
 
-def phase_told(live: Live) -> str:
+def phase_told(live: Live | BoxLive) -> str:
     """What is being done."""
     return _PHASES[live.phase]
 
 
-def rate_told(live: Live) -> str:
+def rate_told(live: Live | BoxLive, unit: str = " items/10 min") -> str:
     """Live throughput, as it is always told; empty where it is not known."""
     if live.items_per_s is None:
         return ""
-    return f"{_grouped(live.items_per_s * TEN_MINUTES_S)} items/10 min"
+    return f"{_grouped(live.items_per_s * TEN_MINUTES_S)}{unit}"
 
 
 def value_told(value: float | None, board: Board) -> str:

@@ -9,6 +9,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.axes import axes_heading, axes_table
+from tuner.reports.boxes import boxes_heading, boxes_table
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
@@ -45,10 +46,15 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     parts = [
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
         *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
-        render_paragraph(headline(study), fmt),
+        render_paragraph(headline(study, ranking), fmt),
         render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
+    if ranking.boxes is not None:
+        parts += [
+            render_paragraph(boxes_heading(ranking.boxes), fmt),
+            render_table(boxes_table(ranking.boxes), fmt),
+        ]
     if ranking.axes:
         parts += [render_paragraph(axes_heading(ranking), fmt), render_table(axes_table(ranking), fmt)]
     if ranking.is_latency_known:

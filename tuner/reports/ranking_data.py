@@ -13,6 +13,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.axes import axes_facts
+from tuner.reports.boxes import boxes_facts
 from tuner.reports.formats import Table
 from tuner.reports.latency import latency_columns, latency_facts
 from tuner.reports.limits import limits_columns, limits_facts
@@ -31,6 +32,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
         "answer": None if ranking.claim is None else answer_facts(ranking.claim),
         "layouts": [_row_facts(row) for row in ranking.rows],
         **({"axes": axes_facts(ranking)} if ranking.axes else {}),
+        **({} if ranking.boxes is None else {"boxes": boxes_facts(ranking.boxes)}),
         "pareto": [front_facts(front) for front in ranking.fronts],
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

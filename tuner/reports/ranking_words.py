@@ -13,6 +13,7 @@ from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.answer import answer_notes
+from tuner.reports.boxes import boxes_notes
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
 
@@ -23,10 +24,11 @@ LOAD_TOLD = (
 SETTLED_TOLD = "Settled load: what load1 comes to once it has forgotten the layout before; limits go by it."
 
 
-def headline(study: StudyRecord) -> str:
+def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
-    host = study.provenance.get("host", "")
+    boxes = None if ranking is None else ranking.boxes
+    host = study.provenance.get("host", "") if boxes is None else counted(len(boxes.levels), "box")
     layouts = counted(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
     return f"{where}: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
@@ -71,7 +73,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
-    found = [*reservations(study), *memory_assumed(study)]
+    found = [*reservations(study), *memory_assumed(study), *boxes_notes(ranking)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1

@@ -108,6 +108,12 @@ class MetricsFile:
     def warning(self, slug: str, text: str) -> None:
         """Counted with the next figures."""
 
+    def turn_to(self, box: str) -> None:
+        """The next figures say so."""
+
+    def box_left(self, box: str) -> None:
+        """Likewise."""
+
     def write(self) -> None:
         """Write it now; that it cannot be written is told once, and tried again the next time."""
         try:

@@ -81,33 +81,45 @@ class _Families:
         )  # fmt: skip
 
     def _of_now(self) -> Iterator[Metric]:
-        now = self._seen.now
+        nows = [({"box": box}, now) for box, now in self._seen.nows.items()]
         yield self._gauge(
             "tuner_phase",
             "1 for what is done at the moment.",
-            [({"phase": phase}, float(phase == now.phase)) for phase in PHASES],
+            [({**on, "phase": phase}, float(phase == now.phase)) for on, now in nows for phase in PHASES],
         )
-        yield self._one(
-            "tuner_block", "The block that is measured, from 1 on; 0 warms the page cache.", now.block + 1
-        )
-        yield self._one("tuner_phase_elapsed_seconds", "How long the phase lasts by now.", now.elapsed_s)
-        if now.layout is None:
-            return
-        of = {"layout": str(now.layout)}
-        yield self._gauge("tuner_running", "1 for the layout that runs.", [(of, 1.0)])
         yield self._gauge(
-            "tuner_window_length_seconds", "Length of the window under way.", [(of, now.window_s)]
+            "tuner_block",
+            "The block that is measured, from 1 on; 0 warms the page cache.",
+            [(on, now.block + 1) for on, now in nows],
+        )
+        yield self._gauge(
+            "tuner_phase_elapsed_seconds",
+            "How long the phase lasts by now.",
+            [(on, now.elapsed_s) for on, now in nows],
+        )
+        running = [({**on, "layout": str(now.layout)}, now) for on, now in nows if now.layout is not None]
+        if not running:
+            return
+        yield self._gauge("tuner_running", "1 for the layout that runs.", [(of, 1.0) for of, _ in running])
+        yield self._gauge(
+            "tuner_window_length_seconds",
+            "Length of the window under way.",
+            [(of, now.window_s) for of, now in running],
         )
         yield self._gauge(
             "tuner_items_per_second",
             "Throughput of what runs: over the window so far, in warm-up over the last second.",
-            [(of, now.items_per_s)],
+            [(of, now.items_per_s) for of, now in running],
         )
-        yield self._gauge("tuner_load1", "The box's load1 in the window under way.", [(of, now.load1)])
+        yield self._gauge(
+            "tuner_load1",
+            "The box's load1 in the window under way.",
+            [(of, now.load1) for of, now in running],
+        )
         yield self._gauge(
             "tuner_active_tasks",
             "Tasks of the box running or uninterruptible in the window under way, without tuner's.",
-            [(of, now.n_active)],
+            [(of, now.n_active) for of, now in running],
         )
 
     def _totals(self) -> Iterator[Metric]:
@@ -253,10 +265,10 @@ class _Families:
     def _known(self, samples: Iterable[Labelled]) -> tuple[list[str], list[tuple[list[str], float]]]:
         """Names of labels; of each sample with a value the values of these, and it."""
         seen = [(labels, value) for labels, value in samples if value is not None and isfinite(value)]
-        own = list(seen[0][0]) if seen else []
-        common = list(self._common.values())
+        own = [name for name in (seen[0][0] if seen else ()) if name not in self._common]
         return [*self._common, *own], [
-            ([*common, *(_clean(labels[name]) for name in own)], value) for labels, value in seen
+            ([_clean({**self._common, **labels}[name]) for name in (*self._common, *own)], value)
+            for labels, value in seen
         ]
 
 

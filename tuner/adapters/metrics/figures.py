@@ -89,7 +89,7 @@ class StudyFigures:
     ) -> None:
         self.study, self.name, self.box = study, name, box
         self.layouts: dict[Layout, LayoutFigures] = {}
-        self.now = Now()
+        self.nows: dict[str, Now] = {box: Now()}  #: by box: one, but in a fleet
         self.known: Known | None = None
         self.n_taken = 0
         self.n_planned: int | None = None
@@ -97,7 +97,8 @@ class StudyFigures:
         self.warnings: Counter[str] = Counter()
         self.told_wall_s = wall_s()
         self._ask, self._wall_s = known, wall_s
-        self._seen_total: int | None = None  #: of the launch that runs, at the last sample
+        self._on, self._is_fleet = box, False  #: what is told is of that box
+        self._seen_totals: dict[str, int | None] = {}  #: by box, of the launch that runs, at the last sample
         self._asked_in_block: int | None = None
         self._lock = threading.Lock()
 
@@ -125,9 +126,9 @@ class StudyFigures:
             self._asked_in_block = block
             self._ask_what_is_known()
         with self._telling():
-            self.now = Now("starting", layout, block)
+            self.nows[self._on] = Now("starting", layout, block)
             self.remaining_s = remaining_s
-            self._seen_total = None
+            self._seen_totals[self._on] = None
             self._of(layout).n_launches += 1
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
@@ -140,30 +141,48 @@ class StudyFigures:
         with self._telling():
             self._go_on("window", layout, elapsed_s, window_s, items_per_s)
             self.now.load1, self.now.n_active = sample.load1, sample.n_active
-            before = self._seen_total
+            before = self._seen_totals.get(self._on)
             new = items_per_s * elapsed_s if before is None else sample.n_done_total - before
-            self._seen_total = sample.n_done_total
+            self._seen_totals[self._on] = sample.n_done_total
             self._of(layout).n_items += max(0, round(new))
 
     def window_taken(  # noqa: D102
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        record = record_of(window, launch_id=0, block=self.now.block, box=self.box)
+        record = record_of(window, launch_id=0, block=self.now.block, box=self._on)
         with self._telling():
             self._add(record)
-            self.now = Now("between", window.layout, self.now.block)
+            self.nows[self._on] = Now("between", window.layout, self.now.block)
             self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
 
     def warning(self, slug: str, text: str) -> None:  # noqa: ARG002, D102
         with self._telling():
             self.warnings[slug] += 1
 
+    @property
+    def now(self) -> Now:
+        """What runs on the box that was last told of."""
+        return self.nows.setdefault(self._on, Now())
+
+    def turn_to(self, box: str) -> None:  # noqa: D102
+        with self._lock:
+            if not self._is_fleet:
+                self._is_fleet = True
+                self.nows = {}
+            self._on = box
+            self.nows.setdefault(box, Now())
+
+    def box_left(self, box: str) -> None:  # noqa: D102
+        with self._telling():
+            self.nows.pop(box, None)
+            self._seen_totals.pop(box, None)
+
     def end(self, *, as_planned: bool) -> None:
         """Nothing is measured any more; *as_planned*: the strategy may be asked a last time."""
         if as_planned:
             self._ask_what_is_known()
         with self._telling():
-            self.now = Now("ended", None, self.now.block)
+            self.nows = {box: Now("ended", None, now.block) for box, now in self.nows.items()}
             self.remaining_s = None
 
     @contextmanager

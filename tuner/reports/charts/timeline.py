@@ -21,6 +21,8 @@ from tuner.reports.model import items, signed
 
 _PANEL = 130.0  #: height, px
 _LANE = 20.0
+_BETWEEN_LANES = 38.0  #: from one to the next
+_MOST_LANES = 8  #: of boxes; those beyond share the last one
 _MOST_BLOCKS = 60  #: beyond it drift is shown in even parts, as for a study without whole blocks
 _PARTS = 24
 _LEAST = 8  #: windows of such a part
@@ -39,6 +41,7 @@ class Moment:
     n_warming: int
     told: str
     is_best: bool  #: a single window of a layout of rank 1
+    lane: int = 0  #: of its box
 
 
 def timeline_svg(
@@ -71,17 +74,19 @@ def timeline_picture(
     left = max(y_labels_width(raw), y_labels_width(drift, " %"))
     axis = time_axis(spans, left + 4, width - 10)
     lane = drift_top + _PANEL + 26
-    bottom = lane + _LANE + 10
+    boxes = _boxes(overview)
+    n_lanes = min(len(boxes), _MOST_LANES)
+    bottom = lane + _LANE + 10 + (n_lanes - 1) * _BETWEEN_LANES
     began = datetime.fromtimestamp(axis.began_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         axis_below(axis, 24, bottom, f"since {began}"),
         y_axis(raw, left, width - 8, "items per 10 min, each window"),
         y_axis(drift, left, width - 8, "against the mean of its layout", unit=" %"),
         line(left, drift(0), width - 8, drift(0), "axis"),
-        words("launches", 2, lane + _LANE / 2 + 4, class_="s m") if left >= 54 else "",
+        *_lane_names(boxes[:n_lanes], lane, left),
         *_blocks(overview, axis, drift_top + _PANEL),
         *_launches(overview, axis, lane, most),
-        *(_windows(moment, axis, lane, name) for moment in found),
+        *(_windows(moment, axis, lane + moment.lane * _BETWEEN_LANES, name) for moment in found),
         *(_mark(moment, axis, raw, drift) for moment in found),
         *_drift(overview, axis, drift),
     ]
@@ -123,22 +128,35 @@ def moments(overview: Overview, most: int) -> list[Moment]:
     means = layout_means(windows)
     best = {row.layout for row in overview.ranking.rows if row.rank == 1}
     n_each = max(1, ceil(len(windows) / most))
-    return [_moment(windows[first : first + n_each], means, best) for first in range(0, len(windows), n_each)]
+    found, by_box = [], _by_box(windows)
+    for lane, box in enumerate(_boxes(overview)):  # a mark stands for windows of one box
+        own = by_box[box]
+        found += [
+            _moment(own[first : first + n_each], means, best, min(lane, _MOST_LANES - 1))
+            for first in range(0, len(own), n_each)
+        ]
+    return found
 
 
-def layout_means(windows: Sequence[WindowRecord]) -> dict[Layout, float]:
-    """Mean throughput per second of each layout's windows that count."""
-    rates: dict[Layout, list[float]] = defaultdict(list)
+def layout_means(windows: Sequence[WindowRecord]) -> dict[tuple[Layout, str], float]:
+    """Mean throughput per second of the windows that count, of each layout on each box."""
+    rates: dict[tuple[Layout, str], list[float]] = defaultdict(list)
     for window in windows:
         if not window.void and window.block != WARMING_BLOCK:
-            rates[window.layout].append(window.n_done / window.length_s)
-    return {layout: fmean(own) for layout, own in rates.items()}
+            rates[window.layout, window.box].append(window.n_done / window.length_s)
+    return {key: fmean(own) for key, own in rates.items()}
 
 
-def _moment(windows: Sequence[WindowRecord], means: dict[Layout, float], best: set[Layout]) -> Moment:
+def _moment(
+    windows: Sequence[WindowRecord], means: dict[tuple[Layout, str], float], best: set[Layout], lane: int
+) -> Moment:
     good = [one for one in windows if not one.void and one.block != WARMING_BLOCK]
     rates = [one.n_done / one.length_s for one in good]
-    off = [rate / means[one.layout] - 1 for one, rate in zip(good, rates, strict=True) if means[one.layout]]
+    off = [
+        rate / means[one.layout, one.box] - 1
+        for one, rate in zip(good, rates, strict=True)
+        if means[one.layout, one.box]
+    ]
     first = windows[0]
     if len(windows) > 1:
         told = f"{len(windows)} windows, {len(windows) - len(good)} void or of the first launch"
@@ -160,6 +178,21 @@ def _moment(windows: Sequence[WindowRecord], means: dict[Layout, float], best: s
         n_warming=sum(one.block == WARMING_BLOCK for one in windows),
         told=told,
         is_best=len(windows) == 1 and first.layout in best,
+        lane=lane,
+    )
+
+
+def _by_box(windows: Sequence[WindowRecord]) -> dict[str, list[WindowRecord]]:
+    found: dict[str, list[WindowRecord]] = defaultdict(list)
+    for window in windows:
+        found[window.box].append(window)
+    return found
+
+
+def _boxes(overview: Overview) -> list[str]:
+    """In the order in which they began."""
+    return list(
+        dict.fromkeys([*(one.box for _, one in overview.launches), *(x.box for x in overview.windows)])
     )
 
 
@@ -202,20 +235,36 @@ def _windows(moment: Moment, axis: TimeAxis, lane: float, name: str) -> str:
     return tipped("" if n > 1 else moment.told, *marks) if marks else ""
 
 
-def _launches(overview: Overview, axis: TimeAxis, lane: float, most: int) -> Iterator[str]:
+def _lane_names(boxes: Sequence[str], lane: float, left: float) -> Iterator[str]:
+    if left < 54:
+        return
+    if len(boxes) < 2:
+        yield words("launches", 2, lane + _LANE / 2 + 4, class_="s m")
+        return
+    for number, box in enumerate(boxes):
+        y = lane + number * _BETWEEN_LANES + _LANE / 2 + 4
+        yield words(box if width_of(box, SMALL) < left - 4 else f"box {number + 1}", 2, y, class_="s m")
+
+
+def _launches(overview: Overview, axis: TimeAxis, top: float, most: int) -> Iterator[str]:
     n_each = max(1, ceil(len(overview.launches) / most))
-    launches = overview.launches
-    for first in range(0, len(launches), n_each):
-        few = [launch for _, launch in launches[first : first + n_each]]
-        left = axis(few[0].started_wall_s)
-        right = axis(max(one.ended_wall_s or one.started_wall_s for one in few))
-        marks = [rectangle(left, lane - 2, max(1.5, right - left), _LANE + 4, class_="launch")]
-        text = str(few[0].layout)
-        if n_each == 1 and width_of(text, SMALL) + 3 <= right - left:
-            marks.append(words(text, (left + right) / 2, lane - 6, class_="s m c"))
-        if any(one.error is not None for one in few):
-            marks.append(at(left + 4, lane - 8, cross(3)))
-        yield tipped(_launch_told(few[0]) if n_each == 1 else "", *marks)
+    of_box: dict[str, list[LaunchRecord]] = defaultdict(list)
+    for _, launch in overview.launches:
+        of_box[launch.box].append(launch)
+    for number, box in enumerate(_boxes(overview)):
+        launches = of_box[box]
+        lane = top + min(number, _MOST_LANES - 1) * _BETWEEN_LANES
+        for first in range(0, len(launches), n_each):
+            few = launches[first : first + n_each]
+            left = axis(few[0].started_wall_s)
+            right = axis(max(one.ended_wall_s or one.started_wall_s for one in few))
+            marks = [rectangle(left, lane - 2, max(1.5, right - left), _LANE + 4, class_="launch")]
+            text = str(few[0].layout)
+            if n_each == 1 and width_of(text, SMALL) + 3 <= right - left:
+                marks.append(words(text, (left + right) / 2, lane - 6, class_="s m c"))
+            if any(one.error is not None for one in few):
+                marks.append(at(left + 4, lane - 8, cross(3)))
+            yield tipped(_launch_told(few[0]) if n_each == 1 else "", *marks)
 
 
 def _launch_told(launch: LaunchRecord) -> str:
@@ -229,7 +278,8 @@ def _launch_told(launch: LaunchRecord) -> str:
 
 def _blocks(overview: Overview, axis: TimeAxis, bottom: float) -> Iterator[str]:
     """Where a block begins, if the study is made of whole blocks."""
-    if overview.study.strategy != "all" or overview.study.n_blocks > _MOST_BLOCKS:
+    several = len(_boxes(overview)) > 1  # their blocks lie side by side
+    if overview.study.strategy != "all" or overview.study.n_blocks > _MOST_BLOCKS or several:
         return
     began: dict[int, float] = {}
     for _, launch in overview.launches:
@@ -254,15 +304,22 @@ def _drift(overview: Overview, axis: TimeAxis, drift: Scale) -> Iterator[str]:
     means = layout_means(good)
     parts: list[list[WindowRecord]]
     if overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS:
-        by_block: dict[int, list[WindowRecord]] = defaultdict(list)
+        by_block: dict[tuple[str, int], list[WindowRecord]] = defaultdict(list)
         for window in good:
-            by_block[window.block].append(window)
+            by_block[window.box, window.block].append(window)
         parts = list(by_block.values())
     else:
-        each = max(_LEAST, ceil(len(good) / _PARTS))
-        parts = [good[first : first + each] for first in range(0, len(good), each)]
+        parts, own_of = [], _by_box(good)
+        for box in _boxes(overview):
+            own = own_of[box]
+            each = max(_LEAST, ceil(len(own) / _PARTS))
+            parts += [own[first : first + each] for first in range(0, len(own), each)]
     for part in parts:
-        off = [one.n_done / one.length_s / means[one.layout] - 1 for one in part if means[one.layout]]
+        off = [
+            one.n_done / one.length_s / means[one.layout, one.box] - 1
+            for one in part
+            if means[one.layout, one.box]
+        ]
         if len(off) > 1 and len(parts) > 1:
             left, right = axis(part[0].started_wall_s), axis(part[-1].started_wall_s + part[-1].length_s)
             y = drift(100 * fmean(off))

@@ -38,7 +38,7 @@ def render_page(
         return document(
             title=visible(f"{study.service}: processes and threads", LONGEST_NAME),
             service=visible(study.service, LONGEST_NAME),
-            headline=visible(headline(study), 4 * LONGEST_NAME),
+            headline=visible(headline(study, overview.ranking), 4 * LONGEST_NAME),
             sections=sections,
             file=visible(overview.name, LONGEST_NAME),
             scripted=not small,
@@ -56,6 +56,7 @@ def _sections(
 ) -> list[Section]:
     from tuner.reports.page.answer import answer_section
     from tuner.reports.page.blocks import FULL, SMALL
+    from tuner.reports.page.boxes import boxes_sections
     from tuner.reports.page.compared import heat_map_section, ranking_section, trade_section
     from tuner.reports.page.in_time import time_section
     from tuner.reports.page.method import method_section
@@ -69,6 +70,7 @@ def _sections(
         ranking_section(overview, limits),
         heat_map_section(overview, limits),
         trade_section(overview, limits),
+        *boxes_sections(overview, limits),
         time_section(overview, limits),
         bound_section(overview, limits),
         foretold_section(prediction, limits),

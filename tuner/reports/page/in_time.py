@@ -88,7 +88,7 @@ def _windows(overview: Overview, most: int) -> Shown:
     every = max(1, ceil(len(windows) / most))
     rows = []
     for window in windows[::every]:
-        rate, mean = window.n_done / window.length_s, means.get(window.layout)
+        rate, mean = window.n_done / window.length_s, means.get((window.layout, window.box))
         rows.append(
             (
                 _moment(window.started_wall_s),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.core.durations import render_duration, render_rest
-from tuner.core.overview import Live
+from tuner.core.overview import BoxLive, Live
 from tuner.reports.model import items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 
+_MOST_BOXES = 24  #: with a row each
 _PHASES = {
     "starting": "starting",
     "warming-up": "warming up",
@@ -21,16 +23,9 @@ def now_section(live: Live | None) -> Section:
     """Stands before the answer. What is left is the most that is to be expected."""
     if live is None:
         return Section("now", "Now", [Text(["Nothing is measured at the moment."])])
-    phase = f"{_PHASES[live.phase]} for {render_rest(live.elapsed_s)}"
-    if live.window_s is not None:
-        phase += f" of {render_duration(live.window_s)}"
     planned = "" if live.n_planned is None else f" of up to {live.n_planned}"
     facts = [
-        ("layout", "-" if live.layout is None else str(live.layout)),
-        ("phase", phase),
-        ("items per 10 min, so far", "-" if live.items_per_s is None else items(600 * live.items_per_s)),
-        ("load", load(live.load1)),
-        ("tasks active", "-" if live.n_active is None else str(live.n_active)),
+        *(_on_boxes(live.boxes) if live.boxes else _on_one(live)),
         ("windows", f"{live.n_taken}{planned}"),
         ("left", "not known" if live.remaining_s is None else f"up to {render_rest(live.remaining_s)}"),
     ]
@@ -38,3 +33,28 @@ def now_section(live: Live | None) -> Section:
     blocks: list[Block] = [Facts(facts, is_large=True), Text([f"As of {at}."])]
     blocks += [Text([f"{slug}: {text}"], "warning") for slug, text in live.warnings[-5:]]
     return Section("now", "Now", blocks)
+
+
+def _on_one(live: Live) -> list[tuple[str, str]]:
+    return [
+        ("layout", "-" if live.layout is None else str(live.layout)),
+        ("phase", _phase(live)),
+        ("items per 10 min, so far", "-" if live.items_per_s is None else items(600 * live.items_per_s)),
+        ("load", load(live.load1)),
+        ("tasks active", "-" if live.n_active is None else str(live.n_active)),
+    ]
+
+
+def _on_boxes(boxes: Sequence[BoxLive]) -> list[tuple[str, str]]:
+    """A row for each box."""
+    shown = [
+        (one.box, "nothing yet" if one.layout is None else f"{one.layout}, {_phase(one)}")
+        for one in boxes[:_MOST_BOXES]
+    ]
+    left = len(boxes) - len(shown)
+    return [*shown, *([("more boxes", str(left))] if left > 0 else [])]
+
+
+def _phase(one: Live | BoxLive) -> str:
+    phase = f"{_PHASES[one.phase]} for {render_rest(one.elapsed_s)}"
+    return phase if one.window_s is None else f"{phase} of {render_duration(one.window_s)}"

@@ -33,7 +33,7 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
         *doubts,
         f"{layout} of {study.service}, by tuner {__version__} from {file}"
         + (f" (measured by tuner {measured_by})." if measured_by and measured_by != __version__ else "."),
-        headline(study),
+        headline(study, ranking),
         _value(layout, row, ranking),
         verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim),
     ]

@@ -1,0 +1,20 @@
+"""The boxes of a fleet as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+_HEADERS = ("box", "host", "cores", "tuner", "it", "seen")
+
+
+def render_boxes_there(boxes: Sequence[tuple[str, str, float, str, bool, float]]) -> str:
+    """Name, host, cores, version of tuner, whether it is busy, and seconds since it was seen, of each box."""
+    if not boxes:
+        return "No box is there. On each: tuner box ADDRESS\n"
+    rows = [
+        (name, host, f"{cores:g}", version, "measures" if is_busy else "waits", f"{seen_s:.0f} s ago")
+        for name, host, cores, version, is_busy, seen_s in boxes
+    ]
+    return tabulate(rows, headers=_HEADERS, disable_numparse=True) + "\n"

@@ -1,0 +1,86 @@
+"""The boxes of a fleet: how each one does, what was lost there, and what they are not alike in."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from tuner.core.figures import counted
+from tuner.core.overview import Overview
+from tuner.core.records import BoxRecord
+from tuner.reports.boxes import boxes_notes, level_cells
+from tuner.reports.formats import Table
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, thinned
+
+_ALWAYS_DIFFERS = frozenset({"host", "boot", "steal_since_boot", "worker_spawn_ms", "cpu_frequency"})
+_MOST_BOXES = 8  #: with a column each, where facts are set side by side
+
+
+def boxes_sections(overview: Overview, limits: Limits) -> list[Section]:
+    """One section; none for a study that was measured on one box."""
+    names = list(
+        dict.fromkeys([*(box.name for box in overview.boxes), *(x.box for _, x in overview.launches)])
+    )
+    if not overview.boxes:
+        return []
+    boxes = overview.ranking.boxes
+    blocks: list[Block] = []
+    if said := boxes_notes(overview.ranking):
+        blocks.append(Text(said))
+    levels = {} if boxes is None else {one.box: level_cells(one) for one in boxes.levels}
+    rows = tuple(_rows(names, overview, levels))
+    level = "interval" if boxes is None else f"{100 * boxes.confidence:g} % interval"
+    headers = ("box", "times the mean", level, "is", "windows", "void", "launches", "failed or lost", "left")
+    table, left_out = thinned(Table(headers, rows, frozenset({1, 2, 4, 5, 6, 7})), limits.rows)
+    blocks.append(Shown("boxes-table", "Each box", table, left_out=left_out))
+    blocks += _differences(overview.boxes, limits)
+    return [Section("boxes", "Boxes", blocks)]
+
+
+def _rows(
+    names: Sequence[str], overview: Overview, levels: Mapping[str, tuple[str, str, str]]
+) -> Iterator[tuple[str, ...]]:
+    n_windows = Counter(window.box for window in overview.windows)
+    n_void = Counter(window.box for window in overview.windows if window.void)
+    n_launches = Counter(launch.box for _, launch in overview.launches)
+    n_failed = Counter(launch.box for _, launch in overview.launches if launch.error is not None)
+    whys: dict[str, list[str]] = defaultdict(list)
+    for box in overview.boxes:
+        if box.why and box.why not in whys[box.name]:
+            whys[box.name].append(box.why)
+    for name in names:
+        yield (
+            name,
+            *levels.get(name, ("-", "-", "-")),
+            str(n_windows[name] - n_void[name]),
+            str(n_void[name]),
+            str(n_launches[name]),
+            str(n_failed[name]),
+            "; ".join(whys[name]) or "-",
+        )
+
+
+def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
+    """What boxes said of themselves and is not the same on all: a row a fact, a column a box."""
+    last = {box.name: box for box in boxes}
+    if len(last) < 2:
+        return []
+    facts = {name: {"cores offered": f"{box.cores:g}", **_told(box.provenance)} for name, box in last.items()}
+    keys = sorted({key for own in facts.values() for key in own})
+    differing = [key for key in keys if len({own.get(key) for own in facts.values()}) > 1]
+    alike = f"All {counted(len(last), 'box')} say the same of themselves, but for their names."
+    if not differing:
+        return [Text([alike])]
+    shown = list(facts)[:_MOST_BOXES]
+    table = Table(
+        ("what", *shown),
+        tuple((key, *(facts[name].get(key, "-") for name in shown)) for key in differing[: limits.rows]),
+        frozenset(),
+    )
+    left = len(facts) - len(shown)
+    rest = f"{counted(left, 'more box')} left out here: the study file has them all." if left > 0 else ""
+    return [Shown("boxes-differ", "What the boxes are not alike in", table, left_out=rest)]
+
+
+def _told(provenance: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in provenance.items() if key not in _ALWAYS_DIFFERS}
