@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from tuner.core.fleet import BoxFacts, News, Order
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
@@ -204,11 +205,8 @@ class Box:
     brake: Brake | None = None  #: None: the user sets no limits
 
 
-class Store(Protocol):
-    """The study's one file: append-only, one commit per window."""
-
-    def study(self) -> StudyRecord:
-        """What was asked for."""
+class LaunchLog(Protocol):
+    """Keeps launches as they are made."""
 
     def add_launch(self, launch: LaunchRecord) -> int:
         """Keep *launch* and return its id."""
@@ -221,6 +219,22 @@ class Store(Protocol):
 
     def add_window(self, launch_id: int, window: Window) -> None:
         """Keep *window* with its samples, in one commit."""
+
+
+class Store(LaunchLog, Protocol):
+    """The study's one file: append-only, one commit per window."""
+
+    def study(self) -> StudyRecord:
+        """What was asked for."""
+
+    def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:
+        """Keep that a box of a fleet joined; again when it comes back. A study on one box keeps none."""
+
+    def end_box(self, name: str, left_wall_s: float, why: str) -> None:
+        """Keep that a box left, and why; nothing where that is kept already."""
+
+    def boxes(self) -> Sequence[BoxRecord]:
+        """The boxes of a fleet, one for each time that one joined, in that order; none: there is no fleet."""
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:
         """Every launch with its id, in the order they were started."""
@@ -261,8 +275,81 @@ class Progress(Protocol):
         """Something the reader should know; docs/messages.md explains *slug*."""
 
 
+class BoxwiseProgress(Progress, Protocol):
+    """A Progress that takes what is told of several boxes, of one at a time."""
+
+    def turn_to(self, box: str) -> None:
+        """What is told from now on is of *box*, until another one is named."""
+
+    def box_left(self, box: str) -> None:
+        """*box*, of a fleet, is there no more; what ran on it is lost."""
+
+
+class FleetProgress(Protocol):
+    """Tells how a study on several boxes goes. Never raises."""
+
+    def box_came(self, facts: BoxFacts) -> None:
+        """A box is there."""
+
+    def box_went(self, box: str, why: str) -> None:
+        """A box is there no more, or is not asked any more."""
+
+    def launch_started(self, box: str, layout: Layout, block: int, remaining_s: float | None) -> None:
+        """A box starts a layout; *remaining_s* as `Progress` has it."""
+
+    def sampled(
+        self,
+        box: str,
+        layout: Layout,
+        elapsed_s: float,
+        window_s: float | None,
+        items_per_s: float | None,
+        sample: Sample | None,
+    ) -> None:
+        """Every few seconds of a window of *window_s*; None, as *sample* is: it warms up."""
+
+    def window_taken(
+        self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        """A window is in the file, void or not; the rest as `Progress` has it."""
+
+    def launch_ended(self, box: str) -> None:
+        """A box is free."""
+
+    def warning(self, slug: str, text: str) -> None:
+        """Something the reader should know; docs/messages.md explains *slug*."""
+
+
 class Stop(Protocol):
     """Whether somebody wants the study to end."""
 
     def requested(self) -> bool:
         """True after the first Ctrl-C: finish this window. The second one raises KeyboardInterrupt."""
+
+
+class Fleet(Protocol):
+    """Boxes that make launches as they are ordered, one at a time each."""
+
+    @property
+    def clock(self) -> Clock:
+        """The coordinator's."""
+
+    def news(self, until_s: float) -> News | None:
+        """The next thing that happened, in the order in which it is to be taken note of; None: nothing did
+        until the clock's ``monotonic_s()`` is *until_s*. A box that is there already when the study begins
+        comes as news, too.
+
+        Raises:
+            MeasurementError: no box can be reached any more, and none will be.
+        """
+
+    def send(self, order: Order) -> None:
+        """Have the order's box make a launch. What comes of it is told as news of the order: it begins, ends,
+        or is lost or refused. Nothing of an order comes after it ended, was lost or was refused."""
+
+    def finish(self) -> None:
+        """Have all boxes end after the windows in hand: what `Stop` is to a study on one box."""
+
+    def give_up(self, order: str) -> None:
+        """Have a box end a launch at once; nothing more is told of it. The box is free when it says so, by
+        `BoxCame`."""

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from tuner.core.layout import Layout
-from tuner.core.overview import Live, Phase
+from tuner.core.overview import BoxLive, Live, Phase
 from tuner.core.window import Sample, Window
 
 _MOST_WARNINGS = 5  #: that are remembered; a log has all of them
@@ -20,13 +20,12 @@ class Follower:
         began_s = time.monotonic()
         self._now = _Now(told_at_s=began_s, since_s=began_s)
         self._warnings: list[tuple[str, str]] = []
+        self._box: str | None = None  #: that is told of; None: there is one
+        self._boxes: dict[str, _Now] = {}  #: of a fleet, as they were first told of
 
     def live(self) -> Live:
         """What is to be said of this moment."""
         now, at_s = self._now, time.monotonic()
-        elapsed_s = now.elapsed_s
-        if elapsed_s is None:  # nobody tells while a layout starts or stops
-            elapsed_s = at_s - now.since_s
         remaining_s = now.remaining_s
         if remaining_s is not None:
             remaining_s = max(0.0, remaining_s - (at_s - now.told_at_s))
@@ -35,7 +34,7 @@ class Follower:
             phase=now.phase,
             layout=now.layout,
             block=now.block,
-            elapsed_s=elapsed_s,
+            elapsed_s=_elapsed_s(now, at_s),
             window_s=now.window_s,
             items_per_s=now.items_per_s,
             load1=now.load1,
@@ -45,6 +44,7 @@ class Follower:
             n_void=now.n_void,
             remaining_s=remaining_s,
             warnings=tuple(self._warnings),
+            boxes=tuple(_on_box(box, one, at_s) for box, one in self._boxes.items()),
         )
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
@@ -89,6 +89,26 @@ class Follower:
         self._warnings = [*self._warnings[1 - _MOST_WARNINGS :], (slug, text[:_LONGEST_WARNING])]
         self._changed(at_once=False)
 
+    def turn_to(self, box: str) -> None:  # noqa: D102
+        if box == self._box:
+            return
+        before = self._now
+        self._box = box
+        if box in self._boxes:
+            now = self._boxes[box]
+            now.n_taken, now.n_planned, now.n_void = before.n_taken, before.n_planned, before.n_void
+            now.remaining_s, now.told_at_s = before.remaining_s, before.told_at_s
+            self._now = now
+        else:
+            now = self._enter("between")
+            now.layout, now.block = None, 0
+
+    def box_left(self, box: str) -> None:  # noqa: D102
+        self._boxes.pop(box, None)
+        if box == self._box:
+            self._box = None
+        self._changed(at_once=False)
+
     def _begins(self, n_taken: int, n_void: int) -> None:
         """So many windows that count, and that do not, are known from earlier sessions."""
         self._now.n_taken, self._now.n_void = n_taken, n_void
@@ -110,6 +130,8 @@ class Follower:
             remaining_s=before.remaining_s,
             told_at_s=before.told_at_s,
         )
+        if self._box is not None:
+            self._boxes[self._box] = self._now
         return self._now
 
 
@@ -131,3 +153,22 @@ class _Now:
     n_planned: int | None = None
     n_void: int = 0
     remaining_s: float | None = None
+
+
+def _elapsed_s(now: _Now, at_s: float) -> float:
+    """Of the phase; nobody tells while a layout starts or stops."""
+    return at_s - now.since_s if now.elapsed_s is None else now.elapsed_s
+
+
+def _on_box(box: str, now: _Now, at_s: float) -> BoxLive:
+    return BoxLive(
+        box=box,
+        phase=now.phase,
+        layout=now.layout,
+        block=now.block,
+        elapsed_s=_elapsed_s(now, at_s),
+        window_s=now.window_s,
+        items_per_s=now.items_per_s,
+        load1=now.load1,
+        n_active=now.n_active,
+    )

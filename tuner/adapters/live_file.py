@@ -20,10 +20,10 @@ from typing import Any, get_args
 from tuner.adapters.follower import Follower
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
-from tuner.core.overview import Live, Phase
+from tuner.core.overview import BoxLive, Live, Phase
 
 EVERY_S = 2.0  #: between two states of the file, but for a layout that is started: that is told at once
-_LONGEST_BYTES = 65536
+_LONGEST_BYTES = 1 << 20  #: a thousand boxes take 250 kB
 _FORMAT = 1
 
 
@@ -86,7 +86,10 @@ class LiveFile(Follower):
 def render_live(live: Live) -> str:
     """*live* as the file has it."""
     layout = None if live.layout is None else str(live.layout)
-    return json.dumps({"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout})
+    facts = {"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout}
+    boxes = [{**asdict(box), "layout": None if box.layout is None else str(box.layout)} for box in live.boxes]
+    del facts["boxes"]
+    return json.dumps({**facts, "boxes": boxes} if boxes else facts)
 
 
 def read_live(study: Path) -> Live | None:
@@ -118,25 +121,33 @@ def read_live(study: Path) -> Live | None:
 def _parsed(found: Any) -> Live:
     if found["format"] != _FORMAT:
         raise ValueError("of another tuner")
-    if found["phase"] not in get_args(Phase):
-        raise ValueError("no such phase")
-    layout: Layout | None = None if found["layout"] is None else parse_layout(found["layout"])
     return Live(
         at_wall_s=_finite(found["at_wall_s"]),
-        phase=found["phase"],
-        layout=layout,
-        block=int(found["block"]),
-        elapsed_s=_finite(found["elapsed_s"]),
-        window_s=_number(found["window_s"]),
-        items_per_s=_number(found["items_per_s"]),
-        load1=_number(found["load1"]),
-        n_active=_count(found["n_active"]),
+        **_running(found),
         n_taken=int(_finite(found["n_taken"])),
         n_planned=_count(found["n_planned"]),
         n_void=int(_finite(found.get("n_void", 0))),  # a tuner before this one says none
         remaining_s=_number(found["remaining_s"]),
         warnings=tuple((str(slug), str(text)) for slug, text in found["warnings"]),
+        boxes=tuple(BoxLive(box=str(box["box"]), **_running(box)) for box in found.get("boxes", ())),
     )
+
+
+def _running(found: Any) -> dict[str, Any]:
+    """What a launch is doing: of the study, or of one box of several."""
+    if found["phase"] not in get_args(Phase):
+        raise ValueError("no such phase")
+    layout: Layout | None = None if found["layout"] is None else parse_layout(found["layout"])
+    return {
+        "phase": found["phase"],
+        "layout": layout,
+        "block": int(found["block"]),
+        "elapsed_s": _finite(found["elapsed_s"]),
+        "window_s": _number(found["window_s"]),
+        "items_per_s": _number(found["items_per_s"]),
+        "load1": _number(found["load1"]),
+        "n_active": _count(found["n_active"]),
+    }
 
 
 _MOST = 1e11  #: of any figure: no study has more, and dates can be made of two of them

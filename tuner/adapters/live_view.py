@@ -18,7 +18,7 @@ from tuner.adapters.terminal import render_window
 from tuner.core.board import Board, BoardKeeper
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.strategies.followed import Followed
+from tuner.core.strategies.followed import Followed, FollowedOnFleet
 from tuner.core.window import Window
 
 EVERY_S = 2.0  #: between two drawings; bench/overhead.py --bars says what one costs
@@ -37,7 +37,7 @@ class LiveView(Follower):
         screen: Screen,
         draw: Draw,
         study: StudyRecord,
-        strategy: Followed,
+        strategy: Followed | FollowedOnFleet,
         is_ending: Callable[[], bool],
     ) -> None:
         super().__init__()
@@ -77,8 +77,8 @@ class LiveView(Follower):
         self._board = None
         self._drawn_at_s = time.monotonic()  # below the window's line, once
         super().window_taken(window, n_taken, n_planned, remaining_s)
-        block, is_race = self.live().block, self._study.strategy == "race"
-        self._say(render_window(window, block, n_taken, n_planned, remaining_s, is_race=is_race))
+        block, box, is_race = self.live().block, self._box or "", self._study.strategy == "race"
+        self._say(render_window(window, block, n_taken, n_planned, remaining_s, is_race=is_race, box=box))
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
         self._drawn_at_s = time.monotonic()

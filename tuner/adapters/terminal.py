@@ -62,9 +62,10 @@ def render_window(
     remaining_s: float | None,
     *,
     is_race: bool = False,
+    box: str = "",
 ) -> str:
-    """One window in one line: which, what came out, what is left: of a race at most."""
-    where = f"{window.layout} block {block + 1}"
+    """One window in one line: where, which, what came out, what is left: of a race at most."""
+    where = f"{box + ': ' if box else ''}{window.layout} block {block + 1}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return f"{where}: void window, {reasons}"

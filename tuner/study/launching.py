@@ -12,7 +12,7 @@ from tuner.core.layout import Layout
 from tuner.core.pace import Pace
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
-from tuner.ports import Box, Progress, Stop, Store
+from tuner.ports import Box, LaunchLog, Progress, Stop
 from tuner.study.cells import Cell, spoils_launch
 from tuner.study.pacing import find_rate
 from tuner.study.second_probe import SecondCounting
@@ -27,7 +27,7 @@ class Workbench:
 
     study: StudyRecord
     box: Box
-    store: Store
+    store: LaunchLog
     progress: Progress
     stop: Stop
 

@@ -1,0 +1,339 @@
+"""Whole studies on several virtual boxes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tuner.adapters.memory import MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual_fleet import Absence, VirtualFleet, named_boxes
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.fleet import FLEET, BoxFacts
+from tuner.core.layout import Layout
+from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.strategies.of_study import spreading_strategy_of
+from tuner.core.window import Sample, Window
+from tuner.ports import Box
+from tuner.study import StudyOutcome
+from tuner.study.fleet_recall import recalled_fleet
+from tuner.study.fleet_study import run_fleet
+from tuner.study.ordered import make_order
+
+A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
+SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
+FACTS = {"host": "here", "tuner": "1"}
+SHORT: dict[str, Any] = {
+    "window_s": 10.0,
+    "warmup_s": 5.0,
+    "n_blocks": 4,
+    "cores": 4,
+    "box_cores": 4.0,
+    "provenance": {FLEET: "yes", "tuner": "1"},
+}
+
+
+class Told:
+    """A FleetProgress that remembers."""
+
+    def __init__(self) -> None:
+        self.windows: list[tuple[str, Window]] = []
+        self.warnings: list[tuple[str, str]] = []
+        self.came: list[str] = []
+        self.went: list[str] = []
+        self.rests_s: list[float | None] = []
+
+    def box_came(self, facts: BoxFacts) -> None:
+        self.came.append(facts.name)
+
+    def box_went(self, box: str, why: str) -> None:
+        assert why
+        self.went.append(box)
+
+    def launch_started(self, box: str, layout: Layout, block: int, remaining_s: float | None) -> None:
+        pass
+
+    def sampled(
+        self,
+        box: str,
+        layout: Layout,
+        elapsed_s: float,
+        window_s: float | None,
+        items_per_s: float | None,
+        sample: Sample | None,
+    ) -> None:
+        pass
+
+    def window_taken(
+        self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        self.windows.append((box, window))
+        self.rests_s.append(remaining_s)
+
+    def launch_ended(self, box: str) -> None:
+        pass
+
+    def warning(self, slug: str, text: str) -> None:
+        self.warnings.append((slug, text))
+
+
+class NoHooks:
+    """Hooks of a user who has none."""
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        pass
+
+
+class Ran:
+    """A study on several boxes that has run, and all that it left; *store* goes on with one."""
+
+    def __init__(
+        self,
+        n_boxes: int = 3,
+        *,
+        store: MemoryStore | None = None,
+        stop_after: int | None = None,
+        absences: Sequence[Absence] = (),
+        troubles: Mapping[str, Sequence[Trouble]] | None = None,
+        facts: Sequence[BoxFacts] | None = None,
+        **asked: Any,
+    ) -> None:
+        self.store = store or MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
+        study = self.store.study()
+        self.progress = Told()
+        ended_s = [launch.ended_wall_s or launch.started_wall_s for _, launch in self.store.launches()]
+
+        def box_of(name: str, clock: VirtualClock) -> Box:
+            own = (troubles or {}).get(name, ())
+            return VirtualBox(
+                SERVICE, Noise(), seed=5, cores=4, name=name, clock=clock, troubles=tuple(own)
+            ).box()
+
+        self.fleet = VirtualFleet(
+            study,
+            facts or named_boxes(n_boxes, 4.0, FACTS),
+            box_of,
+            make_order,
+            began_wall_s=max(ended_s, default=None),
+            absences=absences,
+        )
+        stop = PlannedStop(lambda: stop_after is not None and len(self.progress.windows) >= stop_after)
+        self.strategy = spreading_strategy_of(study)
+        self.outcome: StudyOutcome = run_fleet(
+            self.fleet, self.store, self.progress, stop, self.strategy, NoHooks()
+        )
+
+    @property
+    def slugs(self) -> list[str]:
+        return [slug for slug, _ in self.progress.warnings]
+
+    @property
+    def counted(self) -> list[WindowRecord]:
+        return [one for one in self.store.windows() if not one.void and one.block != WARMING_BLOCK]
+
+
+def test_every_layout_is_launched_once_a_block_and_every_block_is_of_one_box() -> None:
+    ran = Ran(3, n_blocks=6)
+
+    of_block: dict[int, list[WindowRecord]] = defaultdict(list)
+    for window in ran.counted:
+        of_block[window.block].append(window)
+    assert sorted(of_block) == list(range(6))
+    for windows in of_block.values():
+        assert sorted(one.layout for one in windows) == [A, B, C]
+        assert len({one.box for one in windows}) == 1
+    assert Counter(one.box for one in ran.counted) == {"box-1": 6, "box-2": 6, "box-3": 6}
+    assert ran.outcome.exit_code == 0
+    assert ran.outcome.is_over
+    assert ran.outcome.n_blocks_done == 6
+    assert ran.outcome.answer.layout == C
+
+
+def test_boxes_measure_at_the_same_time() -> None:
+    alone, three = Ran(1, n_blocks=6), Ran(3, n_blocks=6)
+
+    assert three.fleet.clock.monotonic_s() < alone.fleet.clock.monotonic_s() / 2.7
+
+
+def test_a_box_warms_its_cache_before_its_first_launch_and_no_later_one() -> None:
+    ran = Ran(2)
+
+    warming = [launch for _, launch in ran.store.launches() if launch.block == WARMING_BLOCK]
+    assert sorted(launch.box for launch in warming) == ["box-1", "box-2"]
+    first = {
+        box: next(one for _, one in ran.store.launches() if one.box == box) for box in ("box-1", "box-2")
+    }
+    assert all(launch.block == WARMING_BLOCK for launch in first.values())
+
+
+def test_what_a_killed_box_was_at_is_measured_elsewhere_and_counts_once() -> None:
+    ran = Ran(3, n_blocks=3, absences=[Absence("box-2", 30.0)])
+
+    lost = [launch for _, launch in ran.store.launches() if launch.error is not None]
+    assert [launch.box for launch in lost] == ["box-2"]
+    assert lost[0].error is not None
+    assert lost[0].error.startswith("lost: ")
+    counted = Counter((one.block, one.layout) for one in ran.counted)
+    assert {key for key in counted if key[0] < 3} >= {(block, x) for block in range(3) for x in (A, B, C)}
+    assert ran.progress.went == ["box-2"]
+    assert ran.outcome.exit_code == 0
+    assert ran.outcome.n_launches_failed == 0  # nobody is to blame for it
+
+
+def test_news_of_a_box_that_was_given_up_are_not_heard() -> None:
+    """A box hangs, is told to be gone, and goes on: what it measured counts once, or not at all."""
+    ran = Ran(2, n_blocks=4, absences=[Absence("box-2", 30.0, until_s=90.0)])
+
+    keys = Counter((one.block, one.layout, one.box) for one in ran.counted)
+    assert max(keys.values()) == 1
+    assert ran.progress.came == ["box-1", "box-2", "box-2"]
+    assert ran.outcome.exit_code == 0
+
+
+def test_a_box_that_comes_back_is_given_work_again() -> None:
+    ran = Ran(2, n_blocks=6, absences=[Absence("box-2", 60.0, until_s=100.0)])
+
+    after = [one for one in ran.counted if one.box == "box-2" and one.started_wall_s > 1_000_000_000.0 + 100]
+    assert after
+
+
+def test_a_study_that_was_stopped_goes_on_with_the_boxes_that_are_there() -> None:
+    stopped = Ran(3, n_blocks=6, stop_after=5)
+    assert stopped.outcome.exit_code == 130
+    before = list(stopped.store.windows())
+
+    on = Ran(2, store=stopped.store)
+
+    assert on.outcome.exit_code == 0
+    assert on.store.windows()[: len(before)] == before
+    counted = Counter((one.block, one.layout) for one in on.counted if one.block < 6)
+    assert set(counted) == {(block, x) for block in range(6) for x in (A, B, C)}
+
+
+def test_a_study_that_goes_on_knows_what_it_knew() -> None:
+    whole = Ran(3, n_blocks=6)
+
+    known = recalled_fleet(whole.store, spreading_strategy_of(whole.store.study()))
+
+    assert known.strategy.answer() == whole.strategy.answer()
+    assert known.strategy.estimates() == whole.strategy.estimates()
+    assert known.ending() == "over"
+
+
+def test_a_box_with_other_cores_or_another_tuner_is_left_out_and_told() -> None:
+    alike = named_boxes(2, 4.0, FACTS)
+    small = replace(alike[0], name="small", cores=2.0)
+    old = replace(alike[0], name="old", provenance={"tuner": "0"})
+    ran = Ran(facts=[*alike, small, old])
+
+    assert {one.box for one in ran.counted} == {"box-1", "box-2"}
+    assert [text.split()[0] for slug, text in ran.progress.warnings if slug == "box-left-out"] == [
+        "small",
+        "old",
+    ]
+
+
+def test_a_box_that_starts_nothing_is_left_out_and_no_layout_is_blamed() -> None:
+    broken = [Trouble("dies-at-start")]
+    ran = Ran(2, troubles={"box-1": broken})
+
+    assert {one.box for one in ran.counted} == {"box-2"}
+    assert "box-left-out" in ran.slugs
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.exit_code == 0
+
+
+def test_a_box_that_breaks_later_is_left_out_and_no_layout_is_blamed() -> None:
+    broken = [Trouble("dies-at-start", block=block) for block in range(1, 20)]
+    ran = Ran(2, n_blocks=6, troubles={"box-1": broken})
+
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.void_cells == ()
+    assert "box-left-out" in ran.slugs
+    assert {(one.block, one.layout) for one in ran.counted} >= {(n, x) for n in range(6) for x in (A, B, C)}
+    assert ran.outcome.exit_code == 0
+
+
+def test_a_block_whose_box_was_gone_before_its_first_launch_is_made_by_another() -> None:
+    ran = Ran(2, n_blocks=4, absences=[Absence("box-1", 0.1)])  # while it warms its cache
+
+    assert {(one.block, one.layout) for one in ran.counted} == {(n, x) for n in range(4) for x in (A, B, C)}
+    again = spreading_strategy_of(ran.store.study())
+    assert recalled_fleet(ran.store, again).ending() == "over"
+
+
+def test_a_service_that_starts_nowhere_ends_the_study() -> None:
+    broken = [Trouble("dies-at-start")]
+    with pytest.raises(MeasurementError, match="does not start on any box"):
+        Ran(2, troubles={"box-1": broken, "box-2": broken})
+
+
+def test_a_layout_that_starts_nowhere_is_left_out() -> None:
+    broken = [Trouble("dies-at-start", layout=B)]
+    ran = Ran(2, troubles={"box-1": broken, "box-2": broken})
+
+    assert ran.outcome.left_out == (B,)
+    assert {one.layout for one in ran.counted} == {A, C}
+    assert ran.outcome.exit_code == 5
+
+
+def test_nobody_comes() -> None:
+    with pytest.raises(MeasurementError, match="no box"):
+        Ran(facts=[replace(named_boxes(1, 4.0, FACTS)[0], cores=2.0)])
+
+
+def test_a_budget_is_of_time_that_goes_by() -> None:
+    ran = Ran(3, n_blocks=30, budget_s=150.0)
+
+    assert ran.outcome.out_of_budget
+    assert ran.fleet.clock.monotonic_s() <= 170.0
+    assert ran.outcome.n_blocks_done >= 4  # of three boxes; one would have made two
+
+
+def test_times_are_the_coordinators_whatever_a_box_takes_them_for() -> None:
+    alike = named_boxes(2, 4.0, FACTS)
+    ran = Ran(facts=[alike[0], replace(alike[1], ahead_s=5000.0)])
+
+    began_s = {one.box: one.started_wall_s for one in reversed(ran.counted)}
+    assert abs(began_s["box-1"] - began_s["box-2"]) < 30.0
+
+
+def test_a_race_ends_with_an_answer_on_any_number_of_boxes() -> None:
+    asked: dict[str, Any] = {"strategy": "race", "kind": "strict", "min_window_s": 10.0, "within_ratio": 0.2}
+    for n in (1, 2, 3):
+        ran = Ran(n, **asked)
+        assert ran.outcome.answer.layout == C
+        assert ran.outcome.answer.reached
+        assert ran.outcome.exit_code == 0
+        assert ran.outcome.is_over
+        assert ran.slugs == []
+        last_s = max(one.started_wall_s + one.length_s for one in ran.counted) - 1_000_000_000.0
+        assert ran.fleet.clock.monotonic_s() < last_s + 5.0  # it waits for nobody once it knows
+        assert {one.box for one in ran.counted} == {f"box-{k}" for k in range(1, n + 1)}
+
+
+def test_a_race_whose_box_was_killed_gives_each_place_its_own_number() -> None:
+    ran = Ran(
+        2,
+        strategy="race",
+        kind="strict",
+        min_window_s=10.0,
+        within_ratio=0.2,
+        absences=[Absence("box-2", 40.0, until_s=60.0)],
+    )
+
+    places = defaultdict(set)
+    for _, launch in ran.store.launches():
+        if launch.block != WARMING_BLOCK:
+            places[launch.block, launch.position, launch.box].add(launch.layout)
+    assert all(len(found) == 1 for found in places.values())
+    assert ran.outcome.answer.reached
+
+
+def test_a_budget_without_room_for_a_window_is_refused() -> None:
+    with pytest.raises(ConfigError, match="budget"):
+        Ran(2, budget_s=5.0)

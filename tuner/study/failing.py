@@ -1,0 +1,74 @@
+"""Which layouts cannot be run, as it turns out block by block."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tuner.core.layout import Layout
+from tuner.study.cells import Cell
+
+
+class Failing:
+    """Takes note of cells as they are asked for and as they end."""
+
+    def __init__(self, max_attempts: int) -> None:
+        #: cannot be run, gave no window while others did, or passed a limit of the user's
+        self.failed: list[Layout] = []
+        self._max_attempts = max_attempts
+        self._first_cell: dict[Layout, Cell] = {}
+        self._cells: list[Cell] = []
+        self._seen: set[Layout] = set()  #: gave a window, on another box if not on the first
+        self._n_vain: Counter[Layout] = Counter()  # cells in a row without a window
+        self._since: dict[Layout, int] = {}  # windows of all layouts when that began
+        self._n_windows = 0  # in the cells that have ended
+
+    def add(self, cells: Sequence[Cell]) -> None:
+        """Take note of what was asked for."""
+        for cell in cells:
+            self._first_cell.setdefault(cell.layout, cell)
+            self._cells.append(cell)
+
+    @property
+    def over_limit(self) -> frozenset[Layout]:
+        """Layouts that passed a limit of the user's up to now, and are left out for it."""
+        return frozenset(cell.layout for cell in self._cells if cell.is_over_limit)
+
+    def is_hopeless(self, layout: Layout) -> bool:
+        """Whether it is not tried again: it failed, or will be told to have failed once its block ends."""
+        first = self._first_cell.get(layout)
+        has_failed = first is not None and first.is_hopeless and layout not in self._seen
+        return layout in self.failed or has_failed or layout in self.over_limit
+
+    def is_open(self, cell: Cell) -> bool:
+        """Whether *cell* is to be tried."""
+        return not cell.is_done and not self.is_hopeless(cell.layout)
+
+    def end(self, cells: Sequence[Cell]) -> list[Layout]:
+        """Take note of *cells*, a block or a part of it, that are over; gives the layouts that failed by it.
+
+        That is: every launch of the first cell failed; or a launch passed a limit of the user's; or so many
+        cells in a row gave no window while other layouts gave some. A box that is never quiet says nothing
+        about a layout.
+        """
+        for cell in cells:
+            if cell.kept:
+                self._seen.add(cell.layout)
+                self._n_vain[cell.layout] = 0
+            elif cell.is_vain:
+                self._n_vain[cell.layout] += 1
+                self._since.setdefault(cell.layout, self._n_windows)
+            if not self._n_vain[cell.layout]:
+                self._since.pop(cell.layout, None)
+        self._n_windows += sum(len(cell.kept) for cell in cells)
+        failed = [
+            layout
+            for layout in dict.fromkeys(cell.layout for cell in cells)
+            if layout not in self.failed
+            and (
+                self.is_hopeless(layout)
+                or (self._n_vain[layout] >= self._max_attempts and self._n_windows > self._since[layout])
+            )
+        ]
+        self.failed += failed
+        return failed
