@@ -30,6 +30,8 @@ NOT_TYPED = {
     "tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000": "tests/services has a real gunicorn",
     "tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json": "see the last test",
     "tuner lab nornir --quick": "it needs nornir: tests/services/test_lab.py",
+    "tuner box tls://staging-1:8786 --certs fleet-certs": "tests/integration has real boxes",
+    "tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs": "the same has real schedulers",
     "tuner serve crash-processor.tuner.db": "it ends when it is told to: tests/e2e/test_serve.py",
 }
 

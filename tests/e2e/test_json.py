@@ -18,6 +18,7 @@ from tuner.bootstrap import studies_served
 from tuner.core.address import Address
 from tuner.core.layout import Layout
 
+from ..fleet_files import fleet_file
 from ..unit import boards
 from .typed import Typed
 
@@ -44,6 +45,8 @@ PRINTED: list[tuple[str, list[str | Path]]] = [
     ("ranking", ["rank", "a.tuner.db", "--json", "--objective", "throughput-per-cpu"]),
     ("ranking", ["export", "a.tuner.db", "--format", "json"]),
     ("ranking", ["grid", *FEW, "--json", "--within", "20%", "--study", "race.tuner.db"]),
+    ("ranking", ["rank", "fleet.tuner.db", "--json"]),
+    ("ranking", ["rank", "fleet.tuner.db", "--json", "--box", "box-1", "--box", "box-2"]),
     ("explain", ["explain", "a.tuner.db", "--json"]),
     ("calibrate", ["calibrate", "a.tuner.db", "--json"]),
     ("predict", ["predict", "a.tuner.db", "--json"]),
@@ -85,6 +88,7 @@ def tuner(tmp_path_factory: pytest.TempPathFactory) -> Typed:
             f"{name}.tuner.db",
         )
         assert done.returncode == 0, done.stderr
+    fleet_file(typed.folder / "fleet.tuner.db")
     return typed
 
 
@@ -189,6 +193,25 @@ def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_pat
     check("ranking", json.dumps(both))
 
 
+def test_what_runs_on_several_boxes_is_as_the_schemas_say(tmp_path: Path) -> None:
+    told = LiveFile(tmp_path / "runs.tuner.db", lambda slug, text: pytest.fail(f"{slug}: {text}"))
+    with (
+        SqliteStore.create(tmp_path / "runs.tuner.db", boards.study_of(["4x6", "6x4"])),
+        told.written(3, 1),
+        studies_served([tmp_path], Address("127.0.0.1", 0)) as served,
+    ):
+        for box, layout in (("box-1", Layout(4, 6)), ("box-2", Layout(6, 4))):
+            told.turn_to(box)
+            told.launch_started(layout, 2, 0, 3600.0)
+        with urllib.request.urlopen(f"http://{served.address}/study/runs.tuner.db/now", timeout=60) as answer:
+            now = check("now", answer.read().decode())
+        watched = check("watch", Typed(tmp_path)("watch", "runs.tuner.db", "--json").stdout)
+
+    for live in (now["live"], watched["live"]):
+        assert [(one["box"], one["layout"]) for one in live["boxes"]] == [("box-1", "4x6"), ("box-2", "6x4")]
+    assert [name for name, _ in now["rows"]] == ["box-1", "box-2", "windows", "left"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -219,6 +242,7 @@ def test_every_command_that_prints_json_is_tried() -> None:
     shared = {
         path.stem for path in (ROOT / "tuner" / "cli").glob("*.py") if "AsJson" in path.read_text("utf-8")
     }
-    named = {words[0] for _, words in PRINTED}
+    elsewhere = {"fleet"}  # tests/integration/test_fleet_boxes.py has boxes to list
+    named = {words[0] for _, words in PRINTED} | elsewhere
 
     assert (commands | shared) - {"options", "session"} <= named

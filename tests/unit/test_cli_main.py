@@ -11,7 +11,19 @@ from tuner.cli import COMMANDS, render_help, run
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.spread import well_spread
 
-HEAVY = ("pydantic", "supervisor", "psutil", "sqlite3", "yaml", "rich", "typer", "tabulate")
+HEAVY = (
+    "pydantic",
+    "supervisor",
+    "psutil",
+    "sqlite3",
+    "yaml",
+    "rich",
+    "typer",
+    "tabulate",
+    "dask",
+    "distributed",
+    "cryptography",
+)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "deploy").glob("*.md"),
+        *(ROOT / "deploy").rglob("*.md"),
         *(ROOT / "bench").glob("*.md"),
     ]
 )

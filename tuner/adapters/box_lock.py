@@ -12,7 +12,7 @@ import os
 import pwd
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,24 +21,44 @@ from tuner.core.errors import ConfigError
 
 _CLEANING_PATIENCE_S = 15.0  #: a guardian needs 10 s at most after its tuner was killed
 _RETRY_S = 0.1
+Taken = Callable[[str, Path], ConfigError]
+
+
+def in_use(holder: str, path: Path) -> ConfigError:
+    """What is said of a box that another tuner has."""
+    return ConfigError(
+        f"this box is in use by another tuner: {holder}",
+        hint=f"Wait for it or stop it: two studies would measure each other ({path}).",
+    )
+
+
+def in_fleet(holder: str, path: Path) -> ConfigError:
+    """What is said of a box that has its worker in a fleet."""
+    return ConfigError(
+        f"this box is in a fleet already: {holder}",
+        hint=f"Stop that one first: a box serves one study at a time ({path}).",
+    )
 
 
 @contextmanager
-def box_held(study: str, path: Path | None = None) -> Iterator[int]:
+def box_held(
+    study: str, path: Path | None = None, *, taken: Taken = in_use, waits_s: float = 0.0
+) -> Iterator[int]:
     """Hold the box for *study* inside the ``with`` block; gives the descriptor for the guardian to hold, too.
 
-    Waits only for a guardian that is still cleaning up.
+    Waits for a guardian that is still cleaning up; for others as long as *waits_s*.
 
     Args:
         path: the lock file; None: TUNER_LOCK, else /run/lock/tuner-box.lock, else /tmp/tuner-box.lock.
+        taken: what is said when somebody else has it, and who that is.
 
     Raises:
         ConfigError: somebody else has the box (and who that is), or the file cannot be used as a lock.
     """
-    path = path or _usual_path()
+    path = path or usual_path()
     descriptor = _open(path)
     try:
-        _take(descriptor, path)
+        _take(descriptor, path, taken, waits_s)
         _write_holder(descriptor, study)
         try:
             yield descriptor
@@ -49,7 +69,8 @@ def box_held(study: str, path: Path | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _usual_path() -> Path:
+def usual_path() -> Path:
+    """The lock of this box, the same for all its users."""
     if named := os.environ.get("TUNER_LOCK"):
         return Path(named)
     shared = Path("/run/lock")
@@ -93,19 +114,17 @@ def _make(path: Path, safely: int) -> int:
     return descriptor
 
 
-def _take(descriptor: int, path: Path) -> None:
-    deadline = time.monotonic() + _CLEANING_PATIENCE_S
+def _take(descriptor: int, path: Path, taken: Taken, waits_s: float) -> None:
+    began_s = time.monotonic()
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             holder = _read_holder(descriptor)
-            if _lives(holder.get("pid")) or time.monotonic() > deadline:
-                raise ConfigError(
-                    f"this box is in use by another tuner: {_describe(holder)}",
-                    hint=f"Wait for it or stop it: two studies would measure each other ({path}).",
-                ) from None
+            patience_s = waits_s if _lives(holder.get("pid")) else max(waits_s, _CLEANING_PATIENCE_S)
+            if time.monotonic() - began_s >= patience_s:
+                raise taken(_describe(holder), path) from None
             time.sleep(_RETRY_S)
         except OSError as error:
             raise ConfigError(

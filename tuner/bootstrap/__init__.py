@@ -16,6 +16,7 @@ from tuner.bootstrap.asked import (
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
+from tuner.bootstrap.fleet import first_box, fleet_of
 from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
 from tuner.bootstrap.lab_typed import lab_command
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
@@ -24,7 +25,7 @@ from tuner.bootstrap.production import in_production
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.serving import Served, studies_served
-from tuner.bootstrap.showing import begun, drawn, live_file, showing, takes_unicode
+from tuner.bootstrap.showing import begun, drawn, live_file, showing, showing_fleet, takes_unicode
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
     "experiment_named",
     "experiments",
     "explained",
+    "first_box",
+    "fleet_of",
     "in_production",
     "lab_command",
     "lab_run",
@@ -65,6 +68,7 @@ __all__ = [
     "settings_kept",
     "settings_of",
     "showing",
+    "showing_fleet",
     "simulated_box",
     "simulated_layouts",
     "studies_served",

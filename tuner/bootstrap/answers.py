@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
-from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.ports import Store
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _ANOTHER_QUESTION = (
     "The race was asked for another objective or other limits: its launches are ranked as they are, and were"
     " not chosen to answer this."
+)
+_OTHER_BOXES = (
+    "The race's answer is of all its boxes: launches on some of them are ranked as they are, and were not"
+    " chosen to answer this."
 )
 
 
@@ -66,7 +70,7 @@ def overview(
         record, ranking = _ranked(
             store, file, current=current, confidence=confidence, question=question, known=known
         )
-        windows, launches = store.windows(), store.launches()
+        windows, launches, boxes = store.windows(), store.launches(), store.boxes()
     explanation, rules = _explained(record, windows, question, None)
     ending = None if known is None else known.ending()
     return Overview(
@@ -82,6 +86,7 @@ def overview(
         is_over=None if ending is None else ending == "over",
         rest_s=None if known is None or known.rest is None else known.rest.lasts_s,
         is_spent=ending == "out-of-budget",
+        boxes=boxes,
     )
 
 
@@ -141,33 +146,69 @@ def _ranked(
             f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
             hint="Leave --confidence out.",
         )
-    windows = store.windows()
+    seen = _of_boxes(store, question)
+    windows = seen.windows
     ranking = rank(
         record,
         windows,
         current=layout,
         confidence=confidence or record.confidence,
-        launches=[launch for _, launch in store.launches()],
+        launches=seen.launches,
         objective=question.objective_of(record),
         limits=question.limits_of(record),
         costs=question.costs,
         within=question.within_of(record),
     )
-    ranking = _with_bound_by(record, windows, ranking)
+    ranking = replace(_with_bound_by(record, windows, ranking), notes=(*seen.notes, *ranking.notes))
     if not is_race:
         return record, ranking
+    if seen.is_part:
+        return record, replace(ranking, notes=(_OTHER_BOXES, *ranking.notes))
     if not question.is_of(record):
         return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
     known = known or recalled(store)
     return record, by_claim(ranking, known.claim(), known.strategy.estimates())
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was measured on the boxes that are asked for."""
+
+    windows: Sequence[WindowRecord]
+    launches: Sequence[LaunchRecord]
+    notes: tuple[str, ...] = ()
+    is_part: bool = False  #: some boxes are left out
+
+
+def _of_boxes(store: Store, question: Question) -> _Seen:
+    from tuner.core.fleet import is_fleet
+    from tuner.core.question import boxes_asked_for
+
+    windows, launches = store.windows(), [launch for _, launch in store.launches()]
+    fleet = [box.name for box in store.boxes()]
+    names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
+    asked = boxes_asked_for(question, names)
+    is_part = len(asked) < len(names)
+    if is_part:
+        windows = [window for window in windows if window.box in asked]
+        launches = [launch for launch in launches if launch.box in asked]
+    if not (is_fleet(store.study()) or is_part):
+        return _Seen(windows, launches)
+    counting = {window.box for window in windows if not window.void and window.block >= 0}
+    alone = tuple(f"Of {box} alone: what other boxes would say is not in it." for box in counting)
+    return _Seen(windows, launches, alone if len(alone) == 1 else (), is_part)
+
+
 def recalled(store: Store) -> Recalled:
     """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
-    from tuner.core.strategies.of_study import strategy_of
-    from tuner.study import recalled
+    from tuner.core.fleet import is_fleet
+    from tuner.core.strategies.of_study import spreading_strategy_of, strategy_of
+    from tuner.study.fleet_recall import recalled_fleet
+    from tuner.study.recall import recalled
 
-    return recalled(store, strategy_of(store.study()))
+    if is_fleet(record := store.study()):
+        return recalled_fleet(store, spreading_strategy_of(record))
+    return recalled(store, strategy_of(record))
 
 
 def explained(

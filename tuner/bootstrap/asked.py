@@ -25,6 +25,7 @@ from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings
+    from tuner.core.fleet import BoxFacts
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
@@ -36,10 +37,18 @@ STREAM = "simulated_stream"  #: in the provenance: names random streams, beside 
 MOST_MODELLED_THREADS = 10_000
 
 
-def planned(settings: Settings, *, quick: bool = False, profile: Profile | None = None) -> StudyRecord:
+def planned(
+    settings: Settings,
+    *,
+    quick: bool = False,
+    profile: Profile | None = None,
+    on: tuple[BoxFacts, int] | None = None,
+) -> StudyRecord:
     """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all.
 
     With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
+    *on* is the box of a fleet that speaks for all (its provenance holds that of the workers), and how many
+    there are: a grid that is not told how often to repeat keeps all of them busy.
 
     Raises:
         ConfigError: what is to be simulated cannot be, or a layout is of a variant that there is not.
@@ -49,7 +58,11 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
     from tuner.core.spread import well_spread
 
     asked = settings.study
-    box_cores = usable_cores().count if profile is None else float(asked.cores or _simulated_cores(profile))
+    if profile is not None:
+        box_cores = float(asked.cores or _simulated_cores(profile))
+    else:
+        box_cores = usable_cores().count if on is None else on[0].cores
+    n_boxes = 1 if on is None else on[1]
     cores = asked.cores or whole_cores(box_cores)
     layouts = settings.layouts_for(cores)
     if not layouts:
@@ -69,7 +82,7 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
         box_cores=box_cores,
         window_s=asked.window,
         warmup_s=None if asked.warmup == "auto" else asked.warmup,
-        n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
+        n_blocks=(asked.repeats or max(REPEATS, n_boxes)) if asked.strategy == "all" else 0,
         windows_per_launch=asked.windows_per_launch or 1,
         seed=asked.seed,
         budget_s=asked.budget,
@@ -87,7 +100,13 @@ def planned(settings: Settings, *, quick: bool = False, profile: Profile | None 
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
         provenance={
-            **(_provenance(settings, layouts) if profile is None else _simulated_provenance(profile, cores)),
+            **(
+                _simulated_provenance(profile, cores)
+                if profile is not None
+                else provenance_here(settings, layouts)
+                if on is None
+                else on[0].provenance
+            ),
             **({"quick": "true"} if quick else {}),
         },
     )
@@ -252,8 +271,8 @@ def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
     }
 
 
-def _provenance(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
-    """Where it is measured; what workers are run by is asked of each variant."""
+def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
+    """Of this box, and of what workers are run by on it, which is asked of each variant of *layouts*."""
     from tuner.adapters.provenance import provenance, worker_facts
     from tuner.core.worker_facts import of_variants
 

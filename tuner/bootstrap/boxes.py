@@ -19,17 +19,23 @@ from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, prepare_service, service_of
 from tuner.core.records import StudyRecord
-from tuner.ports import Box, Store
+from tuner.ports import Box, Hooks, Store
 
 if TYPE_CHECKING:
+    from tuner.adapters.virtual_clock import VirtualClock
     from tuner.config.settings import Settings
+    from tuner.core.model.profile import Profile
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 @contextmanager
-def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) -> Iterator[Box]:
+def this_box(
+    settings: Settings, record: StudyRecord, study: str, warn: Warn, *, waits_s: float = 0.0
+) -> Iterator[Box]:
     """The box we run on, wired for *record*, held for *study* against other tuners, all checked.
+
+    Where another one has it, it is waited for as long as *waits_s*.
 
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
@@ -39,16 +45,14 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
     from tuner.adapters.cores import first_cores
     from tuner.adapters.gil_waits import LOOKS_PER_S
     from tuner.adapters.guardian import children_marked
-    from tuner.adapters.hooks import CommandHooks
     from tuner.adapters.procfs import ProcSampler
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.adapters.supervisord import SupervisordLauncher
 
     clock = SystemClock()
-    hooks = settings.hooks
     brake = brake_of(settings.brake, clock, warn)
     with ExitStack() as stack:
-        held = stack.enter_context(box_held(study))
+        held = stack.enter_context(box_held(study, waits_s=waits_s))
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
         known = study_name(record, study)
@@ -94,10 +98,18 @@ def this_box(settings: Settings, record: StudyRecord, study: str, warn: Warn) ->
                 warn=warn,
                 gil_looks_per_s=LOOKS_PER_S,
             ),
-            hooks=CommandHooks(hooks.model_dump(exclude={"timeout"}), hooks.timeout, warn),
+            hooks=hooks_of(settings, warn),
             cross_check=cross_check,
             brake=brake,
         )
+
+
+def hooks_of(settings: Settings, warn: Warn) -> Hooks:
+    """The user's commands."""
+    from tuner.adapters.hooks import CommandHooks
+
+    asked = settings.hooks
+    return CommandHooks(asked.model_dump(exclude={"timeout"}), asked.timeout, warn)
 
 
 def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
@@ -107,20 +119,37 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
     which command made it, and from the profile that its *file* keeps.
     """
     from tuner.adapters.virtual_clock import VirtualClock
+
+    profile = profile_kept(record, file)
+    clock = VirtualClock.resumed(store, profile.stop_s)
+    box = _virtual(record, profile, SIMULATED_HOST, clock)
+    return box, lambda: clock.wall_s() - record.created_wall_s
+
+
+def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
+    """One of several boxes that the simulated study *record* is made on, *name*, at that time.
+
+    It gives the same windows for the same places, whenever and wherever they are asked for.
+    """
+    from tuner.adapters.virtual_clock import VirtualClock
+
+    return _virtual(record, profile_kept(record, Path(name)), name, VirtualClock(wall_s))
+
+
+def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClock) -> Box:
     from tuner.adapters.virtual_profile import profile_box
 
-    profile, provenance = profile_kept(record, file), record.provenance
-    clock = VirtualClock.resumed(store, profile.stop_s)
+    provenance = record.provenance
     stream = (str(record.seed), provenance.get("made_by", ""), provenance.get(STREAM, ""))
     virtual = profile_box(
         profile,
         cores=int(record.box_cores),
         n_layouts=len(record.layouts),
         seed="/".join(stream),
-        name=SIMULATED_HOST,
+        name=name,
         clock=clock,
     )
-    return virtual.box(), lambda: clock.wall_s() - record.created_wall_s
+    return virtual.box()
 
 
 def _counter_root() -> Path:

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from tuner.core.records import StudyRecord
-from tuner.ports import Progress, Store
+from tuner.ports import FleetProgress, Progress, Store
 
 if TYPE_CHECKING:
     from tuner.adapters.live_file import LiveFile
     from tuner.adapters.live_view import LiveView
     from tuner.core.board import Board
-    from tuner.core.strategies.followed import Followed
+    from tuner.core.strategies.followed import Followed, FollowedOnFleet
 
 
 @contextmanager
 def showing(
-    study: StudyRecord, strategy: Followed, is_ending: Callable[[], bool]
+    study: StudyRecord, strategy: Followed | FollowedOnFleet, is_ending: Callable[[], bool]
 ) -> Iterator[Progress | LiveView]:
     """A view when stderr is a terminal, else one plain line per window; *is_ending*: the study is to end."""
     from tuner.adapters.screen import Screen, is_screen
@@ -91,3 +91,25 @@ def drawn(
 def takes_unicode(stream: TextIO) -> bool:
     """Whether *stream* shows more than ASCII."""
     return (stream.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+
+
+@contextmanager
+def showing_fleet(
+    study: StudyRecord,
+    file: Path,
+    store: Store,
+    strategy: FollowedOnFleet,
+    is_ending: Callable[[], bool],
+) -> Iterator[FleetProgress]:
+    """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
+    from tuner.adapters.fleet_lines import FleetLines
+    from tuner.adapters.fleet_told import FleetTold
+    from tuner.adapters.live_view import LiveView
+
+    with showing(study, strategy, is_ending) as view:
+        live = live_file(file, view)
+        with begun(store, view, live):
+            if isinstance(view, LiveView):
+                yield FleetTold([view, live])
+            else:
+                yield FleetTold([live], [FleetLines(sys.stderr, is_race=study.strategy == "race")])

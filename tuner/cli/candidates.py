@@ -25,12 +25,28 @@ def layouts_of_study(ctx: typer.Context, incomplete: str) -> list[str]:
     """The layouts of the study that the line names, in its order; none where it names none."""
     from tuner import bootstrap
 
-    # the words before; click gives no values while an option lacks its own
-    named = next((path for path in map(Path, ctx.obj or ()) if path.is_file()), None)
+    named = _named_study(ctx)
     if named is None:
         return []
     with bootstrap.open_store(named, read_only=True) as store:
         return _beginning(map(str, store.study().layouts[:MOST_LAYOUTS]), incomplete)
+
+
+def boxes_of_study(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The boxes that the study on the line was measured on; none where it names none."""
+    from tuner import bootstrap
+
+    named = _named_study(ctx)
+    if named is None:
+        return []
+    with bootstrap.open_store(named, read_only=True) as store:
+        boxes = dict.fromkeys(launch.box for _, launch in store.launches())
+    return _beginning(boxes, incomplete)
+
+
+def _named_study(ctx: typer.Context) -> Path | None:
+    # the words before; click gives no values while an option lacks its own
+    return next((path for path in map(Path, ctx.obj or ()) if path.is_file()), None)
 
 
 def formats(incomplete: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,13 @@ import typer
 from tuner.cli import EXIT_NOTHING
 from tuner.cli.candidates import one_of
 from tuner.cli.options import (
+    BOXES,
     FILE,
     ORDER,
     TIME,
     AsJson,
+    Certs,
+    Force,
     ForeignLimit,
     MetricsAddress,
     MetricsFile,
@@ -24,9 +28,11 @@ from tuner.cli.options import (
     ServiceSettings,
     Simulate,
 )
+from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.bootstrap import MetricsAsked
+    from tuner.cli.on_fleet import OnFleet
     from tuner.cli.session import Session
     from tuner.cli.typed import Options
 
@@ -192,6 +198,16 @@ def grid(
         ),
     ] = None,
     resume: Resume = None,
+    fleet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            rich_help_panel=BOXES,
+            help="Scheduler of the boxes to measure on (tuner fleet).",
+        ),
+    ] = None,
+    certs: Certs = None,
+    force: Force = False,
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
     metrics_open: MetricsOpen = False,
@@ -218,10 +234,14 @@ def grid(
     Example: tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000
     """
     from tuner.bootstrap import metrics_asked
+    from tuner.cli.on_fleet import check_same_place, fleet_asked
     from tuner.cli.session import resumed_session
     from tuner.cli.typed import check_as_it_is, given, service_options
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
+    on = fleet_asked(fleet, certs, force=force)
+    if on is not None and told is not None:
+        raise ConfigError("metrics are of one box", hint="Leave --metrics and --metrics-file out.")
     options = given(
         {
             ("study", "cores"): cores,
@@ -251,19 +271,30 @@ def grid(
     ) | service_options(service, settings, command)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "quick": quick or None})
-        session = resumed_session(resume, config, options, made_by="tuner grid", simulate=simulate)
+        session = resumed_session(
+            resume, config, options, made_by="tuner grid", simulate=simulate, is_here=on is None
+        )
+        check_same_place(session.record, resume, on)
     else:
-        session = _begun(config, options, study, simulate, quick=quick)
-    return _measured(session, simulate, told, as_json=as_json)
+        session = _begun(config, options, study, simulate, on, quick=quick)
+    return _measured(session, simulate, told, on, as_json=as_json)
 
 
 def _begun(
-    config: Path | None, options: Options, study: Path | None, simulate: Path | None, *, quick: bool
+    config: Path | None,
+    options: Options,
+    study: Path | None,
+    simulate: Path | None,
+    on: OnFleet | None,
+    *,
+    quick: bool,
 ) -> Session:
+    from tuner.cli.on_fleet import box_of, say_who_is_idle
     from tuner.cli.session import new_session, planned
     from tuner.cli.telling import say
     from tuner.cli.typed import asked_for
     from tuner.config.load import Given
+    from tuner.core.fleet import FLEET
     from tuner.core.strategies.of_study import strategy_of
     from tuner.study import check_budget
 
@@ -273,31 +304,47 @@ def _begun(
             del given["study", "repeats"]  # as many as that strategy has
         options = {**given, **options}
     settings, profile = asked_for(config, options, simulate)
-    record = planned(settings, profile, options, quick=quick)
+    one = None if on is None else box_of(on, None if profile is not None else settings)
+    record = planned(settings, profile, options, quick=quick, on=one)
+    if one is not None:
+        record = replace(record, provenance={**record.provenance, FLEET: "yes"})
+        say_who_is_idle(record, one[1])
     session = new_session(
         settings, record, study if study is not None else Path(f"{record.service}.tuner.db")
     )
     if quick:
         say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
-    check_budget(record, strategy_of(record).propose())
+    if on is None:
+        check_budget(record, strategy_of(record).propose())
     return session
 
 
-def _measured(session: Session, simulate: Path | None, metrics: MetricsAsked | None, *, as_json: bool) -> int:
+def _measured(
+    session: Session,
+    simulate: Path | None,
+    metrics: MetricsAsked | None,
+    on: OnFleet | None,
+    *,
+    as_json: bool,
+) -> int:
     """Measure, then print what is known by then; the exit code says how good it is."""
+    from tuner.cli.on_fleet import measured_on, told_of
     from tuner.cli.session import go_on, measured
     from tuner.cli.telling import say
     from tuner.core.strategies.of_study import strategy_of
 
     file = session.file
-    code, is_over = measured(session, strategy_of(session.record), metrics)
+    if on is None:
+        code, is_over = measured(session, strategy_of(session.record), metrics)
+    else:
+        code, is_over = measured_on(session, on)
     if code == EXIT_NOTHING:
         say(f"Nothing could be measured; why is told above, and kept in {file}.")
     if file.exists() and (code != EXIT_NOTHING or as_json):
         _print_ranking(file, as_json=as_json)
         say(f"Kept in {file}; see it again with: tuner rank {file}")
     if file.exists() and not is_over:
-        go_on(session, "tuner grid", simulate)
+        go_on(session, "tuner grid", simulate, () if on is None else told_of(on))
     return code
 
 

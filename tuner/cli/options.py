@@ -14,6 +14,7 @@ MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes 
 SERVICE = "A command instead of a config"
 TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
 TOLD = "Who is told"
+BOXES = "On several boxes"
 
 Warmup = Annotated[
     str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="auto (default), or 30s.")
@@ -108,4 +109,22 @@ MetricsOpen = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", metavar="", rich_help_panel=FILE, help="Print JSON for programs.")
+]
+Certs = Annotated[
+    Path | None,
+    typer.Option(
+        "--certs",
+        metavar="DIR",
+        rich_help_panel=BOXES,
+        help="The fleet's keys; tuner fleet certs makes them.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        metavar="",
+        rich_help_panel=BOXES,
+        help="Though anybody who gets there could run code here.",
+    ),
 ]

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tuner.bootstrap import MetricsAsked
     from tuner.cli.typed import Options
     from tuner.config.settings import Settings
+    from tuner.core.fleet import BoxFacts
     from tuner.core.model.profile import Profile
     from tuner.core.records import StudyRecord
     from tuner.core.strategies.followed import Followed
@@ -45,15 +46,20 @@ class Session:
 
 
 def planned(
-    settings: Settings, profile: Profile | None, options: Options | None = None, *, quick: bool = False
+    settings: Settings,
+    profile: Profile | None,
+    options: Options | None = None,
+    *,
+    quick: bool = False,
+    on: tuple[BoxFacts, int] | None = None,
 ) -> StudyRecord:
-    """The study that *settings* ask for, on this box or a simulated one; see `bootstrap.planned`.
+    """The study that *settings* ask for, on this box, a fleet or a simulated one; see `bootstrap.planned`.
 
     *options* are those that the settings come from, beside a config.
     """
     from tuner import bootstrap
 
-    record = bootstrap.planned(settings, quick=quick, profile=profile)
+    record = bootstrap.planned(settings, quick=quick, profile=profile, on=on)
     if ("service", "command") in (options or {}):
         record = replace(record, provenance={**record.provenance, TYPED: "yes"})
     if left_out := settings.left_out(record.cores):
@@ -85,9 +91,15 @@ def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: 
 
 
 def resumed_session(
-    file: Path, config: Path | None, options: Options, *, made_by: str, simulate: Path | None = None
+    file: Path,
+    config: Path | None,
+    options: Options,
+    *,
+    made_by: str,
+    simulate: Path | None = None,
+    is_here: bool = True,
 ) -> Session:
-    """Go on with what *file* holds, which the command *made_by* has begun.
+    """Go on with what *file* holds, which the command *made_by* has begun; not *is_here*: on a fleet.
 
     Raises:
         ConfigError: something else was begun in the file, *config*, *options* or *simulate* ask for something
@@ -120,7 +132,7 @@ def resumed_session(
         )
     if profile is not None:
         bootstrap.check_same_profile(record, file, profile)
-    else:
+    elif is_here:
         bootstrap.check_same_box(record, file, say)
     return Session(settings or asked, record, file, is_new=False)
 
@@ -266,11 +278,11 @@ def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Pa
     return True
 
 
-def go_on(session: Session, command: str, simulate: Path | None) -> None:
-    """Say how to go on; *command* is what has begun it."""
+def go_on(session: Session, command: str, simulate: Path | None, where: Sequence[str] = ()) -> None:
+    """Say how to go on; *command* is what has begun it, *where* what names the boxes."""
     before, after = told_again(session.record)
     beside = ["--simulate", str(simulate)] if simulate is not None else []
-    words = [*command.split(), *before, "--resume", str(session.file), *beside, *after]
+    words = [*command.split(), *before, "--resume", str(session.file), *where, *beside, *after]
     say(f"Go on with: {shlex.join(words)}")
     if after:
         say("The command and its settings (--set) have to be as before: their secrets are not kept.")

@@ -1,0 +1,1 @@
+"""Several boxes, on dask.distributed: what runs on a box, the scheduler between, the coordinator's side."""

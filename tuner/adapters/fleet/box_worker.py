@@ -1,0 +1,180 @@
+"""The worker of a box: it joins the scheduler, joins again when either was away, and leaves in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from distributed import Worker
+from distributed.comm.addressing import get_address_host
+from distributed.utils import get_ip
+
+from tuner.adapters.fleet.box_plugin import BoxPlugin
+from tuner.adapters.fleet.reach import answer_of
+
+FACTS = "tuner_box"  #: under that name the scheduler keeps what a box says of itself
+FINISH_ORDERS = "finish-orders"  #: what a scheduler tells a box to end after the window in hand
+HEARTBEAT_S = 2.0  #: Dask's own half a second costs the box twice as much
+_LOOK_S = 0.1
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0  #: before the scheduler is asked again
+_CLOSES_WITHIN_S = 30.0
+
+
+class _Worker(Worker):
+    """Dask's, without its web server, and with a slower pulse."""
+
+    def __init__(self, address: str, plugin: BoxPlugin, **how: Any) -> None:
+        super().__init__(address, plugins=(plugin,), **how)
+        self.stream_handlers[FINISH_ORDERS] = plugin.finish
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Nobody looks, and nobody is to."""
+
+    async def heartbeat(self) -> None:
+        """As often as tuner wants, whatever the scheduler asks for."""
+        await super().heartbeat()
+        callback = self.periodic_callbacks["heartbeat"]
+        callback.callback_time = max(callback.callback_time, HEARTBEAT_S * 1000)
+
+
+class BoxWorker:
+    """One box's end of a fleet, as long as ``run`` runs."""
+
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        security: Any,
+        facts: Mapping[str, Any],
+        plugin: BoxPlugin,
+        say: Callable[[str], None],
+    ) -> None:
+        """*say* tells the person at the terminal; *facts* are kept by the scheduler."""
+        self._address, self._name, self._security = address, name, security
+        self._facts, self._plugin, self._say = dict(facts), plugin, say
+        self._n_asked_to_end = 0
+        self._ends = asyncio.Event()  #: to be asked for no more launches
+        self._said = ""
+
+    async def run(self) -> None:
+        """Serve until a signal says to end: after the window in hand, or, the second time, now.
+
+        Raises:
+            ConfigError: the scheduler does not let this box in.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's HUP
+                loop.add_signal_handler(number, self._asked_to_end)
+        with tempfile.TemporaryDirectory(prefix="tuner-box-") as folder:
+            pause_s = _FIRST_PAUSE_S
+            while not self._ends.is_set():
+                if await self._is_there() and await self._served(folder):
+                    pause_s = _FIRST_PAUSE_S
+                await self._pause(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await self._until_free()
+
+    def _asked_to_end(self) -> None:
+        self._n_asked_to_end += 1
+        self._ends.set()
+        if self._n_asked_to_end > 1:
+            self._plugin.end("the box was told to end at once")
+            return
+        if self._plugin.is_busy:
+            self._say("Finishing this window, then leaving. Once more stops now.")
+        self._plugin.finish()
+
+    async def _is_there(self) -> bool:
+        """Whether the scheduler answers; what keeps it from doing so is said once."""
+        try:
+            await answer_of(self._address, self._security)
+        except OSError as error:
+            self._say_once(f"Waiting for the scheduler at {self._address}: {error}")
+            return False
+        return True
+
+    async def _served(self, folder: str) -> bool:
+        """Join, and stay until either end is gone; False: it could not join."""
+        worker = _Worker(
+            self._address,
+            self._plugin,
+            name=self._name,
+            host=get_ip(get_address_host(self._address)),  # and nowhere else: the loopback stays among itself
+            nthreads=1,
+            resources={"box": 1},
+            memory_limit=0,
+            local_directory=folder,
+            security=self._security,
+            startup_information={FACTS: lambda _: self._facts},
+            dashboard=False,
+        )
+        try:
+            await asyncio.wait_for(worker, _CLOSES_WITHIN_S)
+        except (RuntimeError, OSError, TimeoutError) as error:
+            self._say_once(self._why_not_in(error))
+            with contextlib.suppress(OSError, RuntimeError, TimeoutError):
+                await worker.close(timeout=1)
+            return False
+        self._say(
+            f"{self._name} is in the fleet of {self._address}. Ctrl-C leaves it after the window in hand."
+        )
+        self._said = ""
+        gone = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
+        ends = asyncio.ensure_future(self._ends.wait())
+        await asyncio.wait({gone, ends}, return_when=asyncio.FIRST_COMPLETED)
+        if not gone.done():
+            await self._until_free()  # what is told at the end still reaches the coordinator
+            await worker.close(timeout=_CLOSES_WITHIN_S)
+        else:
+            self._say(f"{self._address} is gone, or has let go of this box; it joins again when it can.")
+            await self._until_free()
+        ends.cancel()
+        await gone
+        return True
+
+    def _why_not_in(self, error: BaseException) -> str:
+        cause = error.__cause__ or error
+        if "name taken" in str(cause):
+            return (
+                f"The fleet has a box called {self._name}: another (--name), or this one, not yet given up."
+            )
+        return f"{self._address} does not take this box: {cause}"
+
+    async def _until_free(self) -> None:
+        """Nothing of an order is left here before anything else is begun."""
+        while self._plugin.is_busy:
+            await asyncio.sleep(_LOOK_S)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ends.wait(), seconds)
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            self._say(text)
+        self._said = text
+
+
+def run_box(
+    address: str,
+    name: str,
+    security: Any,
+    facts: Mapping[str, Any],
+    plugin: BoxPlugin,
+    say: Callable[[str], None],
+) -> None:
+    """Be the box *name* of the fleet whose scheduler is at *address*, until a signal says to end.
+
+    Raises:
+        ConfigError: the scheduler does not let this box in.
+    """
+
+    async def run() -> None:
+        await BoxWorker(address, name, security, facts, plugin, say).run()
+
+    asyncio.run(run())

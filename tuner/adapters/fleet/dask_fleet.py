@@ -1,0 +1,280 @@
+"""A Fleet on dask.distributed: the coordinator's side.
+
+One order is one task, of one worker by its address, tried once. What comes of it comes as events, under a
+topic of this coordinator's own, while the task runs. A thread looks each second who is there; everything
+that is decided, is decided in the thread that asks for news.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from distributed import Client, Future
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.fleet.box_plugin import describe, key_of, make_order
+from tuner.adapters.fleet.frames import Frame, Told, told_of
+from tuner.adapters.fleet.ledger import Ledger, Seen
+from tuner.adapters.fleet.looking import boxes_seen, say_finish
+from tuner.adapters.fleet.virtual_order import VirtualOrder
+from tuner.adapters.virtual_clock import VirtualClock
+from tuner.core.errors import MeasurementError, TunerError
+from tuner.core.fleet import BoxFacts, Lost, News, Order
+from tuner.ports import Clock
+
+ANSWERS_WITHIN_S = 120.0  #: a box that is asked what would run there
+LOOK_S = 1.0  #: so often it is looked who is there
+PATIENCE_S = 600.0
+PATIENCE = "10 minutes"  #: so long a scheduler may be away before the study ends
+_CLOSES_WITHIN_S = 10.0
+_TROUBLE = (OSError, TimeoutError)  #: of a connection
+
+Asks = Callable[[Order, float], bytes]  #: an order, at a time of the wall clock, as boxes understand it
+
+
+class DaskFleet:
+    """A fleet, inside a ``with`` block; whatever is under way at its end is given up."""
+
+    def __init__(
+        self, address: str, security: Any, asks: Asks, *, facts_of: Callable[[BoxFacts], BoxFacts]
+    ) -> None:
+        """Join the scheduler at *address*, which is known to answer.
+
+        *facts_of* changes what boxes say of themselves.
+        """
+        self._clock: Clock = SystemClock()
+        self._address, self._asks, self._facts_of = address, asks, facts_of
+        self._topic = f"tuner-{uuid.uuid4().hex}"
+        self._ledger = Ledger()
+        self._futures: dict[str, Future[None]] = {}
+        self._came: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._pending: deque[News] = deque()
+        self._closing, self._finishing = threading.Event(), threading.Event()
+        self._to_finish: Mapping[str, str] = {}
+        self._looked_s = time.monotonic()  #: when the scheduler last said who is there
+        self._client = Client(
+            address, security=security, timeout=PATIENCE, set_as_default=False, name="tuner"
+        )
+        self._watch = threading.Thread(target=self._watched, name="fleet", daemon=True)
+
+    def __enter__(self) -> DaskFleet:
+        self._look_around()  # what is wrong with the scheduler is said here
+        self._watch.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for future in self._futures.values():
+            future.release()
+        self._closing.set()
+        with suppress(*_TROUBLE):
+            self._client.close(timeout=_CLOSES_WITHIN_S)
+        self._watch.join(_CLOSES_WITHIN_S)
+
+    @property
+    def clock(self) -> Clock:
+        """The coordinator's."""
+        return self._clock
+
+    def news(self, until_s: float) -> News | None:
+        """The next thing; see `tuner.ports.Fleet`."""
+        while not self._pending:
+            left_s = until_s - self._clock.monotonic_s()
+            if not self._take(max(0.0, left_s)) and left_s <= 0:
+                self._check_that_somebody_looks()
+                return None
+        return self._pending.popleft()
+
+    def send(self, order: Order) -> None:
+        """Have a box make a launch."""
+        seen = self._ledger.sent(order)
+        if seen is None:
+            self._pending.append(Lost(order.id, f"{order.place.box} is gone"))
+            return
+        key = key_of(self._topic, order.id)
+        self._futures[order.id] = self._client.submit(
+            make_order,
+            self._topic,
+            order.id,
+            seen.worker,
+            self._asks(order, self._clock.wall_s()),
+            key=key,
+            workers=[seen.address],
+            allow_other_workers=False,
+            resources={"box": 1},
+            retries=0,
+            pure=False,
+        )
+
+    def finish(self) -> None:
+        """Have all boxes end after the windows in hand."""
+        self._to_finish = self._ledger.open_orders()
+        self._finishing.set()
+
+    def give_up(self, order: str) -> None:
+        """Have a box end a launch at once."""
+        if self._ledger.give_up(order):
+            self._let_go(order)
+
+    # ------------------------------------------------------------------ in the thread that asks for news
+
+    def _take(self, within_s: float) -> str:
+        """Take note of one thing that happened; gives what it was, empty when nothing was."""
+        try:
+            what, told = self._came.get(timeout=within_s) if within_s > 0 else self._came.get_nowait()
+        except queue.Empty:
+            return ""
+        match what:
+            case "look":
+                self._looked_s = time.monotonic()
+                self._note(list(self._ledger.look(told)))
+                self._look_at_futures()
+            case "event":
+                self._heard(*told)
+            case "ended":
+                self._note(list(self._ledger.ended(*told)))
+                self._let_go(told[0])
+            case _:
+                raise MeasurementError(told, hint="Start it again (tuner fleet scheduler), then --resume.")
+        return what
+
+    def _check_that_somebody_looks(self) -> None:
+        """A scheduler that hangs keeps its connections: nothing comes of it, and nothing says so."""
+        if time.monotonic() - self._looked_s > PATIENCE_S:
+            raise MeasurementError(
+                f"the scheduler at {self._address} has not answered for {PATIENCE}",
+                hint="Start it again (tuner fleet scheduler), then --resume.",
+            )
+
+    def _heard(self, told: Told, address: str | None) -> None:
+        box = self._ledger.box_of(told.order)
+        for frame, news in list(self._ledger.heard(told, address)):
+            self._put(box, frame, news)
+        if told.frame is None:
+            self._let_go(told.order)
+        for order in self._ledger.broken():
+            self._let_go(order)
+
+    def _put(self, box: str | None, frame: Frame | None, news: News) -> None:  # noqa: ARG002
+        self._pending.append(news)
+
+    def _note(self, news: Iterable[News]) -> None:
+        self._pending.extend(news)
+
+    def _look_at_futures(self) -> None:
+        """What has ended in Dask: looked at once everything that was told before is taken note of."""
+        for order, future in list(self._futures.items()):
+            if self._ledger.box_of(order) is None:
+                self._let_go(order)
+            elif future.status != "pending":
+                self._came.put(("ended", (order, f"Dask ended it: {future.status}")))
+
+    def _let_go(self, order: str) -> None:
+        """Dask forgets of it, and has the box end it, if it is under way."""
+        future = self._futures.pop(order, None)
+        if future is not None:
+            future.release()
+
+    # ------------------------------------------------------------------ in threads of their own
+
+    def _watched(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._look_around()
+            except _TROUBLE:
+                pass  # the scheduler is away: Dask tries again by itself, for some minutes
+            except Exception as error:
+                if not self._closing.is_set():
+                    self._came.put(("over", f"the fleet at {self._address} cannot be followed: {error!r}"))
+                return
+            if self._client.status == "closed" and not self._closing.is_set():
+                self._came.put(("over", f"the scheduler at {self._address} was away for {PATIENCE}"))
+                return
+            self._closing.wait(LOOK_S)
+
+    def _look_around(self) -> None:
+        self._client.subscribe_topic(self._topic, self._event)  # a new scheduler knows nothing of it
+        self._came.put(("look", self._look()))
+        if self._finishing.is_set() and self._to_finish:
+            self._say_finish()
+
+    def _event(self, event: tuple[float, Any]) -> None:
+        told = told_of(event[1])
+        if told is not None:
+            self._came.put(("event", (told, event[1].get("worker"))))
+
+    def _look(self) -> list[Seen]:
+        return [replace(one, facts=self._facts_of(one.facts)) for one in boxes_seen(self._client)]
+
+    def _say_finish(self) -> None:
+        keys_of: dict[str, list[str]] = {}
+        for order, address in self._to_finish.items():
+            keys_of.setdefault(address, []).append(key_of(self._topic, order))
+        self._client.run_on_scheduler(say_finish, keys_of)
+        self._to_finish = {}  # said twice it does no harm, not said it does
+
+
+class VirtualDaskFleet(DaskFleet):
+    """A fleet that simulates: time is that of the boxes, and goes on as they tell of it."""
+
+    def __init__(self, *args: Any, began_wall_s: float, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._virtual = VirtualClock(began_wall_s, 0.0)
+        self._clock = self._virtual
+        self._ordered = VirtualOrder()
+
+    def news(self, until_s: float) -> News | None:
+        """The earliest thing that boxes tell, however late it is: waiting for it costs nothing."""
+        while not self._pending:
+            earliest = self._ordered.next(self._ledger.busy_boxes())
+            if earliest is not None:
+                at_wall_s, news = earliest
+                self._virtual.sleep_until(self._virtual.monotonic_s() + at_wall_s - self._virtual.wall_s())
+                return news
+            if self._take(LOOK_S) in ("", "look") and not self._pending:
+                if not self._ledger.busy_boxes():
+                    self._virtual.sleep_until(until_s)
+                return None
+        return self._pending.popleft()
+
+    def _put(self, box: str | None, frame: Frame | None, news: News) -> None:
+        if frame is None or box is None:
+            self._pending.append(news)
+        else:
+            self._ordered.add(box, frame.at_wall_s, news)
+
+
+def asked_of(address: str, security: Any, worker: str, asked: bytes) -> dict[str, str]:
+    """What the box behind *worker* says to *asked*.
+
+    Raises:
+        TunerError: what it found wrong.
+        MeasurementError: it was gone.
+    """
+    topic, said = f"tuner-{uuid.uuid4().hex}", queue.SimpleQueue[dict[str, str]]()
+    with Client(address, security=security, set_as_default=False, name="tuner") as client:
+        client.subscribe_topic(topic, lambda event: said.put(event[1]["facts"]))
+        future = client.submit(
+            describe, topic, asked, workers=[worker], allow_other_workers=False, retries=0, pure=False
+        )
+        deadline_s = time.monotonic() + ANSWERS_WITHIN_S
+        while time.monotonic() < deadline_s:
+            has_ended = future.status != "pending"  # what it said is here by then
+            with suppress(queue.Empty):
+                return said.get(timeout=LOOK_S)
+            if has_ended:
+                break
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, TunerError):
+            raise error
+        raise MeasurementError(f"the box at {worker} gave no answer", hint="Try again.") from error

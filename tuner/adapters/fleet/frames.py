@@ -1,0 +1,89 @@
+"""What the process of a launch tells, as it goes through a pipe, then through Dask, to the coordinator.
+
+A frame in the pipe is the box's time, a length and so many bytes; one of no bytes only says that its sender
+is alive. Whatever passes frames on does not look into them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tuner.core.fleet import News
+
+_HEAD = struct.Struct(">dI")
+LONGEST_BYTES = 1 << 30  #: no news are longer: what says so is none of ours
+
+
+class Frame(NamedTuple):
+    """News as they travel."""
+
+    at_wall_s: float  #: by the clock of the box
+    data: bytes  #: empty: its sender is alive
+
+
+def packed(news: News) -> bytes:
+    """*news* for a frame; a window of ten minutes takes some 10 kB."""
+    return zlib.compress(pickle.dumps(news), level=1)
+
+
+def unpacked(data: bytes) -> News:
+    """The news of a frame. Whoever may send them may run any code here, as everywhere in Dask."""
+    news: News = pickle.loads(zlib.decompress(data))
+    return news
+
+
+def frame_bytes(frame: Frame) -> bytes:
+    """*frame* as it goes into a pipe."""
+    return _HEAD.pack(frame.at_wall_s, len(frame.data)) + frame.data
+
+
+class FrameReader:
+    """Frames of a pipe, in whatever pieces it gives them."""
+
+    def __init__(self) -> None:
+        self._heard = b""
+
+    def feed(self, piece: bytes) -> Iterator[Frame]:
+        """Take the next *piece* and give the frames that are whole by now.
+
+        Raises:
+            ValueError: these are no frames.
+        """
+        self._heard += piece
+        while len(self._heard) >= _HEAD.size:
+            at_wall_s, length = _HEAD.unpack_from(self._heard)
+            if length > LONGEST_BYTES:
+                raise ValueError(f"a frame of {length} bytes")
+            end = _HEAD.size + length
+            if len(self._heard) < end:
+                return
+            data, self._heard = self._heard[_HEAD.size : end], self._heard[end:]
+            yield Frame(at_wall_s, data)
+
+
+class Told(NamedTuple):
+    """What a box tells of an order, one after the other; as an event of Dask, a mapping."""
+
+    order: str
+    n: int  #: 0, 1, ... of this order
+    frame: Frame | None  #: None: the process of the launch is gone, and the box is free
+    why: str | None = None  #: with the last one: what went wrong, where something did
+
+    def event(self) -> dict[str, Any]:
+        """Of values that every version of msgpack takes."""
+        at_wall_s, data = self.frame or (None, b"")
+        return {"order": self.order, "n": self.n, "at_wall_s": at_wall_s, "data": data, "why": self.why}
+
+
+def told_of(event: Any) -> Told | None:
+    """What an event says; None: it is none of ours."""
+    try:
+        at_wall_s = event["at_wall_s"]
+        frame = None if at_wall_s is None else Frame(float(at_wall_s), bytes(event["data"]))
+        return Told(str(event["order"]), int(event["n"]), frame, event["why"])
+    except (TypeError, KeyError, ValueError):
+        return None

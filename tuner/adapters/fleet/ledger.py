@@ -1,0 +1,175 @@
+"""Which boxes are there, what each was ordered, and which of the things they say are still news.
+
+Whatever Dask does (runs a task twice, drops a message, brings back a worker that was given up), an order is
+told of once, in its order, and to its end: it ended, was refused, or is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tuner.adapters.fleet.frames import Frame, Told, unpacked
+from tuner.core.fleet import Began, BoxCame, BoxFacts, BoxWent, Ended, Lost, News, Order, Refused, Warned
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A worker that the scheduler has."""
+
+    address: str
+    worker: str  #: of this start of it alone
+    facts: BoxFacts
+    identity: tuple[str, ...]  #: of the machine, whatever it is called
+
+
+@dataclass(slots=True)
+class _Under:
+    """An order that was sent."""
+
+    box: str
+    worker: str
+    address: str
+    n: int = 0  #: told up to now
+    has_begun: bool = False
+    #: open: its end is to come. over: it was told. given-up: nobody wants to know. broken: news are missing
+    state: Literal["open", "over", "given-up", "broken"] = "open"
+    why: str | None = None  #: what is known of why it is lost
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What a coordinator knows of its boxes; everything comes from one thread."""
+
+    _boxes: dict[str, Seen] = field(default_factory=dict)  #: by name
+    _gone: set[str] = field(default_factory=set)  #: workers that are not to come back
+    _orders: dict[str, _Under] = field(default_factory=dict)
+    _said: set[tuple[str, str, str]] = field(default_factory=set)  #: warnings before a launch
+
+    # ------------------------------------------------------------------ what the coordinator does
+
+    def sent(self, order: Order) -> Seen | None:
+        """Take note of *order*; gives whom it is for, or None where its box is gone: then it is lost."""
+        seen = self._boxes.get(order.place.box)
+        if seen is not None:
+            self._orders[order.id] = _Under(order.place.box, seen.worker, seen.address)
+        return seen
+
+    def give_up(self, order: str) -> bool:
+        """Nobody wants to know of *order* any more; False: it is over already."""
+        under = self._orders.get(order)
+        if under is None or under.state != "open":
+            return False
+        under.state = "given-up"
+        return True
+
+    def open_orders(self) -> Mapping[str, str]:
+        """Orders whose end is to come, each with the address of its worker."""
+        return {name: under.address for name, under in self._orders.items() if under.state == "open"}
+
+    def box_of(self, order: str) -> str | None:
+        """The box of an order that is not over."""
+        under = self._orders.get(order)
+        return None if under is None else under.box
+
+    def busy_boxes(self) -> frozenset[str]:
+        """Boxes with such an order."""
+        return frozenset(under.box for under in self._orders.values() if under.state == "open")
+
+    # ------------------------------------------------------------------ what happens
+
+    def look(self, found: Sequence[Seen]) -> Iterator[News]:
+        """The workers that the scheduler has now."""
+        now = {one.worker: one for one in found if one.worker not in self._gone}
+        for seen in list(self._boxes.values()):
+            if seen.worker not in now:
+                yield from self._went(seen, "its worker is gone, or does not answer")
+        for one in sorted(now.values(), key=lambda one: one.facts.name):
+            if one.worker not in {seen.worker for seen in self._boxes.values()}:
+                yield from self._came(one)
+
+    def heard(self, told: Told, address: str | None) -> Iterator[tuple[Frame | None, News]]:
+        """A box says something, from *address*; gives news with the frame they came in."""
+        under = self._orders.get(told.order)
+        if under is None or under.address != address or told.n < under.n:
+            return  # of a twin, or of an order that is over
+        if told.n > under.n and under.state == "open":
+            under.state, under.why = "broken", "some of its news were lost on the way"
+        under.n = told.n + 1
+        if told.frame is None:
+            yield from ((None, news) for news in self._is_free(told.order, told.why))
+        elif under.state == "open":
+            try:
+                news = unpacked(told.frame.data)
+            except Exception as error:  # whatever pickle makes of what is none of ours
+                under.state, under.why = "broken", f"what its box tells cannot be read: {error!r}"
+            else:
+                yield from ((told.frame, one) for one in self._news(under, news))
+
+    def ended(self, order: str, why: str) -> Iterator[News]:
+        """Dask has nothing more of *order*, whatever its box said before."""
+        under = self._orders.get(order)
+        if under is None or under.state == "given-up":  # its box says itself when it is free
+            return
+        del self._orders[order]
+        if under.state != "over":
+            yield Lost(order, under.why or why)
+
+    def broken(self) -> list[str]:
+        """Orders of which news are missing: their boxes are to let go of them."""
+        return [order for order, under in self._orders.items() if under.state == "broken"]
+
+    # ------------------------------------------------------------------ of these
+
+    def _came(self, one: Seen) -> Iterator[News]:
+        name = one.facts.name
+        twin = next((seen for seen in self._boxes.values() if seen.identity == one.identity), None)
+        if twin is not None or name in self._boxes:
+            other = name if twin is None else twin.facts.name
+            text = f"it is the same machine as {other}, or has its name, and is not asked for anything"
+            yield from self._warn("box-twice", text, name)
+            return
+        self._boxes[name] = one
+        yield BoxCame(one.facts)
+
+    def _went(self, seen: Seen, why: str) -> Iterator[News]:
+        name = seen.facts.name
+        del self._boxes[name]
+        self._gone.add(seen.worker)
+        yield BoxWent(name, why)
+        for order, under in list(self._orders.items()):
+            if under.worker == seen.worker:
+                del self._orders[order]
+                if under.state in ("open", "broken"):
+                    yield Lost(order, why)
+
+    def _is_free(self, order: str, why: str | None) -> Iterator[News]:
+        under = self._orders.pop(order)
+        if under.state == "given-up":
+            if under.box in self._boxes and under.box not in self.busy_boxes():  # else it has another one
+                yield BoxCame(self._boxes[under.box].facts)
+        elif under.state != "over":
+            yield Lost(order, under.why or why or "its process ended without a word")
+
+    def _news(self, under: _Under, news: News) -> Iterator[News]:
+        match news:
+            case Warned(box, slug, text) if not under.has_begun:  # each launch says it anew
+                yield from self._warn(slug, text, box)
+                return
+            case Lost(_, why):  # told once its process is gone
+                under.why = why
+                return
+            case Began():
+                under.has_begun = True
+            case Ended() | Refused():
+                under.state = "over"
+            case _:
+                pass
+        yield news
+
+    def _warn(self, slug: str, text: str, box: str) -> Iterator[News]:
+        """Once."""
+        if (box, slug, text) not in self._said:
+            self._said.add((box, slug, text))
+            yield Warned(box, slug, text)

@@ -1,0 +1,61 @@
+"""Which boxes a scheduler has, as a client of it sees them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from distributed import Client
+
+from tuner.adapters.fleet.box_worker import FACTS, FINISH_ORDERS
+from tuner.adapters.fleet.ledger import Seen
+from tuner.core.errors import ConfigError
+from tuner.core.fleet import BoxFacts
+
+
+def boxes_seen(client: Client) -> list[Seen]:
+    """The boxes that are there now; other workers of the scheduler's are none.
+
+    Raises:
+        ConfigError: this is no scheduler of a fleet.
+    """
+    began_s = time.time()
+    found = client.run_on_scheduler(workers_of)
+    if not found["is_ours"]:
+        raise ConfigError(
+            "this scheduler makes again by itself what fails, so launches would count twice",
+            hint="Start one with tuner fleet scheduler.",
+        )
+    ahead_s = found["wall_s"] - (began_s + time.time()) / 2  # the scheduler's clock, less ours
+    return [
+        Seen(address, worker, _facts(said, ahead_s - behind_s), tuple(map(str, said["identity"])))
+        for address, worker, behind_s, said in found["workers"]
+    ]
+
+
+def workers_of(dask_scheduler: Any) -> dict[str, Any]:
+    """What a coordinator looks at each second; runs where the scheduler does, on all versions alike."""
+    return {
+        "is_ours": dask_scheduler.allowed_failures == 0,
+        "wall_s": time.time(),
+        "workers": [
+            (one.address, one.server_id, one.time_delay, one.extra[FACTS])
+            for one in dask_scheduler.workers.values()
+            if FACTS in one.extra
+        ],
+    }
+
+
+def say_finish(keys_of: Mapping[str, list[str]], dask_scheduler: Any) -> None:
+    """Have workers, by address, end orders after the window in hand; runs where the scheduler does.
+
+    It goes the way that orders go: no box is waited for, and one behind a tunnel hears of it.
+    """
+    for address, keys in keys_of.items():
+        if address in dask_scheduler.stream_comms:
+            dask_scheduler.worker_send(address, {"op": FINISH_ORDERS, "keys": keys})
+
+
+def _facts(said: Mapping[str, Any], ahead_s: float) -> BoxFacts:
+    return BoxFacts(str(said["name"]), float(said["cores"]), dict(said["provenance"]), ahead_s)

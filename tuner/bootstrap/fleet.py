@@ -1,0 +1,265 @@
+"""Fleets: a box's worker, the scheduler, and a coordinator's boxes.
+
+What Dask and cryptography are needed for is asked for here, once, in words.
+"""
+
+from __future__ import annotations
+
+import pickle
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.errors import ConfigError, MissingToolError, TunerError
+from tuner.core.fleet import BoxFacts, Order
+from tuner.core.records import StudyRecord
+from tuner.core.scheduler_address import SchedulerAddress, check_open, parse_scheduler
+from tuner.core.simulated import is_simulated
+
+if TYPE_CHECKING:
+    from tuner.adapters.fleet.dask_fleet import DaskFleet
+    from tuner.config.settings import Settings
+
+_FILES = ("ca.pem", "fleet.pem", "fleet.key")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxThere:
+    """A box as its scheduler sees it."""
+
+    name: str
+    host: str
+    cores: float
+    tuner: str  #: its version
+    is_busy: bool
+    seen_s_ago: float
+    address: str
+
+
+def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_forced: bool) -> None:
+    """Be a box of the fleet whose scheduler is at *address*, until a signal says to end.
+
+    Raises:
+        ConfigError: the address or the certificates cannot be used, or this box is in a fleet already.
+    """
+    where = _scheduler(address, certs, is_forced=is_forced)
+    from tuner.adapters.box_lock import box_held, in_fleet, usual_path
+    from tuner.adapters.fleet.box_plugin import BoxPlugin
+    from tuner.adapters.fleet.box_worker import run_box
+    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.bootstrap.fleet_order import making_of, provenance_of
+
+    name = name or platform.node()
+    lock = usual_path()
+    with box_held(f"box {name} of {where}", lock.with_name(f"{lock.name}.fleet"), taken=in_fleet):
+        keep_quiet()
+        run_box(
+            str(where), name, security_of(certs), _facts(name, lock), BoxPlugin(making_of, provenance_of), say
+        )
+
+
+def be_scheduler(host: str, port: int, certs: Path | None, say: Say, *, is_forced: bool) -> None:
+    """Be the scheduler of a fleet, until a signal says to end.
+
+    Raises:
+        ConfigError: nobody can listen there, or anybody could reach it.
+    """
+    from tuner.core.address import listening_at
+
+    _needs_dask()
+    address = listening_at(host, port)
+    where = SchedulerAddress(address, certs is not None)
+    check_open(where, has_certs=certs is not None, is_forced=is_forced)
+    _check_certs(certs)
+    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.adapters.fleet.scheduler import run_scheduler
+
+    keep_quiet()
+    run_scheduler(address, security_of(certs), say)
+
+
+def new_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
+    """Make the keys of a fleet; gives the files.
+
+    Raises:
+        ConfigError: they cannot be written, or are there already.
+    """
+    _needs_dask()
+    from tuner.adapters.fleet.certificates import write_certificates
+
+    return write_certificates(folder, hosts)
+
+
+def boxes_there(address: str, certs: Path | None, *, is_forced: bool) -> list[BoxThere]:
+    """The boxes that the scheduler at *address* has now, by name.
+
+    Raises:
+        ConfigError: it does not answer, or does not let us in.
+    """
+    import asyncio
+    import time
+
+    where = _scheduler(address, certs, is_forced=is_forced)
+    from tuner.adapters.fleet.box_worker import FACTS
+    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+
+    keep_quiet()
+    found = asyncio.run(_answer(where, security_of(certs)))["workers"]
+    said = [(there, one, one[FACTS]) for there, one in found.items() if FACTS in one]
+    boxes = [
+        BoxThere(
+            name=facts["name"],
+            host=facts["provenance"].get("host", ""),
+            cores=float(facts["cores"]),
+            tuner=facts["provenance"].get("tuner", ""),
+            is_busy=any(one["metrics"]["task_counts"].values()),
+            seen_s_ago=max(0.0, time.time() - one["last_seen"]),
+            address=there,
+        )
+        for there, one, facts in said
+    ]
+    return sorted(boxes, key=lambda box: box.name)
+
+
+def first_box(
+    address: str, certs: Path | None, settings: Settings | None, *, is_forced: bool = False
+) -> tuple[BoxFacts, int]:
+    """A box that speaks for all of those at *address*, and how many there are.
+
+    *settings* say what workers would be run by there.
+
+    Raises:
+        ConfigError: the scheduler does not answer or let us in, no box is there, or it cannot use *settings*.
+    """
+    found = boxes_there(address, certs, is_forced=is_forced)
+    if not found:
+        raise ConfigError(
+            f"no box is at {address}", hint=f"Start one on each: tuner box {address}, with the same --certs."
+        )
+    usual = Counter(box.cores for box in found).most_common(1)[0][0]
+    alike = sorted((box for box in found if box.cores == usual), key=lambda box: box.is_busy)
+    if settings is None:
+        one = alike[0]
+        return BoxFacts(one.name, one.cores, {"host": one.host, "tuner": one.tuner}), len(found)
+    from tuner.adapters.fleet.dask_fleet import asked_of
+    from tuner.adapters.fleet.quiet import security_of
+    from tuner.bootstrap.asked import whole_cores
+
+    cores = settings.study.cores or whole_cores(usual)
+    where = str(_scheduler(address, certs, is_forced=is_forced))
+    problem: TunerError | None = None
+    for one in alike:  # one that cannot use the configuration is left out, unless none can
+        try:
+            told = asked_of(where, security_of(certs), one.address, pickle.dumps((settings, cores)))
+        except TunerError as error:
+            problem = problem or error
+        else:
+            return BoxFacts(one.name, one.cores, told), len(found)
+    assert problem is not None
+    raise problem
+
+
+@contextmanager
+def fleet_of(
+    address: str,
+    certs: Path | None,
+    record: StudyRecord,
+    settings: Settings | None,
+    study: str,
+    *,
+    is_forced: bool = False,
+    began_wall_s: float | None = None,
+) -> Iterator[DaskFleet]:
+    """The boxes at *address*, for the study *record*; *settings* are for real ones, secrets and all.
+
+    Args:
+        study: its name, as the boxes' locks tell it.
+        began_wall_s: of a simulated study, the time at which it goes on; None: when it was created.
+
+    Raises:
+        ConfigError: the scheduler does not answer, or does not let us in.
+    """
+    import asyncio
+
+    where = _scheduler(address, certs, is_forced=is_forced)
+    from tuner.adapters.fleet.dask_fleet import DaskFleet, VirtualDaskFleet
+    from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.bootstrap.fleet_order import FleetOrder
+
+    keep_quiet()
+    security, simulated = security_of(certs), is_simulated(record)
+    asyncio.run(_answer(where, security))
+
+    def asks(order: Order, at_wall_s: float) -> bytes:
+        return pickle.dumps(FleetOrder(order, record, None if simulated else settings, study, at_wall_s))
+
+    def simulating(facts: BoxFacts) -> BoxFacts:
+        """A box that simulates is as the study has it: its own cores and clock play no part."""
+        return replace(facts, cores=record.box_cores, ahead_s=0.0)
+
+    if not simulated:
+        with DaskFleet(str(where), security, asks, facts_of=lambda facts: facts) as fleet:
+            yield fleet
+        return
+    began_s = record.created_wall_s if began_wall_s is None else began_wall_s
+    with VirtualDaskFleet(str(where), security, asks, facts_of=simulating, began_wall_s=began_s) as fleet:
+        yield fleet
+
+
+async def _answer(where: SchedulerAddress, security: Any) -> dict[str, Any]:
+    from tuner.adapters.fleet.reach import answer_of
+
+    try:
+        return await answer_of(str(where), security)
+    except OSError as error:
+        raise ConfigError(
+            f"no scheduler answers at {where}: {error}",
+            hint="Start one there: tuner fleet scheduler --host HOST --certs DIR",
+        ) from error
+
+
+def _scheduler(text: str, certs: Path | None, *, is_forced: bool) -> SchedulerAddress:
+    _needs_dask()
+    where = parse_scheduler(text, has_certs=certs is not None, is_forced=is_forced)
+    _check_certs(certs)
+    return where
+
+
+def _needs_dask() -> None:
+    for package in ("distributed", "cryptography"):
+        if find_spec(package) is None:
+            raise MissingToolError(f"{package} is not installed", hint="Type: pip install 'tuner[fleet]'")
+
+
+def _check_certs(certs: Path | None) -> None:
+    """The files are there and can be read; whether they fit, the other end says."""
+    if certs is None:
+        return
+    for name in _FILES:
+        try:
+            with open(certs / name, "rb"):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read {certs / name}: {error.strerror}",
+                hint="tuner fleet certs DIR makes them; copy the folder to every box.",
+            ) from error
+
+
+def _facts(name: str, lock: Path) -> dict[str, Any]:
+    from tuner.adapters.cores import usable_cores
+    from tuner.adapters.provenance import provenance
+
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return {
+        "name": name,
+        "cores": usable_cores().count,
+        "provenance": provenance(),
+        "identity": [platform.node(), boot_id, str(lock)],
+    }

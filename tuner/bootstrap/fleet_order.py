@@ -1,0 +1,137 @@
+"""What a box does with an order: make its launch, in a process of its own or, of a simulated study, here."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import TunerError
+from tuner.core.fleet import Ended, Lost, News, Order, Refused, Warned
+from tuner.core.records import StudyRecord
+from tuner.core.simulated import is_simulated
+
+if TYPE_CHECKING:
+    from tuner.adapters.fleet.box_plugin import Making
+    from tuner.adapters.fleet.frames import Frame
+    from tuner.adapters.fleet.lifeline import Lifeline
+    from tuner.config.settings import Settings
+
+
+WAITS_S = 600.0  #: for a box that is in use: by what is left of a launch, or by somebody who tries something
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOrder:
+    """An order, with all that its box has to know."""
+
+    order: Order
+    study: StudyRecord
+    settings: Settings | None  #: secrets and all; None: of a simulated study
+    name: str  #: of the study, as the box's lock tells it
+    at_wall_s: float  #: the coordinator's time, which is that of a simulated study
+
+
+def making_of(asked: bytes) -> Making:
+    """Begin with what *asked* holds, a `FleetOrder`: the box's worker does not look into it otherwise."""
+    from tuner.adapters.fleet.launch_process import LaunchProcess, own_python
+
+    order: FleetOrder = pickle.loads(asked)
+    if is_simulated(order.study):
+        return _Simulated(order)
+    return LaunchProcess(own_python(__name__), asked)
+
+
+def provenance_of(asked: bytes) -> dict[str, str]:
+    """Of this box, and of what workers are run by there: *asked* holds settings, and for how many cores."""
+    from tuner.bootstrap.asked import provenance_here
+
+    settings, cores = pickle.loads(asked)
+    return provenance_here(settings, settings.layouts_for(cores))
+
+
+def main() -> None:
+    """Make the launch that standard input has; see `Lifeline` for what ends it."""
+    from tuner.adapters.fleet.lifeline import Lifeline
+    from tuner.adapters.signals import stopping_by_signal
+
+    line = Lifeline()
+    with stopping_by_signal(at_once=True):
+        try:
+            asked: FleetOrder = line.order()
+            line.watch()
+            _make(asked, line)
+        except EOFError:
+            sys.exit("The worker of this box was gone before it had said what to measure.")
+        except KeyboardInterrupt:
+            sys.exit(f"A launch was stopped: {line.ended or 'it was asked for'}.")
+
+
+def _make(asked: FleetOrder, line: Lifeline) -> None:
+    from tuner.adapters.clock import SystemClock
+    from tuner.bootstrap.boxes import this_box
+    from tuner.study.ordered import make_order
+
+    order, clock = asked.order, SystemClock()
+    last: list[Ended] = []
+
+    def tell(news: News) -> None:
+        if isinstance(news, Ended):
+            last.append(news)  # once the box is free
+        else:
+            line.tell(clock.wall_s(), news)
+
+    def warn(slug: str, text: str) -> None:
+        tell(Warned(order.place.box, slug, text))
+
+    assert asked.settings is not None
+    try:
+        with this_box(asked.settings, asked.study, asked.name, warn, waits_s=WAITS_S) as box:
+            make_order(order, asked.study, replace(box, name=order.place.box), tell, line)
+    except TunerError as error:
+        is_final = error.exit_code == 2
+        tell(Refused(order.id, error.problem, error.hint) if is_final else Lost(order.id, error.problem))
+    for ended in last:
+        line.tell(clock.wall_s(), ended)
+
+
+class _Simulated:
+    """A launch on a virtual box of the worker's name, whose time begins with that of the coordinator."""
+
+    def __init__(self, asked: FleetOrder) -> None:
+        self._asked = asked
+
+    def frames(self) -> Iterator[Frame]:
+        """All that comes of it, with the times of the simulation."""
+        from tuner.adapters.fleet.frames import Frame, packed
+        from tuner.bootstrap.boxes import virtual_box_of
+        from tuner.study.ordered import make_order
+
+        asked, found = self._asked, list[Frame]()
+        box = virtual_box_of(asked.study, asked.order.place.box, asked.at_wall_s)
+
+        def tell(news: News) -> None:
+            found.append(Frame(box.clock.wall_s(), packed(news)))
+
+        make_order(asked.order, asked.study, box, tell, self, told_every_s=None)
+        yield from found
+
+    def requested(self) -> bool:
+        """It takes no time to go on to its end."""
+        return False
+
+    def finish(self) -> None:
+        """It ends at once."""
+
+    def end(self, why: str | None = None) -> None:
+        """It ends at once."""
+
+    def problem(self) -> str | None:
+        """It tells all itself."""
+        return None
+
+
+if __name__ == "__main__":
+    main()

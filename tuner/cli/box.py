@@ -1,0 +1,35 @@
+"""tuner box: be one of the boxes on which a study is measured."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tuner.cli.options import Certs, Force
+
+
+def box(
+    scheduler: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS", help="Of the scheduler: tls://HOST:8786, tcp://127.0.0.1:8786."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="In the fleet, where each has its own; default: the host's."),
+    ] = None,
+    certs: Certs = None,
+    force: Force = False,
+) -> int:
+    """Be a box of a fleet: make the launches that a study orders, one at a time.
+
+    It joins the scheduler, and joins again when that was away. Ctrl-C once, or SIGTERM, leaves after the
+    window in hand; twice stops now. A box measures for one study at a time, and is in one fleet.
+
+    Example: tuner box tls://staging-1:8786 --certs fleet-certs
+    """
+    from tuner.bootstrap.fleet import be_box
+    from tuner.cli.telling import say
+
+    be_box(scheduler, name, certs, say, is_forced=force)
+    return 0

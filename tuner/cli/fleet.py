@@ -1,0 +1,127 @@
+"""tuner fleet: what boxes and a coordinator need to find each other, and who is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.candidates import one_of
+from tuner.cli.options import AsJson, Certs, Force
+from tuner.core.address import LOOPBACK
+from tuner.core.errors import ConfigError
+from tuner.core.scheduler_address import PORT
+
+SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
+_EXAMPLES = {
+    "scheduler": "tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs",
+    "certs": "tuner fleet certs fleet-certs --host staging-1",
+    "boxes": "tuner fleet boxes tls://staging-1:8786 --certs fleet-certs",
+}
+
+
+def fleet(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="scheduler|certs|boxes",
+            autocompletion=one_of(*_EXAMPLES),
+            help="Be the scheduler, make keys, or list who is there.",
+        ),
+    ],
+    where: Annotated[
+        str | None, typer.Argument(metavar="[DIR|ADDRESS]", help="The folder of the keys; the scheduler.")
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST", help="Where the scheduler listens, default 127.0.0.1; names for the keys."
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Of the scheduler; 0: any that is free.")
+    ] = PORT,
+    certs: Certs = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> int:
+    """Bring boxes together: one scheduler, and `tuner box` on each of them.
+
+    tuner fleet certs DIR makes keys: whoever has them is of the fleet. Copy the folder to every box, and keep
+    it from others. tuner fleet scheduler brings the boxes and the study together, on any of them. tuner fleet
+    boxes ADDRESS lists the boxes that are there.
+
+    Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs
+    """
+    if what not in _EXAMPLES:
+        raise ConfigError(f"tuner fleet knows no {what}", hint=f"As {_EXAMPLES['scheduler']}")
+    if (where is None) != (what == "scheduler"):
+        wrong = (
+            f"{where} is too much"
+            if where
+            else "it is not said " + ("where" if what == "boxes" else "in which folder")
+        )
+        raise ConfigError(f"tuner fleet {what}: {wrong}", hint=f"As {_EXAMPLES[what]}")
+    if what == "scheduler":
+        return _scheduler(host or [LOOPBACK], port, certs, force=force)
+    if what == "certs":
+        return _certs(Path(str(where)), host or [])
+    return _boxes(str(where), certs, force=force, as_json=as_json)
+
+
+def _scheduler(hosts: list[str], port: int, certs: Path | None, *, force: bool) -> int:
+    from tuner.bootstrap.fleet import be_scheduler
+    from tuner.cli.telling import say
+
+    if len(hosts) > 1:
+        raise ConfigError(
+            f"a scheduler listens at one --host, not at {len(hosts)}", hint="0.0.0.0: everywhere."
+        )
+    be_scheduler(
+        hosts[0],
+        port,
+        certs,
+        lambda at: say(f"Boxes join with: tuner box {at} (Ctrl-C ends it)"),
+        is_forced=force,
+    )
+    return 0
+
+
+def _certs(folder: Path, hosts: list[str]) -> int:
+    from tuner.bootstrap.fleet import new_certificates
+
+    for file in new_certificates(folder, hosts):
+        typer.echo(str(file))
+    return 0
+
+
+def _boxes(address: str, certs: Path | None, *, force: bool, as_json: bool) -> int:
+    from tuner.bootstrap.fleet import boxes_there
+
+    found = boxes_there(address, certs, is_forced=force)
+    if as_json:
+        facts = [
+            {
+                "name": box.name,
+                "host": box.host,
+                "cores": box.cores,
+                "tuner": box.tuner,
+                "busy": box.is_busy,
+                "seen_s_ago": round(box.seen_s_ago, 3),
+                "address": box.address,
+            }
+            for box in found
+        ]
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "boxes": facts}, indent=2))
+        return 0
+    from tuner.reports.boxes_there import render_boxes_there
+
+    typer.echo(
+        render_boxes_there(
+            [(box.name, box.host, box.cores, box.tuner, box.is_busy, box.seen_s_ago) for box in found]
+        ),
+        nl=False,
+    )
+    return 0
