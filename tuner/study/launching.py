@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
@@ -13,6 +13,7 @@ from tuner.core.pace import Pace
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Window
 from tuner.ports import Box, LaunchLog, Progress, Stop
+from tuner.study.around import between
 from tuner.study.cells import Cell, spoils_launch
 from tuner.study.pacing import find_rate
 from tuner.study.second_probe import SecondCounting
@@ -66,17 +67,9 @@ class Workbench:
 
         return self._made(launch, cell.window_s, take_windows)
 
-    @contextmanager
-    def between(self, what: str, facts: Mapping[str, str]) -> Iterator[None]:
-        """Run the hooks before and after *what*; the latter in any case, and their failure only warns."""
-        self.box.hooks.run(f"before_{what}", facts)
-        try:
-            yield
-        finally:
-            try:
-                self.box.hooks.run(f"after_{what}", facts)
-            except MeasurementError as error:
-                self.progress.warning("hook-failed", error.problem)
+    def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Run the hooks before and after *what*."""
+        return between(self.box.hooks, self.progress.warning, what, facts)
 
     def _made(
         self,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from math import inf
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
-from tuner.core.errors import TunerError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
@@ -14,11 +13,12 @@ from tuner.core.strategy import Proposal, Strategy
 from tuner.core.summary import record_of
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
+from tuner.study.around import led
 from tuner.study.cells import Block, Cell
 from tuner.study.course import Course
 from tuner.study.history import History, Launched
 from tuner.study.launching import Workbench
-from tuner.study.outcome import INTERRUPTED, StudyOutcome
+from tuner.study.outcome import StudyOutcome
 from tuner.study.timetable import Timetable, check_budget
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
@@ -76,24 +76,19 @@ class _Study:
         if self._block is not None and self._block.number == 0:
             check_budget(self._asked, [cell.asked for cell in self._block.cells])
         facts = {"service": self._asked.service, "box": self._box.name}
-        exit_code = 1
-        try:
-            with self._bench.between("study", facts):
-                if not self._box_is_over(facts):
-                    self._measure()
-                facts |= {} if self._braked is None else {"brake": self._braked}  # for the hook after it too
-            outcome = self._outcome()
-            exit_code = outcome.exit_code
-        except TunerError as error:
-            exit_code = error.exit_code
-            raise
-        except KeyboardInterrupt:
-            exit_code = INTERRUPTED
-            raise
-        finally:
-            told = {"exit_code": str(exit_code), "windows": str(self._history.n_windows)}
-            self._box.hooks.run("finished", {**facts, **told})
-        return outcome
+        return led(
+            self._box.hooks,
+            self._progress.warning,
+            facts,
+            lambda: self._measured(facts),
+            self._outcome,
+            lambda: self._history.n_windows,
+        )
+
+    def _measured(self, facts: Mapping[str, str]) -> str | None:
+        if not self._box_is_over(facts):
+            self._measure()
+        return self._braked
 
     def _box_is_over(self, facts: Mapping[str, str]) -> bool:
         """Whether a limit of the user's is passed before anything runs: then nothing is started."""
