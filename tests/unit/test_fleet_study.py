@@ -45,7 +45,7 @@ class Told:
         self.warnings: list[tuple[str, str]] = []
         self.came: list[str] = []
         self.went: list[str] = []
-        self.rests_s: list[float | None] = []
+        self.planned: list[int | None] = []
 
     def box_came(self, facts: BoxFacts) -> None:
         self.came.append(facts.name)
@@ -72,7 +72,7 @@ class Told:
         self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
         self.windows.append((box, window))
-        self.rests_s.append(remaining_s)
+        self.planned.append(n_planned)
 
     def launch_ended(self, box: str) -> None:
         pass
@@ -151,6 +151,10 @@ def test_every_layout_is_launched_once_a_block_and_every_block_is_of_one_box() -
     assert ran.outcome.is_over
     assert ran.outcome.n_blocks_done == 6
     assert ran.outcome.answer.layout == C
+
+
+def test_how_many_windows_are_planned_is_the_same_from_the_first_to_the_last() -> None:
+    assert Ran(3, n_blocks=6).progress.planned == [18] * 18
 
 
 def test_boxes_measure_at_the_same_time() -> None:

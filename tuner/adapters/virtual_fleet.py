@@ -1,4 +1,4 @@
-"""Several simulated boxes behind the port of a fleet: for tests, dry runs and teaching.
+"""Several simulated boxes behind the port of a fleet, without Dask: what tests of the coordinator run on.
 
 Each box has a time of its own. A launch is made at once, when it is ordered, and what comes of it is told
 when the coordinator's time gets there: so a decision knows what a real one would know, and nothing else.
@@ -52,8 +52,7 @@ class VirtualFleet:
         self._news: list[tuple[float, int, News]] = []
         self._n_told = 0
         self._given_up: set[str] = set()
-        self._ends_s: float | None = None  #: since when boxes are to end
-        self.sent: list[Order] = []  #: all orders, for who looks on
+        self._is_ending = False
         for one in facts:
             self._tell(0.0, BoxCame(one))
         for absence in absences:
@@ -71,7 +70,6 @@ class VirtualFleet:
         return None
 
     def send(self, order: Order) -> None:  # noqa: D102
-        self.sent.append(order)
         name = order.place.box
         clock = self._clocks[name]
         clock.sleep_until(self.clock.monotonic_s())
@@ -84,14 +82,14 @@ class VirtualFleet:
         self._make(order, self._study, self._boxes[name], tell, self)
 
     def finish(self) -> None:  # noqa: D102
-        self._ends_s = self.clock.monotonic_s()
+        self._is_ending = True
 
     def give_up(self, order: str) -> None:  # noqa: D102
         self._given_up.add(order)
 
     def requested(self) -> bool:
         """Whether boxes are to end; those whose launches were made before that do not hear of it in time."""
-        return self._ends_s is not None
+        return self._is_ending
 
     def _is_absent(self, box: str, sent_s: float, at_s: float) -> bool:
         """Whether *box* was killed between an order and what it would tell now."""

@@ -104,12 +104,13 @@ def this_box(
         )
 
 
-def hooks_of(settings: Settings, warn: Warn) -> Hooks:
-    """The user's commands."""
+def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:
+    """The user's commands; not *runs*: none of them, as of a simulated study."""
     from tuner.adapters.hooks import CommandHooks
 
     asked = settings.hooks
-    return CommandHooks(asked.model_dump(exclude={"timeout"}), asked.timeout, warn)
+    commands = asked.model_dump(exclude={"timeout"}) if runs else {}
+    return CommandHooks(commands, asked.timeout, warn)
 
 
 def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:

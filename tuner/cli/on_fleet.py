@@ -95,7 +95,7 @@ def measured_on(session: Session, on: OnFleet) -> tuple[int, bool]:
         ConfigError: the scheduler does not answer or let us in, or no box can use the configuration.
     """
     from tuner import bootstrap
-    from tuner.adapters.fleet_lines import FleetLines
+    from tuner.adapters.fleet_lines import FleetLines, simulated_time
     from tuner.adapters.signals import stopping_by_signal
     from tuner.bootstrap.boxes import hooks_of
     from tuner.bootstrap.fleet import fleet_of
@@ -118,15 +118,13 @@ def measured_on(session: Session, on: OnFleet) -> tuple[int, bool]:
         try:
             with joined as fleet, _opened(session) as store, ExitStack() as stack:  # no answer leaves no file
                 if is_simulated(record):
-                    clock = fleet.clock
                     is_race = record.strategy == "race"
-                    progress: FleetProgress = FleetLines(
-                        sys.stderr, is_race=is_race, stamp=lambda: f"simulated {clock.monotonic_s():.0f} s"
-                    )
+                    stamp = simulated_time(fleet.clock)
+                    progress: FleetProgress = FleetLines(sys.stderr, is_race=is_race, stamp=stamp)
                 else:
                     shown = bootstrap.showing_fleet(record, session.file, store, strategy, stop.requested)
                     progress = stack.enter_context(shown)
-                hooks = hooks_of(session.settings, progress.warning)
+                hooks = hooks_of(session.settings, progress.warning, runs=not is_simulated(record))
                 outcome = run_fleet(fleet, store, progress, stop, strategy, hooks)
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:

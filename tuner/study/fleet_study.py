@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
-from tuner.core.errors import ConfigError, MeasurementError, TunerError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.figures import counted
 from tuner.core.fleet import (
     LOST,
@@ -34,17 +32,18 @@ from tuner.core.strategy import Proposal
 from tuner.core.summary import record_of
 from tuner.core.window import Window
 from tuner.ports import Fleet, FleetProgress, Hooks, Stop, Store
+from tuner.study.around import led
 from tuner.study.cells import Cell
 from tuner.study.failing import Failing
-from tuner.study.fleet_members import Member, Work, covered_s, in_our_words
+from tuner.study.fleet_ahead import Ahead
+from tuner.study.fleet_members import Member, Work, in_our_words
 from tuner.study.fleet_recall import done_of, shown
 from tuner.study.history import History
-from tuner.study.outcome import INTERRUPTED, StudyOutcome
+from tuner.study.outcome import StudyOutcome
 from tuner.study.run import CACHE_KEEPS_S, MOST_DISTURBED
 from tuner.study.timetable import Timetable, check_budget
 
 LOOK_S = 1.0  #: so long news are waited for before anything else is looked at
-FORESEES_EVERY_S = 30.0  #: at most so often a strategy is asked what is to come
 MOST_VAIN = 2  #: layouts in a row that fail on a box and run on others
 PATIENCE_S = 600.0  #: so long a study without any box waits for one
 
@@ -100,51 +99,32 @@ class _FleetStudy:
             (cell.block, cell.position, place.box): cell
             for place, cell in shown(self._history, self._failing, strategy)
         }
-        self._foreseen: tuple[float, Sequence[Proposal] | None] | None = None  #: and when
+        before = [launch for _, launch in launches]
+        self._ahead = Ahead(self._asked, self._timetable, strategy, self._clock, before)
         self._warm_wall_s: dict[str, float] = {}
         for _, launch in launches:
             seen_s = launch.ended_wall_s or launch.started_wall_s
             self._warm_wall_s[launch.box] = max(self._warm_wall_s.get(launch.box, -inf), seen_s)
-        self._spent_s = covered_s([launch for _, launch in launches])  #: of the budget, by earlier sessions
-        self._began_s = self._clock.monotonic_s()
-        self._alone_since_s = self._began_s  #: since when no box is there
+        self._alone_since_s = self._clock.monotonic_s()  #: since when no box is there
         self._is_over = self._out_of_budget = self._is_finishing = False
         self._has_changed = True  #: since boxes that are free were last asked for
         self._braked: str | None = None
 
     def run(self) -> StudyOutcome:
-        check_budget(
-            self._asked, [Proposal(x, self._asked.shortest_window_s) for x in self._asked.layouts[:1]]
-        )
+        check_budget(self._asked, [Proposal(self._asked.layouts[0], self._asked.shortest_window_s)])
         facts = {"service": self._asked.service, "box": ""}
-        exit_code = 1
-        try:
-            with self._between_study(facts):
-                self._measure()
-                facts |= {} if self._braked is None else {"brake": self._braked}
-            outcome = self._outcome()
-            exit_code = outcome.exit_code
-        except TunerError as error:
-            exit_code = error.exit_code
-            raise
-        except KeyboardInterrupt:
-            exit_code = INTERRUPTED
-            raise
-        finally:
-            told = {"exit_code": str(exit_code), "windows": str(self._history.n_windows)}
-            self._hooks.run("finished", {**facts, **told})
-        return outcome
+        return led(
+            self._hooks,
+            self._progress.warning,
+            facts,
+            self._measured,
+            self._outcome,
+            lambda: self._history.n_windows,
+        )
 
-    @contextmanager
-    def _between_study(self, facts: Mapping[str, str]) -> Iterator[None]:
-        self._hooks.run("before_study", facts)
-        try:
-            yield
-        finally:
-            try:
-                self._hooks.run("after_study", facts)
-            except MeasurementError as error:
-                self._progress.warning("hook-failed", error.problem)
+    def _measured(self) -> str | None:
+        self._measure()
+        return self._braked
 
     # ------------------------------------------------------------------ from news to orders
 
@@ -165,7 +145,7 @@ class _FleetStudy:
         """Whether nothing is to be waited for, while no box is at work."""
         if self._must_end() or self._out_of_budget:
             return True
-        if self._asks_nobody():
+        if self._asks_nobody() and not self._is_answered():
             self._check_patience()
             return False
         self._is_over = True  # whoever is there was asked, and has nothing to do
@@ -208,10 +188,12 @@ class _FleetStudy:
 
     def _end_when_answered(self) -> None:
         """Once a race has its answer, what is under way cannot change it: nobody waits for that."""
-        if self._asked.strategy != "race" or not self._has_changed or not self._strategy.answer().reached:
-            return
-        for member in self._members.values():
-            self._give_up(member, "the answer was known before")
+        if self._has_changed and self._is_answered():
+            for member in self._members.values():
+                self._give_up(member, "the answer was known before")
+
+    def _is_answered(self) -> bool:
+        return self._asked.strategy == "race" and self._strategy.answer().reached
 
     def _next_work(self, box: str) -> Work | None:
         others = [
@@ -233,6 +215,7 @@ class _FleetStudy:
             cell = Cell(*key[:2], asked.layout, asked.window_s, asked.n_windows, self._asked.max_attempts)
             self._cells[key] = cell
             self._failing.add([cell])
+        self._ahead.handed_out()
         return Work(place, cell)
 
     def _order(self, member: Member, work: Work) -> None:
@@ -314,7 +297,7 @@ class _FleetStudy:
         box, block = member.facts.name, work.place.block
         record = record_of(window, launch_id=work.launch_id, block=block, box=box)
         self._history.add_window(work.cell, work.launched, record)
-        n_taken, rest = self._history.n_windows, self._rest()
+        n_taken, rest = self._history.n_windows, self._ahead.rest(self._at_work())
         n_planned = None if rest is None else n_taken + sum(one.n_windows for one in rest)
         self._progress.window_taken(box, window, n_taken, n_planned, self._remaining_s())
 
@@ -490,25 +473,12 @@ class _FleetStudy:
     def _must_end(self) -> bool:
         return self._stop.requested() or self._braked is not None
 
-    def _left_s(self) -> float:
-        """Of the budget, which is of time that goes by, however many boxes measure meanwhile."""
-        if self._asked.budget_s is None:
-            return inf
-        spent_s = self._clock.monotonic_s() - self._began_s
-        return self._asked.budget_s - self._spent_s - spent_s
-
     def _fits(self, place: Place) -> bool:
         """Whether *place* can be measured within the budget: of a grid, its whole block."""
+        if self._asked.strategy != "all":
+            return self._ahead.fits([place.asked])
         is_begun = any((block, who) == (place.block, place.box) for block, _, who in self._cells)
-        is_block = self._asked.strategy == "all" and not is_begun
-        n = len(self._asked.layouts) if is_block else 1
-        needs_s = self._timetable.expected_s([place.asked] * n)
-        if needs_s <= self._left_s() or (self._asked.strategy == "all" and not is_block):
-            return True
-        if self._n_orders or needs_s > (self._asked.budget_s or inf):
-            return False
-        self._spent_s = 0.0  # whoever resumes a study whose budget is over gives it the same again
-        return True
+        return is_begun or self._ahead.fits([place.asked] * len(self._asked.layouts))
 
     def _tell_out_of_budget(self) -> None:
         if not self._out_of_budget:
@@ -516,21 +486,12 @@ class _FleetStudy:
             text = f"the budget ends after {counted(self._history.n_windows, 'window')}"
             self._progress.warning("budget-over", text)
 
-    def _rest(self) -> Sequence[Proposal] | None:
-        """What is under way and to be expected; None: nobody knows. Foreseeing may be dear: now and then."""
-        at_work = [one.work for one in self._members.values() if one.work is not None]
-        now_s = self._clock.monotonic_s()
-        if self._foreseen is None or now_s - self._foreseen[0] >= FORESEES_EVERY_S:
-            self._foreseen = now_s, self._strategy.expected_rest([one.place for one in at_work])
-        rest = self._foreseen[1]
-        return None if rest is None else [*(one.cell.rest for one in at_work), *rest]
+    def _at_work(self) -> list[Work]:
+        return [one.work for one in self._members.values() if one.work is not None]
 
     def _remaining_s(self) -> float | None:
-        rest = self._rest()
-        if rest is None:
-            return None
-        n = sum(not one.is_left_out for one in self._members.values())
-        return min(self._timetable.expected_s(rest) / max(1, n), max(0.0, self._left_s()))
+        n_boxes = sum(not one.is_left_out for one in self._members.values())
+        return self._ahead.remaining_s(self._at_work(), n_boxes)
 
     def _outcome(self) -> StudyOutcome:
         history, failed = self._history, self._failing.failed
