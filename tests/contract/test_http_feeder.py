@@ -20,6 +20,7 @@ from tuner.core.layout import Layout
 from tuner.core.pace import Share
 from tuner.core.requests import Requests
 
+from ..processes import is_running
 from .http_service import PATIENCE_S, Service, answer, running, says
 
 pytestmark = pytest.mark.integration
@@ -80,7 +81,7 @@ def test_a_launch_is_fed_by_twice_as_many_connections_as_it_has_threads(tmp_path
 
     assert n_connections == 1 + 12
     assert all("\r\nX-Who: tuner\r\n" in head for head in service.heads)
-    assert not Path(f"/proc/{pid}").exists()
+    assert not is_running(pid)
     assert feeding.feeder.is_dry()
     assert feeding.feeder.pids() == frozenset()
     assert feeding.warnings == []

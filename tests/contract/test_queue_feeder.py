@@ -25,6 +25,7 @@ from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting
 
+from ..processes import is_running
 from ..redis_server import RedisServer
 from .queue_workers import MESSAGES, WORKERS
 
@@ -100,7 +101,7 @@ def test_the_queue_is_full_before_the_service_starts_and_empty_afterwards(
             assert client.llen(NAME) >= FEWEST
             assert not fixture.feeder.is_dry()
 
-        assert not Path(f"/proc/{pid}").exists()
+        assert not is_running(pid)
         assert list(client.scan_iter()) == []
     assert fixture.feeder.pids() == frozenset()
     assert fixture.warnings == []
@@ -246,7 +247,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
         killed.send_signal(signal.SIGKILL)
     worker = WORKERS["celery"](client, NAME)
     worker.take()
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the feeder has ended")
+    wait_for(lambda: not is_running(pid), "the feeder has ended")
 
     n_left = client.llen(NAME)
     assert n_left >= FEWEST - 1

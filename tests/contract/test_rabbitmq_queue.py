@@ -32,6 +32,7 @@ from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting
 
+from ..processes import is_running
 from ..rabbitmq_server import RabbitServer, running_rabbitmq
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
@@ -430,7 +431,7 @@ def test_the_queue_is_full_before_the_service_and_empty_afterwards(
             done = until(counting, lambda reading, enough=through: reading.n_done_total >= enough)
 
         assert done.n_done_total <= through + 10  # as many were in hand
-        assert not Path(f"/proc/{pid}").exists()
+        assert not is_running(pid)
         assert n_waiting(channel, name) == 0
         assert not is_there(server, f"tuner.fed.{name}")
     assert list(tmp_path.iterdir()) == []
@@ -445,7 +446,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
         assert killed.stdout is not None
         pid = int(killed.stdout.readline())
         killed.send_signal(signal.SIGKILL)
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the feeder has ended")
+    wait_for(lambda: not is_running(pid), "the feeder has ended")
 
     assert n_waiting(channel, name) >= FEWEST
     with pytest.raises(ConfigError, match="fed by another study"):

@@ -18,6 +18,8 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Reading, Sample, Usage, Window
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 
 SUITES = Path(__file__).resolve().parents[3] / "shared" / "data" / "suites"
@@ -112,13 +114,6 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def wait_until(holds, what: str) -> None:
     end = time.monotonic() + 60
     while not holds():
@@ -144,7 +139,7 @@ def test_nothing_is_left_running_however_it_ends(tmp_path: Path, how: signal.Sig
         # as a terminal does it: everybody of the group hears Ctrl-C
         (os.killpg if how == signal.SIGINT else os.kill)(process.pid, how)
         out, err = process.communicate(timeout=60)
-        wait_until(lambda: not any(map(is_alive, children)), "a worker is left")
+        wait_until(lambda: not any(map(is_running, children)), "a worker is left")
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

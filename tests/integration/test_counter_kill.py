@@ -20,6 +20,8 @@ import pytest
 from tuner.probe import counter
 from tuner.probe.counter import Reader, read_totals
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 
 WORKER = Path(__file__).with_name("counter_worker.py")
@@ -88,16 +90,9 @@ def wait_until_counting(truth: Path, number: int) -> None:
 
 def wait_until_dead(pids: list[int]) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while any(Path(f"/proc/{pid}").exists() and "Z" not in state_of(pid) for pid in pids):
+    while any(map(is_running, pids)):
         assert time.monotonic() < deadline
         time.sleep(0.001)
-
-
-def state_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "Z"
 
 
 def slots_as_documented(path: Path) -> tuple[int, list[tuple[int, ...]]]:

@@ -14,6 +14,8 @@ from tuner.adapters.feeders.spool import SpoolFeeder
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 FOR_EVER = "import time; time.sleep(300)"
 
@@ -50,7 +52,7 @@ def test_a_feeder_command_runs_as_long_as_the_launch_and_knows_its_layout(tmp_pa
 
     assert feeder.is_dry()
     assert feeder.pids() == frozenset()
-    assert not Path(f"/proc/{pid}").exists()
+    assert not is_running(pid)
 
 
 def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> None:
@@ -103,20 +105,13 @@ def test_a_feeder_dies_with_a_tuner_that_is_killed(tmp_path: Path) -> None:
     wait_for(lambda: not is_running(pid))
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
-    except FileNotFoundError:
-        return False
-
-
 def test_a_feeder_that_is_stopped_before_it_has_begun_is_gone(tmp_path: Path) -> None:
     feeder = CommandFeeder([sys.executable, "-c", FOR_EVER], tmp_path)
 
     with feeder.feeding(Layout(1, 1)):
         (pid,) = feeder.pids()
 
-    assert not Path(f"/proc/{pid}").exists()
+    assert not is_running(pid)
 
 
 def test_a_missing_feeder_command_is_the_config_s_fault(tmp_path: Path) -> None:

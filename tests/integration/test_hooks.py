@@ -12,6 +12,8 @@ import pytest
 from tuner.adapters.hooks import CommandHooks
 from tuner.core.errors import MeasurementError
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 
 
@@ -127,11 +129,7 @@ def test_of_much_output_the_end_is_shown() -> None:
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 30.0
     while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if not is_running(pid):
             return
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z"):
-            return  # ended; its new parent has yet to reap it
         time.sleep(0.02)
     pytest.fail(f"process {pid} is still there")

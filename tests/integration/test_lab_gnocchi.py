@@ -17,6 +17,8 @@ from tuner.core.errors import MeasurementError
 from tuner.core.lab.experiment import Job
 from tuner.core.lab.gnocchi import Gnocchi
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 
 FOLDER = Path(__file__).resolve().parents[2] / "workers" / "lab"
@@ -105,7 +107,7 @@ def test_a_worker_that_is_ended_while_its_server_starts_leaves_no_server_and_no_
         worker.wait()
 
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: not is_alive(pid))
+    wait_for(lambda: not is_running(pid))
     assert (code, list(folder.iterdir())) == (0, []) if how == signal.SIGTERM else code == -how
 
 
@@ -114,12 +116,3 @@ def wait_for(what: Callable[[], bool]) -> None:
     while not what():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """One that has ended may lie there until it is reaped."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] != "Z"

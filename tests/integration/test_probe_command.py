@@ -14,6 +14,8 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.ports import Counting
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 
 
@@ -82,7 +84,7 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_started(
 
     assert said.endswith("it took longer than 1s and was killed")
     pid = int(child.read_text())
-    while Path(f"/proc/{pid}").exists() and "sleep" in Path(f"/proc/{pid}/cmdline").read_text():
+    while is_running(pid) and "sleep" in Path(f"/proc/{pid}/cmdline").read_text():
         os.sched_yield()  # killed, not yet gone
 
 

@@ -15,6 +15,8 @@ from tuner.adapters.repeated_command import AskedCommand, RepeatedCommand
 from tuner.core.brake import Answer
 from tuner.core.errors import ConfigError
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 PATIENCE_S = 60.0
 
@@ -59,11 +61,7 @@ def test_it_is_told_what_runs() -> None:
 
 
 def is_gone(pid_file: Path) -> bool:
-    pid = int(pid_file.read_text())
-    try:
-        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    return not is_running(int(pid_file.read_text()))
 
 
 def test_one_that_does_not_end_is_killed_with_what_it_started_and_has_said_no(tmp_path: Path) -> None:

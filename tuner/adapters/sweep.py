@@ -22,6 +22,7 @@ STUDY_ID = "TUNER_STUDY_ID"  #: the variable that every child of tuner carries
 KEEPS_MARKS = {"SPT_NOENV": "1"}
 _PAUSE_S = 0.05
 _KILL_PATIENCE_S = 4.0  #: a killed process may need a moment, in uninterruptible sleep for one
+_KILL_ROUNDS = 20  #: at least: on a box that stands still for seconds, time alone says little
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,9 @@ def sweep(
         time.sleep(_PAUSE_S)
     killed: dict[tuple[int, int], str] = {}
     deadline = time.monotonic() + _KILL_PATIENCE_S
-    while found and time.monotonic() < deadline:
+    n_rounds = 0
+    while found and (n_rounds < _KILL_ROUNDS or time.monotonic() < deadline):
+        n_rounds += 1
         for one in found.values():
             killed[one.pid, one.started] = f"{one.pid} {one.command}"
             _send(one, signal.SIGKILL)

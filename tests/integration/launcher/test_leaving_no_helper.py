@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ...processes import is_running
+
 pytestmark = pytest.mark.integration
 #: writes its pid, then cannot be ended but by SIGKILL, out of reach of its parent's group
 DEAF = (
@@ -50,13 +52,6 @@ guardian.close()
 def pid_in(file: Path) -> int:
     wait_for(lambda: file.exists() and file.read_text().endswith("\n"))
     return int(file.read_text())
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -14,6 +14,8 @@ import pytest
 from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.core.layout import Layout
 
+from ...processes import is_running
+
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
 Told = list[tuple[str, str]]
@@ -65,7 +67,7 @@ def test_a_worker_that_does_not_stop_is_killed_and_told(
         await_ready(tmp_path, 2)
         pids = launch.worker_pids()
 
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not any(map(is_running, pids))
     assert [slug for slug, _ in warnings_told] == ["stopped-by-kill"]
     assert "2 of 2 processes of 2x1 did not stop within 0.5 s of TERM" in warnings_told[0][1]
 
@@ -154,7 +156,7 @@ def test_a_second_ctrl_c_ends_workers_at_once(launcher_of: LaunchersOf, tmp_path
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
 
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not any(map(is_running, pids))
 
 
 def test_workers_that_all_died_are_no_trouble_to_stop(launcher_of: LaunchersOf, warnings_told: Told) -> None:
@@ -177,4 +179,4 @@ def test_a_frozen_supervisord_does_not_keep_the_workers_alive(
         pids = launch.worker_pids()
         os.kill(supervisord, signal.SIGSTOP)
 
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not any(map(is_running, pids))

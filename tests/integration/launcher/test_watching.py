@@ -17,6 +17,8 @@ from tuner.adapters.worker_watch import n_threads_of
 from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
+from ...processes import is_running
+
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
 
@@ -128,7 +130,7 @@ def test_a_dead_guardian_is_told_and_the_next_launch_has_another(launcher_of: La
         workers = launch.worker_pids()
 
     assert problem.detail == "the guardian process ended while the layout ran"
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not any(map(is_running, workers))
     with launcher.running(Layout(2, 1), {}) as launch:
         assert launch.problems() == ()
         assert launcher.guardian_pid not in {None, first}

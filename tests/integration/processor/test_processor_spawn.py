@@ -17,6 +17,7 @@ from tuner_workers.crash_processor.spawn import STARTS, Ended, run_child
 from tuner_workers.crash_processor.spawn_path import spawn_path
 from tuner_workers.crash_processor.stop_event import StopEvent
 
+from ...processes import is_running
 from .conftest import wait_until
 
 pytestmark = pytest.mark.integration
@@ -89,8 +90,8 @@ def test_what_a_child_left_running_in_its_group_is_ended_with_it(
     ended = run(_sh(f"sleep 1000 >&- 2>&- & echo $! > {tmp_path}/pid"), timeout_s=60, stop=stop)
 
     assert (ended.exit_code, ended.killed) == (0, None)
-    left = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
-    wait_until(lambda: not left.exists())
+    left = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not is_running(left))
 
 
 def test_output_has_a_limit(run: Callable[..., Ended], stop: StopEvent) -> None:

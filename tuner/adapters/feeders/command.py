@@ -105,7 +105,7 @@ class CommandFeeder:
         if process is None:
             return
         try:
-            sweep(
+            swept = sweep(
                 self._marker,
                 None,
                 since=started(os.getpid()),
@@ -118,6 +118,8 @@ class CommandFeeder:
                 os.killpg(process.pid, signal.SIGKILL)
             process.kill()  # it has no group of its own yet
             process.wait()
+        if swept.left:
+            raise MeasurementError(f"what the feeder started could not be ended: {', '.join(swept.left)}")
 
 
 def _last_lines(log: Path) -> str:
