@@ -14,7 +14,7 @@ from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.strategies.of_study import strategy_of
 from tuner.core.strategy import Proposal
 from tuner.study import run_study
-from tuner.study.ordered import make_order
+from tuner.study.ordered import make_order, telling_interval_s
 
 A, B = Layout(1, 4), Layout(2, 2)
 SERVICE = VirtualService({A: 10.0, B: 20.0})
@@ -127,3 +127,8 @@ def test_how_it_goes_is_told_every_few_seconds() -> None:
 
     seen = [one.elapsed_s for one in news if isinstance(one, Sampled) and one.sample is not None]
     assert len(seen) in (1, 2)
+
+
+def test_many_boxes_tell_how_it_goes_less_often_each() -> None:
+    assert telling_interval_s(1) == telling_interval_s(100) == 5.0
+    assert 1000 / telling_interval_s(1000) == 20.0

@@ -191,13 +191,15 @@ def fleet_of(
     from tuner.adapters.fleet.dask_fleet import DaskFleet, VirtualDaskFleet
     from tuner.adapters.fleet.quiet import keep_quiet, security_of
     from tuner.bootstrap.fleet_order import FleetOrder
+    from tuner.study.ordered import telling_interval_s
 
     keep_quiet()
     security, simulated = security_of(certs), is_simulated(record)
     asyncio.run(_answer(where, security))
 
-    def asks(order: Order, at_wall_s: float) -> bytes:
-        return pickle.dumps(FleetOrder(order, record, None if simulated else settings, study, at_wall_s))
+    def asks(order: Order, at_wall_s: float, n_boxes: int) -> bytes:
+        seen = None if simulated else settings
+        return pickle.dumps(FleetOrder(order, record, seen, study, at_wall_s, telling_interval_s(n_boxes)))
 
     def simulating(facts: BoxFacts) -> BoxFacts:
         """A box that simulates is as the study has it: its own cores and clock play no part."""

@@ -32,6 +32,7 @@ class FleetOrder:
     settings: Settings | None  #: secrets and all; None: of a simulated study
     name: str  #: of the study, as the box's lock tells it
     at_wall_s: float  #: the coordinator's time, which is that of a simulated study
+    told_every_s: float  #: so often it is told how the launch goes
 
 
 def making_of(asked: bytes) -> Making:
@@ -89,7 +90,14 @@ def _make(asked: FleetOrder, line: Lifeline) -> None:
     assert asked.settings is not None
     try:
         with this_box(asked.settings, asked.study, asked.name, warn, waits_s=WAITS_S) as box:
-            make_order(order, asked.study, replace(box, name=order.place.box), tell, line)
+            make_order(
+                order,
+                asked.study,
+                replace(box, name=order.place.box),
+                tell,
+                line,
+                told_every_s=asked.told_every_s,
+            )
     except TunerError as error:
         is_final = error.exit_code == 2
         tell(Refused(order.id, error.problem, error.hint) if is_final else Lost(order.id, error.problem))

@@ -19,7 +19,13 @@ from tuner.study.history import History
 from tuner.study.launching import Workbench
 
 TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
+_TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond
 Tell = Callable[[News], None]
+
+
+def telling_interval_s(n_boxes: int) -> float:
+    """How often one of so many boxes is to tell how its launch goes."""
+    return max(TOLD_EVERY_S, n_boxes / _TOLD_PER_S)
 
 
 def make_order(

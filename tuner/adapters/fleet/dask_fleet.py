@@ -24,7 +24,7 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.fleet.box_plugin import describe, key_of, make_order
 from tuner.adapters.fleet.frames import Frame, Told, told_of
 from tuner.adapters.fleet.ledger import Ledger, Seen
-from tuner.adapters.fleet.looking import boxes_seen, say_finish
+from tuner.adapters.fleet.looking import Looking, say_finish
 from tuner.adapters.fleet.virtual_order import VirtualOrder
 from tuner.adapters.virtual_clock import VirtualClock
 from tuner.core.errors import MeasurementError, TunerError
@@ -38,7 +38,8 @@ PATIENCE = "10 minutes"  #: so long a scheduler may be away before the study end
 _CLOSES_WITHIN_S = 10.0
 _TROUBLE = (OSError, TimeoutError)  #: of a connection
 
-Asks = Callable[[Order, float], bytes]  #: an order, at a time of the wall clock, as boxes understand it
+#: an order, at a time of the wall clock, with so many boxes, as boxes understand it
+Asks = Callable[[Order, float, int], bytes]
 
 
 class DaskFleet:
@@ -64,6 +65,7 @@ class DaskFleet:
         self._client = Client(
             address, security=security, timeout=PATIENCE, set_as_default=False, name="tuner"
         )
+        self._looking = Looking(self._client)
         self._watch = threading.Thread(target=self._watched, name="fleet", daemon=True)
 
     def __enter__(self) -> DaskFleet:
@@ -107,7 +109,7 @@ class DaskFleet:
             self._topic,
             order.id,
             seen.worker,
-            self._asks(order, self._clock.wall_s()),
+            self._asks(order, self._clock.wall_s(), self._ledger.n_boxes),
             key=key,
             workers=[seen.address],
             allow_other_workers=False,
@@ -214,7 +216,7 @@ class DaskFleet:
             self._came.put(("event", (told, event[1].get("worker"))))
 
     def _look(self) -> list[Seen]:
-        return [replace(one, facts=self._facts_of(one.facts)) for one in boxes_seen(self._client)]
+        return [replace(one, facts=self._facts_of(one.facts)) for one in self._looking.boxes()]
 
     def _say_finish(self) -> None:
         keys_of: dict[str, list[str]] = {}

@@ -21,7 +21,6 @@ BEAT_S = 1.0  #: so often each end tells the other that it is alive
 SILENT_S = 30.0  #: who has not said so for that long hangs, or is stopped
 ENDS_WITHIN_S = 120.0  #: a service may take its time to stop; after that its guardian does it
 EXITS_WITHIN_S = 10.0  #: of having told the last
-EXITS_WITHIN_S = 10.0  #: of having told the last
 BEAT, FINISH = b".", b"f"  #: what stands behind the order
 LENGTH = struct.Struct(">Q")  #: of the order, before it
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import main; main()"

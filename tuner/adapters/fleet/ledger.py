@@ -73,6 +73,11 @@ class Ledger:
         under = self._orders.get(order)
         return None if under is None else under.box
 
+    @property
+    def n_boxes(self) -> int:
+        """So many boxes are there."""
+        return len(self._boxes)
+
     def busy_boxes(self) -> frozenset[str]:
         """Boxes with such an order."""
         return frozenset(under.box for under in self._orders.values() if under.state == "open")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from distributed import Client
@@ -14,24 +14,42 @@ from tuner.core.errors import ConfigError
 from tuner.core.fleet import BoxFacts
 
 
-def boxes_seen(client: Client) -> list[Seen]:
-    """The boxes that are there now; other workers of the scheduler's are none.
+class Looking:
+    """Looks who is there, again and again; what a box says of itself is asked for once."""
 
-    Raises:
-        ConfigError: this is no scheduler of a fleet.
-    """
-    began_s = time.time()
-    found = client.run_on_scheduler(workers_of)
-    if not found["is_ours"]:
-        raise ConfigError(
-            "this scheduler makes again by itself what fails, so launches would count twice",
-            hint="Start one with tuner fleet scheduler.",
-        )
-    ahead_s = found["wall_s"] - (began_s + time.time()) / 2  # the scheduler's clock, less ours
-    return [
-        Seen(address, worker, _facts(said, ahead_s - behind_s), tuple(map(str, said["identity"])))
-        for address, worker, behind_s, said in found["workers"]
-    ]
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._said: dict[str, Mapping[str, Any]] = {}  #: by worker, of those seen last
+
+    def boxes(self) -> list[Seen]:
+        """The boxes that are there now; other workers of the scheduler's are none.
+
+        Raises:
+            ConfigError: this is no scheduler of a fleet.
+        """
+        began_s = time.time()
+        found = self._client.run_on_scheduler(workers_of)
+        if not found["is_ours"]:
+            raise ConfigError(
+                "this scheduler makes again by itself what fails, so launches would count twice",
+                hint="Start one with tuner fleet scheduler.",
+            )
+        ahead_s = found["wall_s"] - (began_s + time.time()) / 2  # the scheduler's clock, less ours
+        there = {worker for _, worker, _ in found["workers"]}
+        said = {worker: facts for worker, facts in self._said.items() if worker in there}
+        if unknown := there - said.keys():
+            said |= self._client.run_on_scheduler(said_by, unknown)
+        self._said = said
+        return [
+            Seen(
+                address,
+                worker,
+                _facts(said[worker], ahead_s - behind_s),
+                tuple(map(str, said[worker]["identity"])),
+            )
+            for address, worker, behind_s in found["workers"]
+            if worker in said  # gone meanwhile
+        ]
 
 
 def workers_of(dask_scheduler: Any) -> dict[str, Any]:
@@ -40,10 +58,19 @@ def workers_of(dask_scheduler: Any) -> dict[str, Any]:
         "is_ours": dask_scheduler.allowed_failures == 0,
         "wall_s": time.time(),
         "workers": [
-            (one.address, one.server_id, one.time_delay, one.extra[FACTS])
+            (one.address, one.server_id, one.time_delay)
             for one in dask_scheduler.workers.values()
             if FACTS in one.extra
         ],
+    }
+
+
+def said_by(workers: Set[str], dask_scheduler: Any) -> dict[str, Any]:
+    """What *workers* say of themselves, as far as they are there; runs where the scheduler does."""
+    return {
+        one.server_id: one.extra[FACTS]
+        for one in dask_scheduler.workers.values()
+        if one.server_id in workers and FACTS in one.extra
     }
 
 
