@@ -23,10 +23,11 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 # Tests that only compute share the cores. Those with processes of their own mostly wait (of five seconds one is CPU's):
 # five at a time, on two cores too, each with a box lock, a folder and a server of its own. Those that look at cores, clocks
 # or load go last, alone.
+WITH_PROCESSES := tests/contract tests/e2e tests/integration
 test: check  ## linters, types, every test but the long ones and those of real services
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 5 --dist worksteal -m "integration and not alone and not long and not services"
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and not long and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 5 --dist worksteal -m "integration and not alone and not long and not services" $(WITH_PROCESSES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and not long and not services" $(WITH_PROCESSES)
 
 # The long ones, three at a time: some compute, some wait. nox takes what they leave of the cores, and is shown when both
 # have ended. Real services count under load, each on more of a core: three at a time.

@@ -76,6 +76,7 @@ def has_all(file: Path, n_blocks: int = N_BLOCKS) -> bool:
     }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_study_is_measured_on_all_boxes_and_each_window_counts_once(
     machines: Machines, config: Path, tmp_path: Path

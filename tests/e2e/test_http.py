@@ -95,6 +95,7 @@ def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> N
     assert "Every connection was always busy" in done.stdout
 
 
+@pytest.mark.long
 def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window(tuner) -> None:
     config(tuner.folder, "")
 

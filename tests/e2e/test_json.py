@@ -154,7 +154,11 @@ def test_what_is_kept_as_it_should_be_is_as_its_schema_says(golden: str, name: s
     check(name, (GOLDEN / golden).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("name", "words"), PRINTED)
+def _those_that_take_long(printed: tuple[str, list[str | Path]]) -> Any:
+    return pytest.param(*printed, marks=pytest.mark.long) if printed[0] == "plan" else printed
+
+
+@pytest.mark.parametrize(("name", "words"), [_those_that_take_long(one) for one in PRINTED])
 def test_what_a_command_prints_for_programs_is_as_its_schema_says(
     tuner: Typed, name: str, words: list[str | Path]
 ) -> None:

@@ -25,6 +25,7 @@ def config(folder: Path, within: str = "10%", study: str = "") -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     done = tuner("grid", config(tuner.folder), "--json")
 

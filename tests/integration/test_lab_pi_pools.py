@@ -63,6 +63,7 @@ def test_a_short_batch_is_repeated_and_has_no_sleeps_to_wait_after() -> None:
     assert "wait_p99_ms" not in found
 
 
+@pytest.mark.long
 def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores() -> None:
     """Twice the units take longer by their own clock; what they take is told over the same time."""
     units = run_job(PiPools.calibration, [sys.executable], folder_of_programs())

@@ -199,7 +199,6 @@ def test_docutils_gets_every_hostile_text_as_it_is_without_a_warning(text: str) 
     assert not list(tree.findall(lambda node: isinstance(node, markup)))
 
 
-@pytest.mark.integration
 def test_asciidoctor_gets_every_hostile_text_as_it_is() -> None:
     program = shutil.which("asciidoctor")
     if program is None:
