@@ -46,10 +46,10 @@ def first_cores(n: int) -> frozenset[int]:
     return frozenset(sorted(os.sched_getaffinity(0))[:n])
 
 
-def _quotas(proc: Path, cgroup: Path) -> Iterator[tuple[float, str]]:
-    """Cores' worth of every quota in force, with the group that sets it.
+def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple[int, Path, Path]]:
+    """Our groups that *controller* may limit, each up to its root: the version, the folder, the root's.
 
-    A quota holds for all groups below, so each step up to the root is asked. In a container /proc names the
+    A limit holds for all groups below, so each step up to the root is asked. In a container /proc names the
     path as the host sees it while the mount shows only our own group: a path that is not there falls back
     to the root.
     """
@@ -57,12 +57,21 @@ def _quotas(proc: Path, cgroup: Path) -> Iterator[tuple[float, str]]:
         _, controllers, path = line.split(":", 2)
         if not controllers:  # version 2, alone or beside version 1
             for root in (cgroup, cgroup / "unified"):
-                for folder in _upwards(root, path):
-                    yield from _quota_v2(folder, root)
-        elif "cpu" in controllers.split(","):
-            for root in (cgroup / controllers, cgroup / "cpu"):
-                for folder in _upwards(root, path):
-                    yield from _quota_v1(folder, root)
+                yield from ((2, folder, root) for folder in _upwards(root, path))
+        elif controller in controllers.split(","):
+            for root in dict.fromkeys((cgroup / controllers, cgroup / controller)):
+                yield from ((1, folder, root) for folder in _upwards(root, path))
+
+
+def group_name(folder: Path, root: Path) -> str:
+    """The group's path below its root, as systemd and Docker show it."""
+    return "/" if folder == root else f"/{folder.relative_to(root)}"
+
+
+def _quotas(proc: Path, cgroup: Path) -> Iterator[tuple[float, str]]:
+    """Cores' worth of every quota in force, with the group that sets it."""
+    for version, folder, root in groups_above("cpu", proc=proc, cgroup=cgroup):
+        yield from (_quota_v2 if version == 2 else _quota_v1)(folder, root)
 
 
 def _upwards(root: Path, path: str) -> Iterator[Path]:
@@ -79,13 +88,13 @@ def _upwards(root: Path, path: str) -> Iterator[Path]:
 def _quota_v2(folder: Path, root: Path) -> Iterator[tuple[float, str]]:
     words = _words(folder / "cpu.max")  # "200000 100000" or "max 100000"
     if len(words) == 2 and words[0] != "max":
-        yield int(words[0]) / int(words[1]), _name(folder, root)
+        yield int(words[0]) / int(words[1]), group_name(folder, root)
 
 
 def _quota_v1(folder: Path, root: Path) -> Iterator[tuple[float, str]]:
     quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
     if quota and period and int(quota[0]) > 0:  # -1: none
-        yield int(quota[0]) / int(period[0]), _name(folder, root)
+        yield int(quota[0]) / int(period[0]), group_name(folder, root)
 
 
 def _words(file: Path) -> list[str]:
@@ -93,7 +102,3 @@ def _words(file: Path) -> list[str]:
         return file.read_text(encoding="ascii").split()
     except OSError:  # the root group has no quota; a controller may not be there
         return []
-
-
-def _name(folder: Path, root: Path) -> str:
-    return "/" if folder == root else f"/{folder.relative_to(root)}"

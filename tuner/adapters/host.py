@@ -22,6 +22,7 @@ def describe_host(
     whether there is one.
     """
     cores = usable_cores(affinity=affinity, proc=proc, cgroup=sys / "fs" / "cgroup")
+    steal = steal_ratio(proc)
     facts = {
         "host": platform.node(),
         "kernel": platform.release(),
@@ -30,8 +31,8 @@ def describe_host(
         "cores_why": cores.why,
         "threads_per_core": _threads_per_core(proc / "cpuinfo"),
         "memory": _memory(proc),
-        "virtualization": _virtualization(proc, sys),
-        "steal_since_boot": _steal(proc),
+        "virtualization": virtualization(proc, sys),
+        "steal_since_boot": "" if steal is None else f"{steal:.2%}",
         "governor": _text(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "clock_source": _text(sys / "devices/system/clocksource/clocksource0/current_clocksource"),
     }
@@ -66,16 +67,18 @@ def _memory(proc: Path) -> str:
     return f"{int(total[0]) * 1024 / _GIB:.1f} GiB" if total else ""
 
 
-def _virtualization(proc: Path, sys: Path) -> str:
+def virtualization(proc: Path, sys: Path) -> str:
+    """Whether this is a virtual machine, and of which product; empty when the CPUs do not tell."""
     if "hypervisor" not in _value_of(proc / "cpuinfo", "flags").split():
         return "none seen" if _value_of(proc / "cpuinfo", "flags") else ""
     product = _text(sys / "class/dmi/id/product_name") or _text(sys / "hypervisor/type")
     return f"virtual machine ({product})" if product else "virtual machine"
 
 
-def _steal(proc: Path) -> str:
+def steal_ratio(proc: Path) -> float | None:
+    """The share of all CPU time since boot that the hypervisor kept; None when it is not known."""
     box = read_box_times(proc)
     with suppress(OSError, IndexError):
         uptime_s = float(_text(proc / "uptime").split()[0])
-        return f"{box.steal_s / (uptime_s * box.n_cpus):.2%}"
-    return ""
+        return box.steal_s / (uptime_s * box.n_cpus)
+    return None

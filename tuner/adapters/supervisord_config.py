@@ -97,13 +97,18 @@ def _log_name(process: str) -> str:
     return f"{GROUP}_{process}.log"
 
 
+def supervisord_files(processes: int) -> int:
+    """How many files supervisord opens for so many programs, at most."""
+    return _OWN_FILES + _FILES_PER_PROCESS * processes
+
+
 def open_files_needed(processes: int) -> int:
     """How many files supervisord must be able to open.
 
     Raises:
         ConfigError: more than the hard limit; supervisord would only say something misleading.
     """
-    needed = _OWN_FILES + _FILES_PER_PROCESS * processes
+    needed = supervisord_files(processes)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard not in (resource.RLIM_INFINITY, -1) and needed > hard:
         raise ConfigError(

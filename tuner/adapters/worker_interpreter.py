@@ -9,8 +9,10 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tuner.core.command_words import is_python, taken_apart
+from tuner.core.doctor.service import InterpreterSeen
 
 _WAIT_S = 20.0
 _LONGEST_SHEBANG = 256  #: as the kernel has it
@@ -22,6 +24,15 @@ _QUESTION = (
     "import json, platform, sys;"
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
     " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+)
+# And how it was built. Since 3.13 subprocess takes posix_spawn where that can close the other files; before,
+# and without it, vfork where the system has that.
+_BUILD_QUESTION = (
+    "import json, platform, subprocess, sys;"
+    "has = lambda name: bool(getattr(subprocess, name, False));"
+    "print(json.dumps([platform.python_implementation(), platform.python_version(),"
+    " getattr(sys, '_is_gil_enabled', lambda: True)(), hasattr(sys, 'gettotalrefcount'),"
+    " has('_USE_POSIX_SPAWN') and has('_HAVE_POSIX_SPAWN_CLOSEFROM'), has('_USE_VFORK')]))"
 )
 
 
@@ -40,27 +51,57 @@ def interpreter_facts(
         environment: what the worker finds beside tuner's own environment.
         directory: where it runs; None: tuner's current folder.
     """
+    try:
+        implementation, version, has_gil = _answer(_QUESTION, command, environment, directory)
+    except ValueError:
+        return {}
+    return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
+
+
+def interpreter_seen(
+    command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
+) -> InterpreterSeen:
+    """The same, and whether it is a debug build, and how its `subprocess` starts a child by default.
+
+    The arguments are those of `interpreter_facts`.
+    """
+    try:
+        answer = _answer(_BUILD_QUESTION, command, environment, directory)
+        implementation, version, has_gil, is_debug, spawns, vforks = answer
+    except ValueError:
+        return InterpreterSeen()
+    return InterpreterSeen(
+        version=f"{implementation} {version}",
+        gil="on" if has_gil else "off",
+        is_debug=is_debug,
+        spawn_path="posix_spawn" if spawns else "vfork+exec" if vforks else "fork+exec",
+    )
+
+
+def _answer(
+    question: str, command: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> Sequence[Any]:
+    """What the interpreter of *command* prints as JSON; ValueError when it cannot be asked."""
     everything = {**os.environ, **environment}
     interpreter, assigned = interpreter_of(command, everything.get("PATH"), directory)
     if not interpreter:
-        return {}
-    everything |= assigned
+        raise ValueError("no interpreter")
     try:
         done = subprocess.run(
-            [*interpreter, "-c", _QUESTION],
+            [*interpreter, "-c", question],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            env=everything,
+            env=everything | assigned,
             cwd=directory,
             timeout=_WAIT_S,
             check=False,
         )
-        implementation, version, has_gil = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
-    return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ValueError("no answer") from error
+    told: Sequence[Any] = json.loads(done.stdout)
+    return told
 
 
 def interpreter_of(

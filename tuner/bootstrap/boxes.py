@@ -48,13 +48,14 @@ def this_box(
     from tuner.adapters.procfs import ProcSampler
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.adapters.supervisord import SupervisordLauncher
+    from tuner.bootstrap.doctor import tell_what_blocks
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
     with ExitStack() as stack:
         held = stack.enter_context(box_held(study, waits_s=waits_s))
         marker = uuid.uuid4().hex
-        scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(_counter_root())
+        scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(counter_root())
         known = study_name(record, study)
         spec, feeder = service_of(settings, record.layouts, known, scratch, warn)
         launcher = SupervisordLauncher(
@@ -72,6 +73,7 @@ def this_box(
             while_starting=brake.check if brake is not None else lambda: None,
         )
         launcher.check()
+        tell_what_blocks(settings, record.layouts, spec, Path(study), warn)
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
         around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
@@ -153,7 +155,7 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
     return virtual.box()
 
 
-def _counter_root() -> Path:
-    """Memory where there is some to write to: a page written back to a disk would cost the workers time."""
+def counter_root() -> Path:
+    """Where workers count: memory where there is some, for a page written back to a disk costs them time."""
     shared_memory = Path("/dev/shm")
     return shared_memory if os.access(shared_memory, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())

@@ -107,6 +107,9 @@ COMMANDS = (
     ),
     Command("Services", "init", "Write a commented config for the command of a service.", f"{_HERE}.init"),
     Command("Services", "sample", "Record messages of a queue, to feed a study with.", f"{_HERE}.sample"),
+    Command(
+        "Boxes", "doctor", "Is this box fit for a study? What is not, and what helps.", f"{_HERE}.doctor"
+    ),
     Command("Boxes", "box", "Be one of several boxes that a study is measured on.", f"{_HERE}.box"),
     Command("Boxes", "fleet", "The scheduler between boxes, their keys, who is there.", f"{_HERE}.fleet"),
 )

@@ -52,6 +52,32 @@ def backend_addresses(words: Iterable[str]) -> tuple[BackendAddress, ...]:
     return tuple(sorted({one for one in found if one is not None}))
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ServerUrl:
+    """A URL of a broker or a database, and where it leads."""
+
+    host: str
+    port: int
+    url: str
+
+
+def server_urls(words: Iterable[str]) -> tuple[ServerUrl, ...]:
+    """Those among *words*, wherever they lie; unix sockets and what is none are left out."""
+    found = set()
+    for word in words:
+        if (match := _URL.fullmatch(word.strip())) is None:
+            continue
+        try:
+            parts = urlsplit(match[1])
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            continue
+        scheme = parts.scheme.partition("+")[0]
+        if host and scheme in _PORTS:
+            found.add(ServerUrl(host, port or _PORTS[scheme], match[1]))
+    return tuple(sorted(found))
+
+
 def _address(url: str) -> BackendAddress | None:
     try:
         parts = urlsplit(url)

@@ -56,6 +56,14 @@ def program() -> str:
     return found
 
 
+def found_stackwalker(options: Mapping[str, str]) -> Path | None:
+    """The stackwalker that the processor would start; None when it is not there or may not be run."""
+    named = options.get(_PATHNAME_OPTION)
+    beside = Path(program()).with_name(STACKWALKER)
+    found = named or (str(beside) if beside.is_file() else shutil.which(STACKWALKER))
+    return Path(found) if found is not None and os.access(found, os.X_OK) else None
+
+
 def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
     """The command that fills *spool*."""
     command = [program(), "fill", "--fs-root", str(spool)]

@@ -81,6 +81,10 @@ class Link:
                 self._connection.close()
         self._drop()
 
+    def reach(self) -> None:
+        """Connect and open a channel, and ask for nothing."""
+        self._asked()
+
     def waiting(self, queue: str) -> Waiting | None:
         """How *queue* is; None when there is none."""
         from amqp import NotFound

@@ -1,0 +1,277 @@
+"""The rules of `tuner doctor`: from what was seen to what it does to the answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.doctor.neighbours import neighbours_seen
+from tuner.core.doctor.bound_ports import bound_ports
+from tuner.core.doctor.cores import Neighbours, neighbours_findings
+from tuner.core.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first
+from tuner.core.doctor.room import (
+    LOGS_BYTES,
+    FolderSeen,
+    LimitsSeen,
+    Planned,
+    TaskLimit,
+    disk_finding,
+    limits_findings,
+    needed,
+    spool_bytes,
+    study_bytes,
+)
+from tuner.core.doctor.service import (
+    InterpreterSeen,
+    LockSeen,
+    PortSeen,
+    ServerSeen,
+    ToolSeen,
+    interpreter_findings,
+    lock_finding,
+    port_finding,
+    server_finding,
+    tool_finding,
+)
+from tuner.core.layout import Layout
+from tuner.reports.doctor import render_findings, render_findings_json
+
+BUSY_BOX = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
+NEED = needed(
+    [Layout(24, 1), Layout(4, 6)], extra_threads=2, has_children=True, of_supervisord=128, of_generator=0
+)
+
+
+class ChangingBox:
+    """Time that passes while one sleeps, and a box that is another one then."""
+
+    def __init__(self, proc: Path) -> None:
+        self.proc, self.now_s = proc, 1000.0
+        proc.symlink_to(BUSY_BOX / "before")
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def wall_s(self) -> float:
+        return self.now_s
+
+    def sleep_until(self, at_s: float) -> None:
+        self.now_s = at_s
+        self.proc.unlink()
+        self.proc.symlink_to(BUSY_BOX / "after")
+
+
+def test_what_others_use_is_measured_as_in_a_window_and_the_busiest_are_named(tmp_path: Path) -> None:
+    box = ChangingBox(tmp_path / "proc")
+
+    seen = neighbours_seen(box, 10.0, 0.15, proc=box.proc, own_pid=30)
+
+    (found, steal) = neighbours_findings(seen)
+    assert seen.seconds == 10.0
+    assert 0.15 < seen.foreign_cores < 2.0
+    assert [one.cores for one in seen.busiest] == sorted((one.cores for one in seen.busiest), reverse=True)
+    assert 30 not in {one.pid for one in seen.busiest}
+    assert found.level == "warn"
+    assert f"{seen.busiest[0].name} (process {seen.busiest[0].pid})" in found.found
+    assert steal.check == "steal"
+
+
+@pytest.mark.parametrize(("cores", "level"), [(0.15, "ok"), (0.16, "warn")])
+def test_neighbours_are_doubtful_from_what_voids_a_window_on(cores: float, level: str) -> None:
+    foreign, stolen = neighbours_findings(Neighbours(5.0, cores, cores, 0.15, ()))
+
+    assert (foreign.level, stolen.level) == (level, level)
+    assert ("disturbed" in foreign.effect, "stolen" in stolen.effect) == (level == "warn", level == "warn")
+
+
+def test_the_largest_layout_sets_what_is_needed() -> None:
+    assert NEED.largest == Layout(24, 1)
+    assert NEED.tasks == 24 * (1 + 2) + 24 + 24 + 16
+    assert NEED.of_worker == 10 + 3 * 6
+
+
+@pytest.mark.parametrize(
+    ("most", "level"), [(NEED.tasks - 1, "blocker"), (2 * NEED.tasks - 1, "warn"), (2 * NEED.tasks, "ok")]
+)
+def test_the_tightest_limit_on_processes_and_threads_decides(most: int, level: str) -> None:
+    limits = (TaskLimit("kernel.pid_max", 100_000, 100), TaskLimit("ulimit -u", most + 5, 5))
+
+    _, processes = limits_findings(LimitsSeen(1024, 4096, limits), NEED)
+
+    assert processes.level == level
+    assert "ulimit -u" in processes.found
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "generator", "level"),
+    [
+        (1024, 4096, 0, "ok"),
+        (None, None, 2000, "ok"),
+        (20, 4096, 0, "warn"),
+        (64, 127, 0, "blocker"),
+        (1024, 1024, 2000, "blocker"),
+    ],
+)
+def test_open_files_are_judged_for_workers_supervisord_and_the_load_generator(
+    soft: int | None, hard: int | None, generator: int, level: str
+) -> None:
+    files, _ = limits_findings(LimitsSeen(soft, hard, ()), replace(NEED, of_generator=generator))
+
+    assert files.level == level
+
+
+def test_a_study_is_as_large_as_its_time() -> None:
+    grid = Planned(n_layouts=4, n_blocks=12, windows_per_launch=1, window_s=600.0, budget_s=None, n_items=0)
+    race = replace(grid, n_blocks=0, budget_s=9 * 3600.0)
+
+    # A simulated study of these 48 windows takes 1 916 928 bytes; a measured one up to 3.5 times as much.
+    assert 1_916_928 < study_bytes(grid) < 10_000_000
+    assert study_bytes(race) == 100_000 + 250 * 9 * 3600
+    assert study_bytes(replace(grid, budget_s=600.0)) == 100_000 + 250 * 600
+    assert spool_bytes(grid) == 0
+    assert spool_bytes(replace(grid, n_items=200)) > 7_786_800  # what 200 items took
+
+
+@pytest.mark.parametrize(
+    ("free", "can_write", "level"),
+    [
+        (999, True, "blocker"),
+        (1000, True, "warn"),
+        (1000 + LOGS_BYTES, True, "ok"),
+        (1000 + LOGS_BYTES, False, "blocker"),
+        (None, False, "blocker"),
+    ],
+)
+def test_a_disk_has_room_for_the_study_and_for_logs(free: int | None, can_write: bool, level: str) -> None:
+    assert disk_finding(FolderSeen("/data", "the study's file", 1000, free, can_write)).level == level
+
+
+PORT = PortSeen("127.0.0.1:8000", "feeder.url", False, False, "gunicorn (process 7)")
+
+
+@pytest.mark.parametrize(
+    ("seen", "level"),
+    [
+        (replace(PORT, is_bound_by_command=True), "blocker"),
+        (replace(PORT, is_bound_by_command=True, listener=""), "ok"),
+        (PORT, "warn"),
+        (replace(PORT, listener=""), "ok"),
+        (replace(PORT, is_elsewhere=True), "ok"),  # a proxy before the service
+        (replace(PORT, is_elsewhere=True, listener=""), "warn"),
+    ],
+)
+def test_a_port_blocks_where_the_service_itself_has_to_listen(seen: PortSeen, level: str) -> None:
+    finding = port_finding(seen)
+
+    assert finding.level == level
+    assert "127.0.0.1:8000 (feeder.url)" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("by_hook", "by_tuner", "level"), [(False, True, "blocker"), (True, True, "warn"), (False, False, "warn")]
+)
+def test_a_server_that_does_not_answer_blocks_where_tuner_needs_it(
+    by_hook: bool, by_tuner: bool, level: str
+) -> None:
+    silent = ServerSeen("redis://127.0.0.1:6379/0", "probe.url", "refused", "answers", by_hook, by_tuner)
+
+    assert server_finding(silent).level == level
+    assert server_finding(replace(silent, problem="")).found == "redis://127.0.0.1:6379/0 (probe.url) answers"
+
+
+@pytest.mark.parametrize(
+    ("seen", "levels"),
+    [
+        (InterpreterSeen("CPython 3.11.7", "on", False, "vfork+exec", True), ("ok", "ok")),
+        (InterpreterSeen("CPython 3.13.1", "on", False, "posix_spawn", True), ("ok", "warn")),
+        (InterpreterSeen("CPython 3.13.1", "off", False, "posix_spawn", True), ("ok", "ok")),
+        (InterpreterSeen("CPython 3.13.1", "on", False, "posix_spawn", False), ("ok", "ok")),
+        (InterpreterSeen("CPython 3.11.7", "on", True, "fork+exec", True), ("warn", "warn")),
+        (InterpreterSeen(), ("ok", "ok")),
+    ],
+)
+def test_an_interpreter_is_judged_by_its_build_and_how_it_starts_children(
+    seen: InterpreterSeen, levels: tuple[str, str]
+) -> None:
+    assert tuple(finding.level for finding in interpreter_findings({"": seen})) == levels
+    assert all("(variant a)" in finding.found for finding in interpreter_findings({"a": seen}))
+
+
+def test_what_is_not_there_and_who_is_there_already_block() -> None:
+    missing = tool_finding(
+        ToolSeen("supervisord", "", "supervisor is not installed", "pip install supervisor")
+    )
+    taken = lock_finding(LockSeen("/run/lock/tuner-box.lock", "pid 7 of user root"))
+
+    assert (missing.level, taken.level) == ("blocker", "blocker")
+    assert lock_finding(LockSeen("/run/lock/tuner-box.lock", "")).level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("words", "ports"),
+    [
+        ("gunicorn app:app --bind 127.0.0.1:8000", {8000}),
+        ("gunicorn app:app -b :80 --bind=[::1]:81", {80, 81}),
+        ("uvicorn app:app --host 0.0.0.0 --port 9000 --workers 4", {9000}),
+        ("server --http-port=9001 -p 9002 --threads 8000", {9001, 9002}),
+        ("celery -A app worker --broker redis://127.0.0.1:6379/0", set()),
+        ("server --port 99999 --port 0", set()),
+    ],
+)
+def test_a_command_names_the_ports_that_it_listens_at(words: str, ports: set[int]) -> None:
+    assert bound_ports(words.split()) == ports
+
+
+SOME = (
+    fine("cores", "2 cores"),
+    doubtful("smt", "on", "less", "echo off"),
+    blocking("disk", "full", "ends", "rm"),
+)
+
+
+def test_the_worst_comes_first_and_only_blockers_block() -> None:
+    assert [finding.level for finding in worst_first(SOME)] == ["blocker", "warn", "ok"]
+    assert blockers(SOME) == (SOME[2],)
+    assert blockers(SOME[:2]) == ()
+
+
+def test_the_table_tells_effect_and_cure_of_what_is_not_in_order() -> None:
+    text = render_findings(worst_first(SOME))
+
+    assert text.splitlines() == [
+        "1 blocker: a study should not begin here. 1 warning, 1 in order.",
+        "",
+        "BLOCKER  disk   full",
+        "                effect: ends",
+        "                cure: rm",
+        "",
+        "warn     smt    on",
+        "                effect: less",
+        "                cure: echo off",
+        "",
+        "ok       cores  2 cores",
+    ]
+
+
+def test_the_table_keeps_to_its_width_and_lets_nothing_steer_the_terminal() -> None:
+    evil = Finding("neighbours", "warn", "\x1b[2J" + "a few words " * 40, "", "none\nhere")
+
+    lines = render_findings([evil], width=80).splitlines()
+
+    assert all(len(line) <= 80 and "\x1b" not in line for line in lines)
+
+
+def test_the_json_has_five_fields_a_finding() -> None:
+    told = json.loads(render_findings_json(SOME))
+
+    assert told == {
+        "schema_version": 1,
+        "findings": [
+            {"check": "cores", "level": "ok", "found": "2 cores", "effect": "", "cure": ""},
+            {"check": "smt", "level": "warn", "found": "on", "effect": "less", "cure": "echo off"},
+            {"check": "disk", "level": "blocker", "found": "full", "effect": "ends", "cure": "rm"},
+        ],
+    }

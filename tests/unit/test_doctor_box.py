@@ -1,0 +1,165 @@
+"""What `tuner doctor` says of recorded boxes: cores, clocks, kernel and limits."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.doctor.box import cores_seen, kernel_seen
+from tuner.adapters.doctor.limits import folder_seen, limits_seen
+from tuner.core.doctor.cores import CoresSeen, cores_findings
+from tuner.core.doctor.finding import UNKNOWN, Finding
+from tuner.core.doctor.kernel import kernel_findings
+from tuner.core.doctor.room import TaskLimit, disk_finding, limits_findings, needed
+from tuner.core.layout import Layout
+
+RECORDED = Path(__file__).resolve().parent.parent / "proc"
+N_CPUS = {"doctor_metal": 8, "doctor_guest": 4, "doctor_container": 4}
+
+
+def cores_of(box: str, wanted: int | None = None) -> CoresSeen:
+    n = N_CPUS[box]
+    root = RECORDED / box
+    return cores_seen(wanted or n, proc=root / "proc", sys=root / "sys", affinity=frozenset(range(n)))
+
+
+def found_on(box: str, wanted: int | None = None) -> dict[str, Finding]:
+    root = RECORDED / box
+    kernel = replace(kernel_seen(proc=root / "proc", sys=root / "sys"), is_root=False)
+    findings = [*cores_findings(cores_of(box, wanted)), *kernel_findings(kernel)]
+    assert len({finding.check for finding in findings}) == len(findings)
+    return {finding.check: finding for finding in findings}
+
+
+@pytest.mark.parametrize(
+    ("box", "doubtful"),
+    [
+        ("doctor_metal", {"smt", "governor", "turbo"}),
+        (
+            "doctor_guest",
+            {
+                *("cores", "steal-since-boot", "pressure", "memory-figures"),
+                *("delay-accounting", "gil-looks", "clock", "memory"),
+            },
+        ),
+        ("doctor_container", {"cores"}),
+    ],
+)
+def test_a_box_is_told_of_what_spoils_the_answer_there_and_of_nothing_else(
+    box: str, doubtful: set[str]
+) -> None:
+    found = found_on(box)
+
+    assert {check for check, finding in found.items() if finding.level == "warn"} == doubtful
+    assert {finding.level for finding in found.values()} == {"ok", "warn"}
+    assert all(finding.effect and finding.cure for finding in found.values() if finding.level == "warn")
+    assert not any(finding.cure for finding in found.values() if finding.level == "ok")
+
+
+def test_hardware_with_two_threads_a_core_shows_them_its_governor_and_its_turbo() -> None:
+    found = found_on("doctor_metal")
+
+    assert found["smt"].found == "on: 8 CPUs for the workers are 4 cores"
+    assert found["governor"].found == "powersave"
+    assert found["turbo"].found == "on"
+    assert found["clock"].found.startswith("tsc, ")
+    assert found["steal-since-boot"].found == "none (none seen)"
+
+
+def test_workers_on_some_of_the_cpus_share_cores_with_what_runs_beside_them() -> None:
+    smt = found_on("doctor_metal", wanted=4)["smt"]
+
+    assert smt.found == "on: 4 CPUs for the workers are 4 cores, shared with 4 CPUs that are not theirs"
+    assert "tuner" in smt.effect
+
+
+def test_a_quota_is_told_with_the_group_that_sets_it() -> None:
+    guest, container = found_on("doctor_guest")["cores"], found_on("doctor_container")["cores"]
+
+    assert guest.found == "1.5 cores (a quota of 1.5 cores in cgroup /docker/0f1e), on 4 CPUs"
+    assert container.found == "1.5 cores (a quota of 1.5 cores in cgroup /app.slice), on 4 CPUs"
+
+
+def test_layouts_for_more_cores_than_there_are_are_told() -> None:
+    cores = found_on("doctor_metal", wanted=24)["cores"]
+
+    assert (cores.level, cores.found) == ("warn", "8 cores (all 8 CPUs) for layouts of 24")
+
+
+def test_what_the_hypervisor_kept_since_boot_is_told() -> None:
+    assert found_on("doctor_guest")["steal-since-boot"].found == (
+        "8 % of all CPU time since boot (virtual machine (Standard PC))"
+    )
+
+
+def test_what_a_kernel_does_not_tell_is_unknown_and_never_guessed() -> None:
+    found = found_on("doctor_guest")
+
+    assert found["governor"].found == found["turbo"].found == found["smt"].found == UNKNOWN
+    assert found["pressure"].found == f"PSI: {UNKNOWN}"
+    assert UNKNOWN in found["memory-figures"].found
+    assert UNKNOWN in found["delay-accounting"].found
+    assert found_on("doctor_metal")["delay-accounting"].found.startswith(
+        "schedstat is filled in; task_delayacct off"
+    )
+
+
+def test_a_box_that_shows_nothing_at_all_is_looked_at_all_the_same(tmp_path: Path) -> None:
+    kernel = kernel_seen(proc=tmp_path, sys=tmp_path)
+
+    levels = {finding.check: finding.level for finding in kernel_findings(kernel)}
+    assert levels["clock"] == levels["memory"] == "ok"
+    assert levels["pressure"] == levels["memory-figures"] == levels["gil-looks"] == "warn"
+
+
+def test_each_limit_on_processes_and_threads_is_found() -> None:
+    guest, container = RECORDED / "doctor_guest", RECORDED / "doctor_container"
+
+    seen = limits_seen({}, 0, proc=guest / "proc", sys=guest / "sys")
+    assert seen.tasks == (
+        TaskLimit("pids.max of cgroup /docker/0f1e", 60, 10),
+        TaskLimit("kernel.threads-max", 60000, 120),
+        TaskLimit("kernel.pid_max", 32768, 120),
+    )
+    seen = limits_seen({}, 0, proc=container / "proc", sys=container / "sys")
+    assert seen.tasks[0] == TaskLimit("pids.max of cgroup /app.slice", 500, 90)
+
+
+def test_a_group_with_too_few_pids_blocks_the_layout_that_needs_more() -> None:
+    guest = RECORDED / "doctor_guest"
+    seen = limits_seen({}, 0, proc=guest / "proc", sys=guest / "sys")
+    need = needed(
+        [Layout(1, 4), Layout(8, 4)], extra_threads=0, has_children=False, of_supervisord=64, of_generator=0
+    )
+
+    _, processes = limits_findings(seen, need)
+
+    assert processes.level == "blocker"
+    assert processes.found == (
+        "50 processes and threads left of 60 (pids.max of cgroup /docker/0f1e); 8x4 needs about 56"
+    )
+
+
+def test_limits_that_a_config_sets_its_workers_go_before_those_of_tuner() -> None:
+    metal = RECORDED / "doctor_metal"
+
+    seen = limits_seen({"nofile": 7, "nproc": 9}, os.getuid() + 1, proc=metal / "proc", sys=metal / "sys")
+
+    assert seen.files == 7
+    assert seen.files_hard in (None, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    assert seen.tasks[0] == TaskLimit("ulimit -u", 9, 0)  # the recorded box runs nothing of that user
+
+
+def test_a_folder_shows_the_room_that_is_left(tmp_path: Path) -> None:
+    seen = folder_seen(tmp_path, "the study's file", 1000)
+    gone = folder_seen(tmp_path / "gone", "the study's file", 1000)
+
+    assert seen.free_bytes is not None
+    assert seen.free_bytes > 0
+    assert seen.can_write
+    assert disk_finding(gone).level == "blocker"
+    assert list(tmp_path.iterdir()) == []

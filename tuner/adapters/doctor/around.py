@@ -1,0 +1,111 @@
+"""The ports and servers around a service: who listens, who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tuner.adapters.listeners import listener_at
+from tuner.adapters.ready import TcpAnswer
+from tuner.core.backend_address import BackendAddress
+from tuner.core.errors import ConfigError, MeasurementError
+
+_LOCALHOST = "localhost"
+
+
+def port_here(host: str, port: int) -> BackendAddress | None:
+    """The address on this box that *host* and *port* lead to; None: they lead elsewhere, or nobody knows."""
+    if host == _LOCALHOST:
+        return BackendAddress(_LOCALHOST, port)
+    try:
+        ip = ip_address(host)
+    except ValueError:
+        return None
+    if ip.is_loopback or ip.is_unspecified or str(ip) in _own_addresses():
+        return BackendAddress(str(ip), port)
+    return None
+
+
+def who_listens(address: BackendAddress) -> str:
+    """The program that listens there, with its process where that is shown; empty: nobody."""
+    found = listener_at(address)
+    if found is None:
+        return ""
+    return f"{found.program} (process {found.pid})" if found.program else "somebody"
+
+
+def problem_of(ask: Callable[[], None]) -> str:
+    """What is wrong with a server, by its client's own words; empty: it answers."""
+    from tuner.adapters.queues.queue import BrokerError
+
+    try:
+        ask()
+    except (BrokerError, MeasurementError, ConfigError) as error:
+        text = error.problem if isinstance(error, ConfigError | MeasurementError) else str(error)
+        return text.strip().partition("\n")[0]
+    return ""
+
+
+def ask_redis(url: str, timeout_s: float) -> None:
+    """PING. BrokerError when it does not answer, ConfigError without its client."""
+    from tuner.adapters.queues.redis_queue import asking, connected
+
+    client = connected(url, timeout_s)
+    try:
+        with asking(url):
+            client.ping()
+    finally:
+        client.close()
+
+
+def ask_rabbitmq(url: str, timeout_s: float) -> None:
+    """Connect and open a channel, no more. BrokerError and ConfigError as of Redis."""
+    from tuner.adapters.queues.rabbitmq_link import Link
+
+    link = Link(url, timeout_s)
+    try:
+        with link.asking():
+            link.reach()
+    finally:
+        link.close()
+
+
+def ask_postgres(url: str, timeout_s: float) -> None:
+    """``select 1``, read only. MeasurementError when it does not answer, ConfigError without its client."""
+    from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
+
+    check_postgres_url(url)
+    with PostgresDatabase(url, timeout_s) as database:
+        database.rows("select 1")
+
+
+def ask_sqlite(file: Path) -> None:
+    """Whether there is such a file to be read."""
+    try:
+        with file.open("rb"):
+            pass
+    except OSError as error:
+        raise MeasurementError(f"{file}: {error.strerror}") from error
+
+
+def ask_tcp(host: str, port: int) -> None:
+    """Connect and leave. MeasurementError when nobody accepts."""
+    if problem := TcpAnswer(host, port).lacks(()):
+        raise MeasurementError(problem)
+
+
+def shown_server(url: str) -> str:
+    """*url* without user, password and what follows the path."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _own_addresses() -> frozenset[str]:
+    import psutil
+
+    return frozenset(
+        one.address.partition("%")[0] for found in psutil.net_if_addrs().values() for one in found
+    )

@@ -1,0 +1,318 @@
+"""Looks at this box as a study of some settings would find it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tuner.bootstrap.asked import REPEATS, whole_cores
+from tuner.bootstrap.boxes import counter_root
+from tuner.bootstrap.feeders import StudyName
+from tuner.bootstrap.services import owner, service_of
+from tuner.core.doctor.bound_ports import bound_ports
+from tuner.core.doctor.examined import BoxSeen, Room, examined, room_findings
+from tuner.core.doctor.finding import Finding, blockers
+from tuner.core.doctor.room import FolderSeen, Planned, needed, spool_bytes, study_bytes
+from tuner.core.doctor.service import InterpreterSeen, LockSeen, PortSeen, ServerSeen, ToolSeen
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.service import ServiceSpec
+from tuner.core.validity import foreign_limit_cores
+
+if TYPE_CHECKING:
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
+    from tuner.config.settings import Settings
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+
+_ANSWER_S = 5.0  #: for one server
+_OUTSTANDING = 1000  #: requests at once, of a rate
+_COUNTERS_BYTES_PER_PROCESS = 65_536
+
+
+def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
+    """What of this box a study of *settings*, kept in *study*, would suffer from; the worst first.
+
+    Takes *seconds* to see who else uses the box; 0: nobody looks. Nothing is changed, and nothing started but
+    interpreters that tell what they are.
+
+    Raises:
+        ConfigError: the settings ask for nothing that could be measured.
+    """
+    from tuner.adapters.box_lock import holder_of, usual_path
+    from tuner.adapters.clock import SystemClock
+    from tuner.adapters.doctor.box import cores_seen, kernel_seen
+    from tuner.adapters.doctor.neighbours import neighbours_seen
+
+    cores = settings.study.cores or whole_cores(cores_seen(1).offered)
+    layouts = settings.layouts_for(cores)
+    if not layouts:
+        raise ConfigError(
+            f"every layout opens more than {settings.study.max_connections} connections",
+            hint="Raise --max-connections, or say what a process opens: service.connections.",
+        )
+    seen = cores_seen(cores)
+    spec = _spec(settings, layouts)
+    limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
+    neighbours = neighbours_seen(SystemClock(), seconds, limit) if seconds else None
+    return examined(
+        BoxSeen(
+            cores=seen,
+            neighbours=neighbours,
+            kernel=kernel_seen(),
+            lock=LockSeen(str(usual_path()), holder_of(usual_path())),
+            tools=tuple(_tools(settings, spec, cores)),
+            room=room_of(settings, layouts, spec, study),
+            servers=tuple(_servers(settings, spec)),
+            interpreters=dict(_interpreters(settings, spec, layouts)),
+        )
+    )
+
+
+def tell_what_blocks(
+    settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path, warn: Warn
+) -> None:
+    """Before a study begins: one line for each thing that it will not fit, as far as that is quick to see."""
+    for finding in blockers(room_findings(room_of(settings, layouts, spec, study))):
+        warn("unfit", f"{finding.check}: {finding.found}: {finding.effect}; {finding.cure}")
+
+
+def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path) -> Room:
+    """What a study of *layouts*, kept in *study*, needs, and what there is."""
+    from tuner.adapters.doctor.limits import limits_seen
+    from tuner.adapters.supervisord_config import supervisord_files
+
+    service = settings.service
+    shapes = [spec.of(layout).shape(layout) for layout in layouts]
+    extra = max((one.max_extra_threads or 0 for one in spec.each_variant), default=0)
+    user = owner(settings)
+    return Room(
+        need=needed(
+            shapes,
+            extra_threads=extra,
+            has_children=service.kind == "crash-processor",
+            of_supervisord=supervisord_files(max(spec.of(layout).n_programs(layout) for layout in layouts)),
+            of_generator=_connections(service, layouts),
+        ),
+        limits=limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0]),
+        folders=tuple(_folders(settings, layouts, study)),
+        ports=tuple(_ports(settings, spec)),
+    )
+
+
+def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
+    scratch = Path("/nowhere")  # named in commands; never made
+    spec, _ = service_of(settings, layouts, StudyName("", ""), scratch, lambda _slug, _text: None)
+    return spec
+
+
+def _connections(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> int:
+    """Of the load generator; 0 where there is none."""
+    if service.kind != "script" or service.feeder.kind != "http":
+        return 0
+    fed = service.feeder
+    if fed.rate is not None:
+        return fed.max_outstanding or _OUTSTANDING
+    return fed.connections or 2 * max(layout.total_threads for layout in layouts)
+
+
+def _folders(settings: Settings, layouts: Sequence[Layout], study: Path) -> Iterator[FolderSeen]:
+    from tuner.adapters.doctor.limits import folder_seen, temporary_folder
+
+    asked, service = settings.study, settings.service
+    n_items = 0
+    if service.kind == "crash-processor":
+        from tuner.services.crash_processor import items_for
+
+        n_items = service.items or items_for(layouts, service.options)
+    planned = Planned(
+        n_layouts=len(layouts),
+        n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
+        windows_per_launch=asked.windows_per_launch or 1,
+        window_s=asked.window,
+        budget_s=asked.budget,
+        n_items=n_items,
+    )
+    yield folder_seen(study.absolute().parent, "the study's file", study_bytes(planned))
+    own = service.spool if service.kind == "crash-processor" else None
+    if own is not None:
+        yield folder_seen(own if own.is_dir() else own.parent, "the spool", spool_bytes(planned))
+    scratch = 0 if own is not None else spool_bytes(planned)
+    what = "the spool" if scratch else "what a launch writes"
+    yield folder_seen(temporary_folder(), what, scratch)
+    if service.probe.kind == "mmap-counter":
+        processes = max(layout.processes for layout in layouts)
+        size = _COUNTERS_BYTES_PER_PROCESS * processes
+        yield folder_seen(counter_root(), "what workers count in", size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A place that the config names."""
+
+    key: str
+    host: str
+    port: int
+
+
+def _ports(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
+    """Those of this box that the service, or what stands before it, should listen at."""
+    from tuner.adapters.doctor.around import port_here, who_listens
+
+    words = [word for one in spec.each_variant for word in one.command]
+    bound = bound_ports(words)
+    named = {(one.host, one.port): one for one in reversed(list(_places(settings)))}
+    for one in reversed(named.values()):
+        address = port_here(one.host, one.port)
+        if address is not None:
+            yield PortSeen(
+                address=str(address),
+                named_by=one.key,
+                is_bound_by_command=one.port in bound,
+                is_elsewhere=bool(bound) and one.port not in bound,
+                listener=who_listens(address),
+            )
+
+
+def _places(settings: Settings) -> Iterator[_Named]:
+    from tuner.core.http_request import parse_url
+
+    service = settings.service
+    if service.kind != "script":
+        return
+    if service.feeder.kind == "http" and not service.feeder.url.startswith("http+unix:"):
+        url = parse_url(service.feeder.url)
+        yield _Named("service.feeder.url", url.host, url.port)
+    variants = [settings.service_in(name) for name in service.variants] or [service]
+    for one in variants:
+        if one.ready is None:
+            continue
+        if one.ready.kind == "http":
+            parts = urlsplit(one.ready.url)
+            default = 443 if parts.scheme == "https" else 80
+            yield _Named("service.ready.url", parts.hostname or "", parts.port or default)
+        elif one.ready.kind == "tcp":
+            host, _, port = one.ready.address.rpartition(":")
+            yield _Named("service.ready.address", host.strip("[]"), int(port))
+
+
+def _tools(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tuner.adapters.worker_jobs import WorkerJobs
+
+    try:
+        yield ToolSeen("supervisord", f"supervisor {version('supervisor')}", "", "")
+    except PackageNotFoundError:
+        yield ToolSeen("supervisord", "", "supervisor is not installed", "pip install supervisor")
+    problem = None
+    for one in spec.each_variant:
+        try:
+            WorkerJobs(one, cores, cpus=None, marker="").check()
+        except ConfigError as error:
+            problem = problem or error
+    if problem is None:
+        yield ToolSeen("command", f"{spec.name}: {spec.each_variant[0].command[0]}", "", "")
+    else:
+        yield ToolSeen("command", "", problem.problem, problem.hint or "Correct the config.")
+    service = settings.service
+    if service.kind == "crash-processor" and "stackwalk_command_line" not in service.options:
+        yield _stackwalker(service)
+
+
+def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
+    from tuner.services.crash_processor import found_stackwalker
+
+    found = found_stackwalker(service.options)
+    if found is not None:
+        return ToolSeen("stackwalker", str(found), "", "")
+    problem = "the crash processor's stackwalker is not there, or cannot be run"
+    return ToolSeen("stackwalker", "", problem, "Install tuner again: pip install .")
+
+
+def _servers(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
+    """Each server once: first those that tuner itself asks, then those that only the service is told of."""
+    from tuner.adapters.doctor.around import ask_tcp, problem_of, shown_server
+    from tuner.core.backend_address import server_urls
+
+    by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
+    met = set()
+    for key, url, ask, told in _asked_by_tuner(settings):
+        met |= {(one.host, one.port) for one in server_urls([url])}
+        yield ServerSeen(shown_server(url), key, problem_of(ask), told, by_hook, needed_by_tuner=True)
+    for one in spec.each_variant:
+        for key, words in _told_to_service(one):
+            for server in server_urls(words):
+                if (server.host, server.port) not in met:
+                    met.add((server.host, server.port))
+                    problem = problem_of(partial(ask_tcp, server.host, server.port))
+                    told, where = "accepts connections", shown_server(server.url)
+                    yield ServerSeen(where, key, problem, told, by_hook, needed_by_tuner=False)
+
+
+def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
+    """The words that the service gets, with the keys of the config that they stand under."""
+    yield "service.command", spec.command
+    yield "service.environment", tuple(spec.environment.values())
+
+
+def _asked_by_tuner(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None], str]]:
+    """The key of the config, the URL, a question that changes nothing, and what an answer means."""
+    from tuner.adapters.doctor.around import ask_postgres, ask_sqlite
+
+    service = settings.service
+    if service.kind != "script":
+        return
+    if service.feeder.kind == "queue":
+        yield _of_broker("service.feeder.url", service.feeder.url)
+    for key, probe in service.probes.items():
+        if probe.kind == "redis":
+            yield _of_broker(f"service.{key}.url", probe.url)
+        elif probe.kind == "celery" and probe.broker is not None:
+            if probe.broker.startswith(("redis:", "rediss:", "amqp:")):
+                yield _of_broker(f"service.{key}.broker", probe.broker)
+        elif probe.kind == "sql":
+            file = probe.file
+            ask = partial(ask_postgres, probe.url, _ANSWER_S) if file is None else partial(ask_sqlite, file)
+            yield f"service.{key}.url", probe.url, ask, "answers"
+
+
+def _of_broker(key: str, url: str) -> tuple[str, str, Callable[[], None], str]:
+    from tuner.adapters.doctor.around import ask_rabbitmq, ask_redis
+
+    ask = ask_rabbitmq if url.startswith("amqp") else ask_redis
+    return key, url, partial(ask, url, _ANSWER_S), "answers"
+
+
+def _interpreters(
+    settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]
+) -> Iterator[tuple[str, InterpreterSeen]]:
+    """Of each variant, those that are told alike once."""
+    from tuner.adapters.provenance import worker_facts
+    from tuner.adapters.worker_interpreter import interpreter_seen
+
+    met = set()
+    for variant in dict.fromkeys(layout.variant for layout in layouts):
+        alone = Layout(1, 1, variant)
+        own = spec.of(alone)
+        command, told = own.command_line(alone, 0, 1), own.environment_of(alone, 0, 1)
+        key = (command, *sorted((name, text) for name, text in told.items() if name != "TUNER_VARIANT"))
+        if key in met:
+            continue
+        met.add(key)
+        seen = interpreter_seen(command, told, own.directory)
+        service = settings.service_in(variant)
+        if service.kind == "crash-processor":
+            seen = replace(seen, starts_children=True)
+            if not service.interpreter:  # its own command is installed, and tells which way it takes
+                from tuner.services.crash_processor import spawn_path_command, started_by
+
+                words = spawn_path_command(started_by((), Path()), service.options)
+                facts = worker_facts([word.format() for word in words], (), told)
+                seen = replace(seen, spawn_path=facts.get("worker_path", seen.spawn_path))
+        yield variant, seen

@@ -1,0 +1,90 @@
+"""tuner doctor: whether this box is fit for a study, before a night is spent on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli import EXIT_INPUT
+from tuner.cli.options import (
+    FILE,
+    PLACE,
+    AsJson,
+    ForeignLimit,
+    Service,
+    ServiceCommand,
+    ServiceSettings,
+)
+
+_LAYOUTS = "Which layouts"
+MOST_SECONDS = 3600.0
+
+
+def doctor(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG", readable=False, help="YAML; without it the built-in crash processor."
+        ),
+    ] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="As for tuner grid.")
+    ] = None,
+    layouts: Annotated[
+        str | None, typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Of the study.")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=_LAYOUTS, help="Of the study, which sets its size."),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=MOST_SECONDS,
+            rich_help_panel=PLACE,
+            help="How long to see who else uses the box; 0: not at all.",
+        ),
+    ] = 5.0,
+    foreign_limit: ForeignLimit = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=FILE, help="Where the study would be kept; default: here."
+        ),
+    ] = None,
+    service: Service = None,
+    settings: ServiceSettings = None,
+    command: ServiceCommand = None,
+    as_json: AsJson = False,
+) -> int:
+    """See whether this box is fit for a study: what would stop it or spoil its answer, and what helps.
+
+    Cores, clocks, neighbours, limits, disks, the kernel, and what the config names: its command, its ports,
+    its servers. It changes nothing on the box. The exit code is 2 when something blocks the study.
+
+    Example: tuner doctor study.yaml --seconds 2
+    """
+    from tuner import bootstrap
+    from tuner.cli.telling import say
+    from tuner.cli.typed import asked_for, given, service_options
+    from tuner.reports.doctor import render_findings, render_findings_json
+
+    options = given(
+        {
+            ("study", "cores"): cores,
+            ("study", "layouts"): layouts,
+            ("study", "budget"): budget,
+            ("study", "foreign_limit"): foreign_limit,
+        }
+    ) | service_options(service, settings, command)
+    asked, _ = asked_for(config, options, None)
+    if seconds:
+        say(f"Looking for {seconds:g} s at who else uses this box.")
+    kept = study if study is not None else Path(f"{asked.service.name}.tuner.db")
+    findings = bootstrap.box_examined(asked, kept, seconds)
+    render = render_findings_json if as_json else render_findings
+    typer.echo(render(findings), nl=False)
+    return EXIT_INPUT if bootstrap.blockers(findings) else 0

@@ -1,0 +1,202 @@
+"""The cores that a study would run on: how many, what they share, how fast they go, who else uses them.
+
+Thresholds: what voids a window (`foreign_limit_cores`) is doubtful when it is seen within a few seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tuner.core.doctor.finding import UNKNOWN, Finding, doubtful, fine
+from tuner.core.figures import counted, percent
+
+#: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
+_STEADY_GOVERNORS = frozenset({"performance"})
+#: since boot: as much of all cores voids every window when it goes on (`FOREIGN_SHARE_RATIO`)
+STEAL_SHARE_RATIO = 0.01
+_NAMED = 3  #: neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class CoresSeen:
+    """The CPUs of the box, as far as they are ours."""
+
+    offered: float  #: cores' worth of time
+    why: str  #: what sets that
+    cpus: frozenset[int]  #: we may run on these
+    n_online: int
+    wanted: int  #: cores that the layouts are for
+    siblings: Mapping[int, frozenset[int]] | None  #: the CPUs of each one's core, itself among them
+    governors: frozenset[str] | None  #: of our CPUs
+    has_turbo: bool | None
+    virtual: str  #: what the box says of a hypervisor; empty: nothing
+    steal_ratio: float | None  #: of all CPU time since boot
+
+    @property
+    def held_to(self) -> frozenset[int]:
+        """The CPUs that workers would run on."""
+        return frozenset(sorted(self.cpus)[: self.wanted]) if self.wanted < self.offered else self.cpus
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A process that used CPU while nobody measured."""
+
+    pid: int
+    name: str
+    cores: float
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What others did on the box, within some seconds."""
+
+    seconds: float
+    foreign_cores: float  #: mean
+    stolen_cores: float  #: mean
+    limit_cores: float  #: from which on a window is void
+    busiest: tuple[Busy, ...]  #: the most first
+
+
+def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
+    """All that does not take time to see."""
+    yield _cores(seen)
+    yield _smt(seen)
+    yield _governor(seen)
+    yield _turbo(seen)
+    yield _steal_since_boot(seen)
+
+
+def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
+    """What some seconds of looking gave."""
+    over = f"over {seen.seconds:.3g} s; a window is void from {seen.limit_cores:.2f} core on"
+    if seen.foreign_cores > seen.limit_cores:
+        yield doubtful(
+            "neighbours",
+            f"others use {seen.foreign_cores:.2f} core {over}{_who(seen)}",
+            "windows become void (disturbed) and are taken again: the night gives fewer, or none",
+            "Stop them for the night (cron, backups, scans); name backends of the service under backends:.",
+        )
+    else:
+        yield fine("neighbours", f"others use {seen.foreign_cores:.2f} core {over}")
+    if seen.stolen_cores > seen.limit_cores:
+        yield doubtful(
+            "steal",
+            f"the hypervisor keeps {seen.stolen_cores:.2f} core {over}",
+            "windows become void (stolen) and are taken again: the night gives fewer, or none",
+            "Ask for a dedicated host, or measure at another hour.",
+        )
+    else:
+        yield fine("steal", f"the hypervisor keeps {seen.stolen_cores:.2f} core {over}")
+
+
+def _cores(seen: CoresSeen) -> Finding:
+    offered = f"{counted(seen.offered, 'core')} ({seen.why})"
+    if seen.offered < len(seen.cpus):
+        return doubtful(
+            "cores",
+            f"{offered}, on {counted(len(seen.cpus), 'CPU')}",
+            "once a quota is used up, all workers stand still until its period ends: throughput comes in"
+            " bursts, and layouts of many processes use it up sooner",
+            "Lift the quota for the study (CPUQuota=, --cpus), or give whole CPUs (AllowedCPUs=,"
+            " --cpuset-cpus).",
+        )
+    if seen.wanted > seen.offered + 0.01:
+        return doubtful(
+            "cores",
+            f"{offered} for layouts of {seen.wanted}",
+            f"the ranking is that of {counted(seen.offered, 'core')}: more processes than that only wait",
+            f"Measure on {counted(seen.wanted, 'core')}, or say --cores {max(1, int(seen.offered))}.",
+        )
+    return fine(
+        "cores", offered if seen.wanted == seen.offered else f"{offered} for layouts of {seen.wanted}"
+    )
+
+
+def _smt(seen: CoresSeen) -> Finding:
+    if seen.siblings is None:
+        return fine("smt", UNKNOWN, "whether CPUs share cores is not known: a virtual machine may hide it")
+    used = seen.held_to
+    shared = sorted(cpu for cpu in used if len(seen.siblings.get(cpu, frozenset({cpu}))) > 1)
+    if not shared:
+        return fine("smt", "off: each CPU is a core of its own")
+    n_cores = len({seen.siblings.get(cpu, frozenset({cpu})) for cpu in used})
+    found = f"on: {counted(len(used), 'CPU')} for the workers {_are(n_cores)}"
+    strangers = {one for cpu in shared for one in seen.siblings[cpu]} - used
+    if strangers:
+        return doubtful(
+            "smt",
+            f"{found}, shared with {counted(len(strangers), 'CPU')} that {_is(len(strangers))} not theirs",
+            "what runs beside the workers (tuner, a feeder, others) slows the core that it shares with them",
+            "Measure with all CPUs of these cores: leave --cores out, or hand them out with taskset -c.",
+        )
+    return doubtful(
+        "smt",
+        found,
+        "a CPU whose sibling works gives less than a core: the CPUs from half on add less, here and on boxes"
+        " alike, but not on one without SMT",
+        "Leave it where production has it, too. Else measure with it off: echo off >"
+        " /sys/devices/system/cpu/smt/control",
+    )
+
+
+def _governor(seen: CoresSeen) -> Finding:
+    if seen.governors is None:
+        return fine("governor", UNKNOWN, "the clock is the host's matter, or the firmware's")
+    names = ", ".join(sorted(seen.governors))
+    if seen.governors <= _STEADY_GOVERNORS:
+        return fine("governor", names)
+    return doubtful(
+        "governor",
+        names,
+        "the clock follows the load: layouts that leave CPUs idle run at another one than those that do not",
+        "cpupower frequency-set -g performance, for the study.",
+    )
+
+
+def _turbo(seen: CoresSeen) -> Finding:
+    if seen.has_turbo is None:
+        return fine("turbo", UNKNOWN, "whether the clock rises while few cores work is not known")
+    if not seen.has_turbo:
+        return fine("turbo", "off: the clock is the same for one busy core and for all")
+    return doubtful(
+        "turbo",
+        "on",
+        "the clock is higher while few cores work and while the box is cool: small layouts look better per"
+        " core, and the first block may be faster than the last (blocks are paired, so the ranking is not)",
+        "Leave it where production has it, too. Else switch it off for the study: echo 1 >"
+        " /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > .../cpufreq/boost",
+    )
+
+
+def _steal_since_boot(seen: CoresSeen) -> Finding:
+    where = f" ({seen.virtual})" if seen.virtual else ""
+    if seen.steal_ratio is None:
+        return fine("steal-since-boot", UNKNOWN)
+    found = (
+        f"{percent(seen.steal_ratio)} of all CPU time since boot{where}"
+        if seen.steal_ratio
+        else f"none{where}"
+    )
+    if seen.steal_ratio >= STEAL_SHARE_RATIO:
+        return doubtful(
+            "steal-since-boot",
+            found,
+            f"from {percent(STEAL_SHARE_RATIO)} of the cores on, windows are void (stolen) while it goes on",
+            "Ask for a dedicated host, or measure at another hour.",
+        )
+    return fine("steal-since-boot", found)
+
+
+def _who(seen: Neighbours) -> str:
+    named = [f"{one.name} (process {one.pid}) {one.cores:.2f}" for one in seen.busiest[:_NAMED]]
+    return f": {', '.join(named)}" if named else ""
+
+
+def _are(n_cores: int) -> str:
+    return "are one core" if n_cores == 1 else f"are {n_cores} cores"
+
+
+def _is(n: int) -> str:
+    return "is" if n == 1 else "are"

@@ -1,0 +1,71 @@
+"""All that was seen of a box and of a study planned on it, as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tuner.core.doctor.cores import CoresSeen, Neighbours, cores_findings, neighbours_findings
+from tuner.core.doctor.finding import Finding, worst_first
+from tuner.core.doctor.kernel import KernelSeen, kernel_findings
+from tuner.core.doctor.room import FolderSeen, LimitsSeen, Needed, disk_finding, limits_findings
+from tuner.core.doctor.service import (
+    InterpreterSeen,
+    LockSeen,
+    PortSeen,
+    ServerSeen,
+    ToolSeen,
+    interpreter_findings,
+    lock_finding,
+    port_finding,
+    server_finding,
+    tool_finding,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a study needs, and what there is: cheap to see, so a study looks at it, too, before it begins."""
+
+    need: Needed
+    limits: LimitsSeen
+    folders: tuple[FolderSeen, ...]
+    ports: tuple[PortSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSeen:
+    """Everything that `tuner doctor` looks at."""
+
+    cores: CoresSeen
+    neighbours: Neighbours | None  #: None: nobody looked
+    kernel: KernelSeen
+    lock: LockSeen
+    tools: tuple[ToolSeen, ...]
+    room: Room
+    servers: tuple[ServerSeen, ...]
+    interpreters: Mapping[str, InterpreterSeen]  #: by variant
+
+
+def room_findings(room: Room) -> Iterator[Finding]:
+    """Whether the study fits."""
+    yield from limits_findings(room.limits, room.need)
+    yield from map(disk_finding, room.folders)
+    yield from map(port_finding, room.ports)
+
+
+def examined(seen: BoxSeen) -> tuple[Finding, ...]:
+    """Every finding, the worst first."""
+
+    def found() -> Iterator[Finding]:
+        yield from cores_findings(seen.cores)
+        if seen.neighbours is not None:
+            yield from neighbours_findings(seen.neighbours)
+        yield from kernel_findings(seen.kernel)
+        yield lock_finding(seen.lock)
+        yield from map(tool_finding, seen.tools)
+        yield from interpreter_findings(seen.interpreters)
+        yield from room_findings(seen.room)
+        yield from map(server_finding, seen.servers)
+
+    return worst_first(found())

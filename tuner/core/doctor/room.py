@@ -1,0 +1,211 @@
+"""What a study needs room for: open files, processes and threads, disks; and what the box allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
+from tuner.core.layout import Layout
+from tuner.core.sizes import render_size
+
+#: a worker process of the crash processor with six threads had 25 open: 9 when it began, and up to 3 a thread
+_FILES_PER_PROCESS, _FILES_PER_THREAD = 10, 3
+#: tuner, supervisord, guardian, feeder and probe, each with a thread or two
+_TASKS_OF_TUNER = 16
+#: A second of a launch takes 60 bytes of a study's file (simulated, windows of 1 and of 10 minutes) to 208
+#: (measured, windows of 20 s); an empty file has 70 kB.
+_BYTES_PER_S, _BYTES_OF_FILE = 250, 100_000
+_WARMUP_S = 60.0  #: of a launch, and its start and stop
+#: what a race without a budget is taken for: it may stop after 2, and asks for more of those that lead
+_LAUNCHES_OF_A_RACE = 20
+#: A synthetic crash takes 25 kB of the spool, the symbols 2.8 MB together (200 and 20 items filled in).
+_BYTES_PER_ITEM, _BYTES_OF_SYMBOLS = 30_000, 3_000_000
+LOGS_BYTES = 100 * 1024**2  #: for what the service logs, which nobody knows beforehand
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What the largest of the layouts needs."""
+
+    of_supervisord: int  #: files that it keeps open
+    of_worker: int  #: files that one worker process may have open, about
+    of_generator: int  #: connections of the load generator; 0: there is none
+    tasks: int  #: processes and threads, children and tuner's own included
+    largest: Layout  #: that has the most tasks
+
+
+def needed(
+    layouts: Sequence[Layout],
+    *,
+    extra_threads: int,
+    has_children: bool,
+    of_supervisord: int,
+    of_generator: int,
+) -> Needed:
+    """Add up what *layouts* may need at once.
+
+    Args:
+        layouts: as processes and threads, at least one.
+        extra_threads: of each process, beyond the layout's.
+        has_children: each thread starts a child now and then.
+        of_supervisord: open files, with the largest number of programs.
+        of_generator: connections at once.
+    """
+
+    def tasks(layout: Layout) -> int:
+        children = layout.total_threads if has_children else 0
+        return layout.processes * (1 + extra_threads) + layout.total_threads + children
+
+    largest = max(layouts, key=tasks)
+    threads = max(layout.threads for layout in layouts)
+    return Needed(
+        of_supervisord=of_supervisord,
+        of_worker=_FILES_PER_PROCESS + _FILES_PER_THREAD * threads,
+        of_generator=of_generator,
+        tasks=tasks(largest) + _TASKS_OF_TUNER,
+        largest=largest,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimit:
+    """A limit on processes and threads together."""
+
+    name: str  #: what sets it, for people
+    most: int
+    used: int  #: of it, now
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSeen:
+    """What this process, and with it the workers, may have; None: as much as they like."""
+
+    files: int | None  #: the soft limit, which workers get
+    files_hard: int | None  #: to which supervisord and the load generator raise their own
+    tasks: tuple[TaskLimit, ...]
+
+
+def limits_findings(seen: LimitsSeen, need: Needed) -> Iterator[Finding]:
+    """Whether the largest layout fits the limits."""
+    yield _files(seen, need)
+    yield _tasks(seen, need)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The study, as far as its size goes."""
+
+    n_layouts: int
+    n_blocks: int  #: 0: a race
+    windows_per_launch: int
+    window_s: float
+    budget_s: float | None
+    n_items: int  #: of the crash processor's spool; 0: there is none
+
+
+def study_bytes(planned: Planned) -> int:
+    """How large the study's file becomes, about; rather too much."""
+    launches = planned.n_layouts * (planned.n_blocks or _LAUNCHES_OF_A_RACE)
+    seconds = launches * (_WARMUP_S + planned.windows_per_launch * planned.window_s)
+    if planned.budget_s is not None:
+        seconds = min(seconds, planned.budget_s) if planned.n_blocks else planned.budget_s
+    return round(_BYTES_OF_FILE + _BYTES_PER_S * seconds)
+
+
+def spool_bytes(planned: Planned) -> int:
+    """How large the spool of the built-in service becomes, about."""
+    return _BYTES_OF_SYMBOLS + _BYTES_PER_ITEM * planned.n_items if planned.n_items else 0
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSeen:
+    """A folder that a study writes to."""
+
+    path: str
+    what: str  #: is written there
+    needed_bytes: int
+    free_bytes: int | None  #: for us; None: the folder is not there
+    can_write: bool
+
+
+def disk_finding(seen: FolderSeen) -> Finding:
+    """Whether there is room in one folder."""
+    wanted = f"{seen.what} takes about {_size(seen.needed_bytes)}"
+    if seen.free_bytes is None or not seen.can_write:
+        why = "is not there" if seen.free_bytes is None else "cannot be written"
+        return blocking(
+            "disk", f"{seen.path} {why}", f"{seen.what} cannot be kept", "Name another folder, or make it."
+        )
+    found = f"{_size(seen.free_bytes)} free in {seen.path}; {wanted}"
+    if seen.free_bytes < seen.needed_bytes:
+        return blocking(
+            "disk", found, "the study ends when the disk is full, at an hour nobody chose", "Make room there."
+        )
+    if seen.free_bytes < seen.needed_bytes + LOGS_BYTES:
+        return doubtful(
+            "disk",
+            found,
+            f"less than {_size(LOGS_BYTES)} is left for logs of the service; the study ends when it is full",
+            "Make room there.",
+        )
+    return fine("disk", found)
+
+
+def _files(seen: LimitsSeen, need: Needed) -> Finding:
+    hard = _limit(seen.files_hard)
+    if seen.files_hard is not None and need.of_supervisord > seen.files_hard:
+        return blocking(
+            "open-files",
+            f"at most {hard}; supervisord needs {need.of_supervisord} for the layout of most processes",
+            "that layout cannot be launched",
+            "Raise it: ulimit -Hn, or LimitNOFILE= of the unit.",
+        )
+    if seen.files_hard is not None and need.of_generator > seen.files_hard:
+        return blocking(
+            "open-files",
+            f"at most {hard}; the load generator opens {need.of_generator} connections",
+            "requests fail for want of files, and count as failed",
+            "Raise it: ulimit -Hn, or LimitNOFILE= of the unit.",
+        )
+    found = f"{_limit(seen.files)}; a worker process of most threads may need about {need.of_worker}"
+    if seen.files is not None and need.of_worker > seen.files:
+        return doubtful(
+            "open-files",
+            found,
+            "layouts of many threads fail, or count failed items",
+            "Raise it: ulimit -n, LimitNOFILE= of the unit, or limits: {nofile: ...} in the config.",
+        )
+    return fine("open-files", found)
+
+
+def _tasks(seen: LimitsSeen, need: Needed) -> Finding:
+    wanted = f"{need.largest} needs about {need.tasks}"
+    if not seen.tasks:
+        return fine("processes", f"no limit; {wanted}")
+    tightest = min(seen.tasks, key=lambda limit: limit.most - limit.used)
+    left = max(0, tightest.most - tightest.used)
+    found = f"{left} processes and threads left of {tightest.most} ({tightest.name}); {wanted}"
+    if left < need.tasks:
+        return blocking(
+            "processes",
+            found,
+            f"{need.largest} cannot start all its threads: its launches fail, or children and items do",
+            f"Raise {tightest.name}, or leave such layouts out (--layouts).",
+        )
+    if left < 2 * need.tasks:
+        return doubtful(
+            "processes",
+            found,
+            "what the service starts beside its layout is not known; where it meets the limit, items fail",
+            f"Raise {tightest.name}.",
+        )
+    return fine("processes", found)
+
+
+def _limit(value: int | None) -> str:
+    return "no limit" if value is None else str(value)
+
+
+def _size(size: int) -> str:
+    return render_size(size) if size >= 1024**2 else f"{max(1, round(size / 1024))} KiB"

@@ -1,0 +1,174 @@
+"""What a service needs around it: its program, an interpreter, free ports, servers that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tuner.core.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSeen:
+    """A program or package that every launch needs."""
+
+    check: str
+    found: str  #: its version or path; empty: it is not there, or cannot be used
+    problem: str  #: why not
+    cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortSeen:
+    """A port of this box that requests go to, or that a launch is ready at."""
+
+    address: str
+    named_by: str  #: the key of the config
+    is_bound_by_command: bool  #: the service's command names it: it listens there itself
+    is_elsewhere: bool  #: the command names another one: this is of what stands before the service
+    listener: str  #: who listens there now; empty: nobody
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSeen:
+    """A server that the config names, asked once."""
+
+    where: str  #: without user and password
+    named_by: str
+    problem: str  #: empty: it answered
+    told: str  #: what it answered, or that it accepts connections
+    may_be_started: bool  #: a hook may start it later
+    needed_by_tuner: bool  #: it counts or feeds; else only the service is told of it
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterSeen:
+    """The Python that workers run, as it tells itself; empty: not known."""
+
+    version: str = ""  #: CPython 3.13.1
+    gil: str = ""  #: on, off
+    is_debug: bool = False
+    spawn_path: str = ""  #: vfork+exec, fork+exec, posix_spawn
+    starts_children: bool = False  #: the service is known to start one for each item
+
+
+@dataclass(frozen=True, slots=True)
+class LockSeen:
+    """The lock that one tuner at a time has of a box."""
+
+    path: str
+    holder: str  #: who has it; empty: nobody
+
+
+def tool_finding(seen: ToolSeen) -> Finding:
+    """Whether one of them can be used."""
+    if seen.found:
+        return fine(seen.check, seen.found)
+    return blocking(seen.check, seen.problem, "no layout can be launched", seen.cure)
+
+
+def lock_finding(seen: LockSeen) -> Finding:
+    """Whether the box is free."""
+    if not seen.holder:
+        return fine("other-tuner", "none measures here")
+    return blocking(
+        "other-tuner",
+        f"another tuner has this box: {seen.holder} ({seen.path})",
+        "two studies would measure each other, so the second one is refused",
+        "Wait for it, or stop it.",
+    )
+
+
+def port_finding(seen: PortSeen) -> Finding:
+    """Whether the service finds its port free."""
+    place = f"{seen.address} ({seen.named_by})"
+    if not seen.listener:
+        if seen.is_elsewhere:
+            return doubtful(
+                "ports",
+                f"nobody listens at {place}, and the service's command names another port",
+                "requests find nobody, unless the service or a hook sees to it",
+                "Name the service's own port there, or start what passes its requests on.",
+            )
+        return fine("ports", f"{place} is free")
+    if seen.is_elsewhere:
+        return fine("ports", f"{seen.listener} listens at {place}: it stands before the service")
+    effect = "the service cannot listen there: requests go to the other one, and its items would be counted"
+    if seen.is_bound_by_command:
+        return blocking(
+            "ports",
+            f"{seen.listener} listens at {place}, which the service's command names",
+            effect,
+            f"Stop {seen.listener}, or give the service another port.",
+        )
+    return doubtful(
+        "ports",
+        f"{seen.listener} listens at {place} before any layout runs",
+        f"unless it passes requests on to the service, {effect}",
+        f"Stop {seen.listener} if it is not meant to be there.",
+    )
+
+
+def server_finding(seen: ServerSeen) -> Finding:
+    """Whether a server answers."""
+    place = f"{seen.where} ({seen.named_by})"
+    if not seen.problem:
+        return fine("servers", f"{place} {seen.told}")
+    effect = "nothing is fed or counted, so no window counts"
+    if not seen.needed_by_tuner:
+        effect = "where the service needs it, it waits or fails, and so do all layouts"
+    if seen.may_be_started:
+        return doubtful(
+            "servers", f"{place}: {seen.problem}", effect, "Nothing, if a hook of the study starts it."
+        )
+    if not seen.needed_by_tuner:
+        return doubtful("servers", f"{place}: {seen.problem}", effect, "Start it, or say where it is.")
+    return blocking("servers", f"{place}: {seen.problem}", effect, "Start it, or say where it is.")
+
+
+def interpreter_findings(seen: Mapping[str, InterpreterSeen]) -> Iterator[Finding]:
+    """Of the interpreter of each variant, by its name; "" where there are none."""
+    for variant, one in seen.items():
+        place = f" (variant {variant})" if variant else ""
+        yield _interpreter(one, place)
+        yield _spawn_path(one, place)
+
+
+def _interpreter(seen: InterpreterSeen, place: str) -> Finding:
+    if not seen.version:
+        return fine(
+            "interpreter",
+            f"not known: the command names no Python, or it gives no answer{place}",
+            "the ranking is of whatever runs it; its version is in no record",
+        )
+    found = f"{seen.version}, GIL {seen.gil}{place}"
+    if seen.is_debug:
+        return doubtful(
+            "interpreter",
+            f"{found}, a debug build",
+            "Python code runs slower, so more of an item is bound by the GIL than in production",
+            "Run the service by the build that production has.",
+        )
+    return fine("interpreter", found)
+
+
+def _spawn_path(seen: InterpreterSeen, place: str) -> Finding:
+    if not seen.spawn_path:
+        return fine("spawn-path", f"not known{place}: {UNKNOWN.replace('kernel', 'service')}")
+    found = f"{seen.spawn_path}{place}"
+    holds = "other threads of a process stand still until a child that one starts has begun its program"
+    copies = "a child is started by fork: the larger the process, the longer its threads wait"
+    effect = {"posix_spawn": holds, "fork+exec": copies}.get(seen.spawn_path, "")
+    if effect and seen.gil == "off" and seen.spawn_path == "posix_spawn":
+        effect = ""
+    if not effect:
+        return fine("spawn-path", found)
+    if not seen.starts_children:
+        return fine("spawn-path", found, f"where items start children, {effect}")
+    return doubtful(
+        "spawn-path",
+        found,
+        f"{effect}: threads pay off less than processes",
+        "Leave it where production has it, too. Else let Popen take a process_group (the built-in worker:"
+        " spawn_path: vfork).",
+    )
