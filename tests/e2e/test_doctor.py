@@ -218,6 +218,23 @@ def test_a_server_that_answers_is_in_order(tmp_path: Path, redis_server) -> None
     assert (redis["level"], redis["found"].endswith("(service.probe.url) answers")) == ("ok", True)
 
 
+def test_pages_of_probes_are_told_and_nobody_has_to_show_them_yet(tmp_path: Path) -> None:
+    with listener() as address:
+        service = (
+            f"  command: [{sys.executable}, -c, pass, '{{threads}}']\n"
+            f"  probe: {{kind: uwsgi, stats: '{address}'}}\n"
+        )
+        name = config(tmp_path, service)
+        there = Typed(tmp_path)("doctor", name, "--seconds", "0", "--json")
+    later = Typed(tmp_path)("doctor", name, "--seconds", "0", "--json")
+
+    told = [(one["level"], one["found"]) for done in (there, later) for one in of("servers", done)]
+    assert told == [
+        ("ok", f"{address} (service.probe.stats) answers"),
+        ("ok", f"{address} (service.probe.stats) does not answer yet: what the study starts has to"),
+    ]
+
+
 def test_a_box_that_another_tuner_has_is_told_without_taking_its_lock(tmp_path: Path) -> None:
     lock = Path(os.environ["TUNER_LOCK"])
     with lock.open("w") as held:

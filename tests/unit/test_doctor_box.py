@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.box_lock import holder_of
 from tuner.adapters.doctor.box import cores_seen, kernel_seen
 from tuner.adapters.doctor.limits import folder_seen, limits_seen
 from tuner.core.doctor.cores import CoresSeen, cores_findings
@@ -163,3 +164,34 @@ def test_a_folder_shows_the_room_that_is_left(tmp_path: Path) -> None:
     assert seen.can_write
     assert disk_finding(gone).level == "blocker"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("pid", "device", "line", "is_held"),
+    [
+        (1, "own", "1: FLOCK  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF", True),
+        (
+            0,
+            "own",
+            "1: FLOCK  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF",
+            True,
+        ),  # it has not said who it is
+        (1, "00:1f", "1: FLOCK  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF", True),  # btrfs
+        (1 << 30, "00:1f", "1: FLOCK  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF", False),
+        (1, "own", "1: -> FLOCK  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF", False),
+        (1, "own", "1: POSIX  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF", False),
+        (1, "own", "1: FLOCK  ADVISORY  WRITE {pid} {device}:{inode}1 0 EOF", False),
+    ],
+)
+def test_who_holds_the_box_is_read_from_the_table_of_locks(
+    tmp_path: Path, pid: int, device: str, line: str, is_held: bool
+) -> None:
+    lock = tmp_path / "lock"
+    lock.write_text(f'{{"pid": {pid}}}' if pid else "")
+    status = lock.stat()
+    own = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    text = line.format(pid=pid, device=own if device == "own" else device, inode=status.st_ino)
+    (tmp_path / "locks").write_text(f"{text}\n")
+
+    assert bool(holder_of(lock, proc=tmp_path)) == is_held
+    assert holder_of(tmp_path / "none", proc=tmp_path) == ""

@@ -90,12 +90,18 @@ def holder_of(path: Path, *, proc: Path = Path("/proc")) -> str:
         return ""
     try:
         status = os.fstat(descriptor)
-        file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
         with suppress(OSError):
             for line in (proc / "locks").read_text(encoding="ascii", errors="replace").splitlines():
                 words = line.split()  # 1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF; -> waits for it
-                if "->" not in words and "FLOCK" in words and file in words:
-                    return _describe(_read_holder(descriptor))
+                if words[1:2] != ["FLOCK"] or len(words) < 6:
+                    continue
+                locked, _, inode = words[5].rpartition(":")
+                holder = _read_holder(descriptor)
+                # btrfs and overlays call a file's device otherwise there: then the holder's word counts
+                is_told = "pid" in holder and _lives(holder["pid"])
+                if inode == str(status.st_ino) and (locked == device or is_told):
+                    return _describe(holder)
         return ""
     finally:
         os.close(descriptor)

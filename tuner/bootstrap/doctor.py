@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
+_ACCEPTS = "accepts connections"
+_NOT_YET = "does not answer yet: what the study starts has to"
 _ANSWER_S = 5.0  #: for one server
 _OUTSTANDING = 1000  #: requests at once, of a rate
 _COUNTERS_BYTES_PER_PROCESS = 65_536
@@ -143,7 +145,7 @@ def _folders(settings: Settings, layouts: Sequence[Layout], study: Path) -> Iter
     if own is not None:
         yield folder_seen(own if own.is_dir() else own.parent, "the spool", spool_bytes(planned))
     scratch = 0 if own is not None else spool_bytes(planned)
-    what = "the spool" if scratch else "what a launch writes"
+    what = "the spool" if scratch else "what launches write and log"
     yield folder_seen(temporary_folder(), what, scratch)
     if service.probe.kind == "mmap-counter":
         processes = max(layout.processes for layout in layouts)
@@ -237,7 +239,7 @@ def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
 
 def _servers(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     """Each server once: first those that tuner itself asks, then those that only the service is told of."""
-    from tuner.adapters.doctor.around import ask_tcp, problem_of, shown_server
+    from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server
     from tuner.core.backend_address import server_urls
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
@@ -245,14 +247,37 @@ def _servers(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     for key, url, ask, told in _asked_by_tuner(settings):
         met |= {(one.host, one.port) for one in server_urls([url])}
         yield ServerSeen(shown_server(url), key, problem_of(ask), told, by_hook, needed_by_tuner=True)
+    for place in _places(settings):  # those of this box are looked up, not asked
+        if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
+            met.add((place.host, place.port))
+            problem = problem_of(partial(ask_tcp, place.host, place.port))
+            where = f"{place.host}:{place.port}"
+            yield ServerSeen(where, place.key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
+    for where, key, ask in _pages(settings):
+        told = _NOT_YET if problem_of(ask) else "answers"
+        yield ServerSeen(where, key, "", told, by_hook, needed_by_tuner=False)
     for one in spec.each_variant:
         for key, words in _told_to_service(one):
             for server in server_urls(words):
                 if (server.host, server.port) not in met:
                     met.add((server.host, server.port))
                     problem = problem_of(partial(ask_tcp, server.host, server.port))
-                    told, where = "accepts connections", shown_server(server.url)
-                    yield ServerSeen(where, key, problem, told, by_hook, needed_by_tuner=False)
+                    where = shown_server(server.url)
+                    yield ServerSeen(where, key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
+
+
+def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """What probes look at, which the service or something beside it shows: the place, the key, a look."""
+    from tuner.adapters.doctor.around import ask_http, ask_tcp
+    from tuner.config.probes import has_own_port
+
+    service = settings.service
+    for key, probe in service.probes.items() if service.kind == "script" else ():
+        if probe.kind == "prometheus" and not has_own_port(probe):
+            yield probe.url, f"service.{key}.url", partial(ask_http, probe.url)
+        elif probe.kind == "uwsgi" and not has_own_port(probe) and not probe.stats.startswith("/"):
+            host, _, port = probe.stats.rpartition(":")
+            yield probe.stats, f"service.{key}.stats", partial(ask_tcp, host.strip("[]"), int(port))
 
 
 def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:

@@ -44,6 +44,7 @@ def doctor(
         typer.Option(
             min=0.0,
             max=MOST_SECONDS,
+            metavar="S",
             rich_help_panel=PLACE,
             help="How long to see who else uses the box; 0: not at all.",
         ),

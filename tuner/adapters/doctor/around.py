@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tuner.adapters.listeners import listener_at
-from tuner.adapters.ready import TcpAnswer
+from tuner.adapters.ready import HttpAnswer, TcpAnswer
 from tuner.core.backend_address import BackendAddress
 from tuner.core.errors import ConfigError, MeasurementError
 
@@ -93,6 +93,12 @@ def ask_sqlite(file: Path) -> None:
 def ask_tcp(host: str, port: int) -> None:
     """Connect and leave. MeasurementError when nobody accepts."""
     if problem := TcpAnswer(host, port).lacks(()):
+        raise MeasurementError(problem)
+
+
+def ask_http(url: str) -> None:
+    """GET, as a probe does. MeasurementError when nobody answers, or with a status from 500 on."""
+    if problem := HttpAnswer(url).lacks(()):
         raise MeasurementError(problem)
 
 

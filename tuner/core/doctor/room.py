@@ -124,18 +124,23 @@ class FolderSeen:
 
     path: str
     what: str  #: is written there
-    needed_bytes: int
+    needed_bytes: int  #: about; 0: nobody knows
     free_bytes: int | None  #: for us; None: the folder is not there
     can_write: bool
 
 
 def disk_finding(seen: FolderSeen) -> Finding:
     """Whether there is room in one folder."""
-    wanted = f"{seen.what} takes about {_size(seen.needed_bytes)}"
+    wanted = f"for {seen.what}"
+    if seen.needed_bytes:
+        wanted = f"{seen.what} takes about {_size(seen.needed_bytes)}"
     if seen.free_bytes is None or not seen.can_write:
         why = "is not there" if seen.free_bytes is None else "cannot be written"
         return blocking(
-            "disk", f"{seen.path} {why}", f"{seen.what} cannot be kept", "Name another folder, or make it."
+            "disk",
+            f"{seen.path} {why}",
+            f"{seen.what} cannot be kept",
+            "Make it, or see to it that it can be written; --study and TMPDIR name others.",
         )
     found = f"{_size(seen.free_bytes)} free in {seen.path}; {wanted}"
     if seen.free_bytes < seen.needed_bytes:
