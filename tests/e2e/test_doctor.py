@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from jsonschema import Draft202012Validator
 
+from ..postgres_server import PASSWORD, PostgresServer
+from ..rabbitmq_server import running_rabbitmq
+from ..redis_server import RedisServer
 from .typed import Done, Typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,24 +202,50 @@ def test_servers_that_do_not_answer_are_told_without_their_passwords(tmp_path: P
         (tmp_path / name).write_text(by_hook)
         later = Typed(tmp_path)("doctor", name, "--seconds", "0", "--json")
 
-    (redis,) = of("servers", done)  # one server, named twice, asked once
-    assert (done.returncode, redis["level"]) == (2, "blocker")
-    assert redis["found"].startswith(f"redis://127.0.0.1:{port}/0 (service.probe.url): ")
+    (asked,) = of("servers", done)  # one server, named twice, asked once
+    assert (done.returncode, asked["level"]) == (2, "blocker")
+    assert asked["found"].startswith(f"redis://127.0.0.1:{port}/0 (service.probe.url): ")
     assert "hunter2" not in done.stdout + done.stderr
     assert [one["level"] for one in of("servers", later)] == ["warn"]
     assert later.returncode == 0
 
 
-def test_a_server_that_answers_is_in_order(tmp_path: Path, redis_server) -> None:  # type: ignore[no-untyped-def]
+def test_a_redis_that_answers_is_in_order_and_nothing_is_left_in_it(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    sample = ROOT / "tests" / "golden" / "messages" / "celery.json"
+    fed = f"{{kind: queue, form: celery, url: '{redis_server.url}', queue: celery, sample: {sample}}}"
     service = (
-        f"  command: [{sys.executable}, -c, pass, '{{threads}}']\n"
-        f"  probe: {{kind: redis, url: '{redis_server.url}', count: [{{get: done}}]}}\n"
+        f"  command: [{sys.executable}, -c, pass, '{{threads}}']\n  feeder: {fed}\n  probe: {{kind: queue}}\n"
     )
 
     done = Typed(tmp_path)("doctor", config(tmp_path, service), "--seconds", "0", "--json")
 
-    (redis,) = of("servers", done)
-    assert (redis["level"], redis["found"].endswith("(service.probe.url) answers")) == ("ok", True)
+    (told,) = of("servers", done)
+    assert (told["level"], told["found"].endswith("(service.feeder.url) answers")) == ("ok", True)
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.keys("*") == []
+
+
+@pytest.mark.long
+def test_a_postgresql_and_a_rabbitmq_that_answer_are_in_order(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with running_rabbitmq() as rabbitmq:
+        at = f"amqp://guest:guest@127.0.0.1:{rabbitmq.port}//"
+        sample = ROOT / "tests" / "golden" / "messages_rabbitmq" / "celery.json"
+        fed = f"{{kind: queue, form: celery, url: '{at}', queue: celery, sample: {sample}}}"
+        asked = f"{{kind: sql, url: '{postgres_server.tcp_url}', query: 'select 1'}}"
+        service = (
+            f"  command: [{sys.executable}, -c, pass, '{{threads}}']\n  feeder: {fed}\n  probe: {asked}\n"
+        )
+        done = Typed(tmp_path)("doctor", config(tmp_path, service), "--seconds", "0", "--json")
+
+    told = {finding["found"]: finding["level"] for finding in of("servers", done)}
+    assert sorted(told.values()) == ["ok", "ok"]
+    assert f"amqp://127.0.0.1:{rabbitmq.port}// (service.feeder.url) answers" in told
+    assert any(found.endswith("(service.probe.url) answers") for found in told)
+    assert PASSWORD not in done.stdout
 
 
 def test_pages_of_probes_are_told_and_nobody_has_to_show_them_yet(tmp_path: Path) -> None:
