@@ -79,6 +79,20 @@ def test_what_others_use_is_measured_as_in_a_window_and_the_busiest_are_named(tm
     assert steal.check == "steal"
 
 
+def test_backends_of_the_service_are_no_neighbours(tmp_path: Path) -> None:
+    by_name = ChangingBox(tmp_path / "one")
+    by_pid = ChangingBox(tmp_path / "two")
+    all_foreign = ChangingBox(tmp_path / "three")
+
+    named = neighbours_seen(by_name, 10.0, 0.15, proc=by_name.proc, own_pid=30, backends=["redis-server"])
+    found = neighbours_seen(by_pid, 10.0, 0.15, proc=by_pid.proc, own_pid=30, found=frozenset({70}))
+    without = neighbours_seen(all_foreign, 10.0, 0.15, proc=all_foreign.proc, own_pid=30)
+
+    assert named.foreign_cores == found.foreign_cores == pytest.approx(without.foreign_cores - 0.07)
+    assert 70 in {one.pid for one in without.busiest}
+    assert 70 not in {one.pid for one in (*named.busiest, *found.busiest)}
+
+
 @pytest.mark.parametrize(("cores", "level"), [(0.15, "ok"), (0.16, "warn")])
 def test_neighbours_are_doubtful_from_what_voids_a_window_on(cores: float, level: str) -> None:
     foreign, stolen = neighbours_findings(Neighbours(5.0, cores, cores, 0.15, ()))

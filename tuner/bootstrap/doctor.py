@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tuner.bootstrap.asked import REPEATS, whole_cores
+from tuner.bootstrap.backends import backends_found
 from tuner.bootstrap.boxes import counter_root
 from tuner.bootstrap.feeders import StudyName
 from tuner.bootstrap.services import owner, service_of
@@ -61,7 +62,11 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     seen = cores_seen(cores)
     spec = _spec(settings, layouts)
     limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
-    neighbours = neighbours_seen(SystemClock(), seconds, limit) if seconds else None
+    neighbours = None
+    if seconds:
+        found = backends_found(settings, spec, lambda _slug, _text: None)()
+        named = settings.backends or ()
+        neighbours = neighbours_seen(SystemClock(), seconds, limit, backends=named, found=found)
     return examined(
         BoxSeen(
             cores=seen,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.adapters.box_times import read_box_times
+from tuner.adapters.cpu_accounts import BackendAccount
 from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
 from tuner.core.doctor.cores import Busy, Neighbours
 from tuner.ports import Clock
@@ -20,17 +22,26 @@ def neighbours_seen(
     *,
     proc: Path = Path("/proc"),
     own_pid: int | None = None,
+    backends: Sequence[str] = (),
+    found: frozenset[int] = frozenset(),
 ) -> Neighbours:
     """What others use of the box, and what the hypervisor keeps, on average over *seconds*.
 
-    What is not idle and not stolen was used; what this process did not use is foreign. Only those who live
-    at both ends are named.
+    What is not idle and not stolen was used; what neither this process used nor a backend of the service is
+    foreign. Only those who live at both ends are named.
+
+    Args:
+        backends: names of programs, or pids, as a config has them.
+        found: pids of others, which listen where the config names a server.
     """
     own = os.getpid() if own_pid is None else own_pid
     table = ProcessTable(proc)
+    account = BackendAccount(proc, backends, clock, found)
+    backends_s = account.cpu_s_total(())
     began_s, box, processes = clock.monotonic_s(), read_box_times(proc), _processes(table)
     clock.sleep_until(began_s + seconds)
     ended_s, box_then, processes_then = clock.monotonic_s(), read_box_times(proc), _processes(table)
+    backends_s = account.cpu_s_total(()) - backends_s
 
     elapsed_s = ended_s - began_s
     stolen_s = box_then.steal_s - box.steal_s
@@ -38,13 +49,13 @@ def neighbours_seen(
     ours_s = _used_s(processes.get(own), processes_then.get(own), with_children=True)
     busy = []
     for pid, after in processes_then.items():
-        if pid != own:
+        if pid != own and pid not in found and not {after.name, str(pid)} & {*backends}:
             cores = _used_s(processes.get(pid), after) / elapsed_s
             if cores >= _NAMED_FROM_CORES:
                 busy.append(Busy(pid, after.name, cores))
     return Neighbours(
         seconds=elapsed_s,
-        foreign_cores=max(0.0, used_s - ours_s) / elapsed_s,
+        foreign_cores=max(0.0, used_s - ours_s - backends_s) / elapsed_s,
         stolen_cores=max(0.0, stolen_s) / elapsed_s,
         limit_cores=limit_cores,
         busiest=tuple(sorted(busy, key=lambda one: one.cores, reverse=True)),

@@ -131,9 +131,9 @@ class FolderSeen:
 
 def disk_finding(seen: FolderSeen) -> Finding:
     """Whether there is room in one folder."""
-    wanted = f"for {seen.what}"
+    wanted = f", for {seen.what}"
     if seen.needed_bytes:
-        wanted = f"{seen.what} takes about {_size(seen.needed_bytes)}"
+        wanted = f"; {seen.what} takes about {_size(seen.needed_bytes)}"
     if seen.free_bytes is None or not seen.can_write:
         why = "is not there" if seen.free_bytes is None else "cannot be written"
         return blocking(
@@ -142,7 +142,7 @@ def disk_finding(seen: FolderSeen) -> Finding:
             f"{seen.what} cannot be kept",
             "Make it, or see to it that it can be written; --study and TMPDIR name others.",
         )
-    found = f"{_size(seen.free_bytes)} free in {seen.path}; {wanted}"
+    found = f"{_size(seen.free_bytes)} free in {seen.path}{wanted}"
     if seen.free_bytes < seen.needed_bytes:
         return blocking(
             "disk", found, "the study ends when the disk is full, at an hour nobody chose", "Make room there."
