@@ -1,0 +1,215 @@
+"""What a service's config names, looked at: its program and tools, ports, servers, interpreters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tuner.core.doctor.bound_ports import bound_ports
+from tuner.core.doctor.service import InterpreterSeen, PortSeen, ServerSeen, ToolSeen
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.service import ServiceSpec
+
+if TYPE_CHECKING:
+    from tuner.config.service import CrashProcessorSettings
+    from tuner.config.settings import Settings
+
+_ACCEPTS = "accepts connections"
+_NOT_YET = "does not answer yet: what the study starts has to"
+_ANSWER_S = 5.0  #: for one server
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A place that the config names."""
+
+    key: str
+    host: str
+    port: int
+
+
+def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
+    """Those of this box that the service, or what stands before it, should listen at."""
+    from tuner.adapters.doctor.around import port_here, who_listens
+
+    words = [word for one in spec.each_variant for word in one.command]
+    bound = bound_ports(words)
+    named = {(one.host, one.port): one for one in reversed(list(_places(settings)))}
+    for one in reversed(named.values()):
+        address = port_here(one.host, one.port)
+        if address is not None:
+            yield PortSeen(
+                address=str(address),
+                named_by=one.key,
+                is_bound_by_command=one.port in bound,
+                is_elsewhere=bool(bound) and one.port not in bound,
+                listener=who_listens(address),
+            )
+
+
+def _places(settings: Settings) -> Iterator[_Named]:
+    from tuner.core.http_request import parse_url
+
+    service = settings.service
+    if service.kind != "script":
+        return
+    if service.feeder.kind == "http" and not service.feeder.url.startswith("http+unix:"):
+        url = parse_url(service.feeder.url)
+        yield _Named("service.feeder.url", url.host, url.port)
+    variants = [settings.service_in(name) for name in service.variants] or [service]
+    for one in variants:
+        if one.ready is None:
+            continue
+        if one.ready.kind == "http":
+            parts = urlsplit(one.ready.url)
+            default = 443 if parts.scheme == "https" else 80
+            yield _Named("service.ready.url", parts.hostname or "", parts.port or default)
+        elif one.ready.kind == "tcp":
+            host, _, port = one.ready.address.rpartition(":")
+            yield _Named("service.ready.address", host.strip("[]"), int(port))
+
+
+def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
+    """What every launch starts: supervisord, the service's program, the crash processor's stackwalker."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tuner.adapters.worker_jobs import WorkerJobs
+
+    try:
+        yield ToolSeen("supervisord", f"supervisor {version('supervisor')}", "", "")
+    except PackageNotFoundError:
+        yield ToolSeen("supervisord", "", "supervisor is not installed", "pip install supervisor")
+    problem = None
+    for one in spec.each_variant:
+        try:
+            WorkerJobs(one, cores, cpus=None, marker="").check()
+        except ConfigError as error:
+            problem = problem or error
+    if problem is None:
+        yield ToolSeen("command", f"{spec.name}: {spec.each_variant[0].command[0]}", "", "")
+    else:
+        yield ToolSeen("command", "", problem.problem, problem.hint or "Correct the config.")
+    service = settings.service
+    if service.kind == "crash-processor" and "stackwalk_command_line" not in service.options:
+        yield _stackwalker(service)
+
+
+def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
+    from tuner.services.crash_processor import found_stackwalker
+
+    found = found_stackwalker(service.options)
+    if found is not None:
+        return ToolSeen("stackwalker", str(found), "", "")
+    problem = "the crash processor's stackwalker is not there, or cannot be run"
+    return ToolSeen("stackwalker", "", problem, "Install tuner again: pip install .")
+
+
+def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
+    """Each server once: first those that tuner itself asks, then those that only the service is told of."""
+    from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server
+    from tuner.core.backend_address import server_urls
+
+    by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
+    met = set()
+    for key, url, ask, told in _asked_by_tuner(settings):
+        met |= {(one.host, one.port) for one in server_urls([url])}
+        yield ServerSeen(shown_server(url), key, problem_of(ask), told, by_hook, needed_by_tuner=True)
+    for place in _places(settings):  # those of this box are looked up, not asked
+        if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
+            met.add((place.host, place.port))
+            problem = problem_of(partial(ask_tcp, place.host, place.port))
+            where = f"{place.host}:{place.port}"
+            yield ServerSeen(where, place.key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
+    for where, key, ask in _pages(settings):
+        told = _NOT_YET if problem_of(ask) else "answers"
+        yield ServerSeen(where, key, "", told, by_hook, needed_by_tuner=False)
+    for one in spec.each_variant:
+        for key, words in _told_to_service(one):
+            for server in server_urls(words):
+                if (server.host, server.port) not in met:
+                    met.add((server.host, server.port))
+                    problem = problem_of(partial(ask_tcp, server.host, server.port))
+                    where = shown_server(server.url)
+                    yield ServerSeen(where, key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
+
+
+def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """What probes look at, which the service or something beside it shows: the place, the key, a look."""
+    from tuner.adapters.doctor.around import ask_http, ask_tcp
+    from tuner.config.probes import has_own_port
+
+    service = settings.service
+    for key, probe in service.probes.items() if service.kind == "script" else ():
+        if probe.kind == "prometheus" and not has_own_port(probe):
+            yield probe.url, f"service.{key}.url", partial(ask_http, probe.url)
+        elif probe.kind == "uwsgi" and not has_own_port(probe) and not probe.stats.startswith("/"):
+            host, _, port = probe.stats.rpartition(":")
+            yield probe.stats, f"service.{key}.stats", partial(ask_tcp, host.strip("[]"), int(port))
+
+
+def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
+    """The words that the service gets, with the keys of the config that they stand under."""
+    yield "service.command", spec.command
+    yield "service.environment", tuple(spec.environment.values())
+
+
+def _asked_by_tuner(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None], str]]:
+    """The key of the config, the URL, a question that changes nothing, and what an answer means."""
+    from tuner.adapters.doctor.around import ask_postgres, ask_sqlite
+
+    service = settings.service
+    if service.kind != "script":
+        return
+    if service.feeder.kind == "queue":
+        yield _of_broker("service.feeder.url", service.feeder.url)
+    for key, probe in service.probes.items():
+        if probe.kind == "redis":
+            yield _of_broker(f"service.{key}.url", probe.url)
+        elif probe.kind == "celery" and probe.broker is not None:
+            if probe.broker.startswith(("redis:", "rediss:", "amqp:")):
+                yield _of_broker(f"service.{key}.broker", probe.broker)
+        elif probe.kind == "sql":
+            file = probe.file
+            ask = partial(ask_postgres, probe.url, _ANSWER_S) if file is None else partial(ask_sqlite, file)
+            yield f"service.{key}.url", probe.url, ask, "answers"
+
+
+def _of_broker(key: str, url: str) -> tuple[str, str, Callable[[], None], str]:
+    from tuner.adapters.doctor.around import ask_rabbitmq, ask_redis
+
+    ask = ask_rabbitmq if url.startswith("amqp") else ask_redis
+    return key, url, partial(ask, url, _ANSWER_S), "answers"
+
+
+def interpreters_seen(
+    settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]
+) -> Iterator[tuple[str, InterpreterSeen]]:
+    """Of each variant, those that are told alike once."""
+    from tuner.adapters.provenance import worker_facts
+    from tuner.adapters.worker_interpreter import interpreter_seen
+
+    met = set()
+    for variant in dict.fromkeys(layout.variant for layout in layouts):
+        alone = Layout(1, 1, variant)
+        own = spec.of(alone)
+        command, told = own.command_line(alone, 0, 1), own.environment_of(alone, 0, 1)
+        key = (command, *sorted((name, text) for name, text in told.items() if name != "TUNER_VARIANT"))
+        if key in met:
+            continue
+        met.add(key)
+        seen = interpreter_seen(command, told, own.directory)
+        service = settings.service_in(variant)
+        if service.kind == "crash-processor":
+            seen = replace(seen, starts_children=True)
+            if not service.interpreter:  # its own command is installed, and tells which way it takes
+                from tuner.services.crash_processor import spawn_path_command, started_by
+
+                words = spawn_path_command(started_by((), Path()), service.options)
+                facts = worker_facts([word.format() for word in words], (), told)
+                seen = replace(seen, spawn_path=facts.get("worker_path", seen.spawn_path))
+        yield variant, seen
