@@ -53,7 +53,11 @@ format: $(VENV)/.dev  ## let the formatter do it
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-wheel: $(VENV)/.dev  ## sdist and wheel into dist/
+# When the sources were last changed: by git, or in an sdist by what git said then. What is built carries this time.
+CHANGED = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}
+
+wheel: $(VENV)/.dev  ## sdist and wheel into dist/, of what is committed: the same bytes whenever and wherever (docs/stability.md)
+	umask 022; export SOURCE_DATE_EPOCH="$(CHANGED)"; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check
 
 docs: reference  ## the pages as a site in site/, which needs nothing from anywhere
