@@ -4,13 +4,14 @@
 VENV := .venv
 BIN := $(VENV)/bin
 SERVICES := .venv-services
+AUDIT := .venv-audit
 SOURCES := pyproject.toml meson.build $(shell find tuner workers -type f ! -name '*.pyc' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Set where Python runs in containers: then each process of pytest rewrites the asserts of all tests again, 10 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help grid test test-all services check format wheel docs reference pictures preflight clean
+.PHONY: help grid test test-all services check format wheel sbom audit licences docs reference pictures preflight clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,7 +32,7 @@ test: check  ## linters, types, every test but the long ones and those of real s
 
 # The long ones, three at a time: some compute, some wait. nox takes what they leave of the cores, and is shown when both
 # have ended. Real services count under load, each on more of a core: three at a time.
-test-all: test $(SERVICES)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
+test-all: test $(SERVICES)/.installed $(AUDIT)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
 	@mkdir -p .nox; \
 	versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
 	PYENV_VERSION="$${versions:-$$PYENV_VERSION}" nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters >.nox/log 2>&1 & \
@@ -59,6 +60,17 @@ CHANGED = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -
 wheel: $(VENV)/.dev  ## sdist and wheel into dist/, of what is committed: the same bytes whenever and wherever (docs/stability.md)
 	umask 022; export SOURCE_DATE_EPOCH="$(CHANGED)"; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check
+
+sbom: wheel $(AUDIT)/.installed  ## the bill of materials of the wheel, CycloneDX, into dist/, held against CycloneDX's schema
+	export SOURCE_DATE_EPOCH="$(CHANGED)"; version=$$($(BIN)/python -c 'import tuner; print(tuner.__version__)'); \
+	$(BIN)/python requirements/sbom.py dist/tuner-$$version-*.whl >dist/tuner-$$version.cdx.json && \
+	$(AUDIT)/bin/python requirements/sbom_is_valid.py dist/tuner-$$version.cdx.json
+
+audit: $(AUDIT)/.installed  ## what is known of faults in the locked packages, by PyPI; says so where that cannot be had
+	$(AUDIT)/bin/python requirements/audit.py
+
+licences: $(VENV)/.dev  ## docs/licences.md again, from the locks and what is installed
+	$(BIN)/python requirements/licences.py
 
 docs: reference  ## the pages as a site in site/, which needs nothing from anywhere
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -99,5 +111,10 @@ $(SERVICES)/.installed: requirements/services.txt deploy/preflight.sh
 	$(SERVICES)/bin/pip install --quiet --require-hashes -r requirements/services.txt
 	touch $@
 
+$(AUDIT)/.installed: requirements/audit.txt deploy/preflight.sh
+	python=$$(deploy/preflight.sh) && "$$python" -m venv --clear $(AUDIT)
+	$(AUDIT)/bin/pip install --quiet --require-hashes -r requirements/audit.txt
+	touch $@
+
 clean:  ## take away what was built here
-	rm -rf $(VENV) $(SERVICES) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache
+	rm -rf $(VENV) $(SERVICES) $(AUDIT) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .nox .import_linter_cache

@@ -1,0 +1,164 @@
+"""The locks, the page of licences that is made from them, the bill of materials and what an audit says."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ..bench_modules import loaded
+
+ROOT = Path(__file__).resolve().parents[2]
+REQUIREMENTS = ROOT / "requirements"
+LOCKS = sorted(REQUIREMENTS.glob("*.txt"))
+WRITTEN = datetime.datetime(2026, 11, 23, 8, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def scripts() -> Iterator[SimpleNamespace]:
+    with loaded("locked", "licences", "sbom", "audit", folder=REQUIREMENTS) as modules:
+        yield modules
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
+def test_every_package_of_a_lock_has_its_hashes(scripts: SimpleNamespace, lock: Path) -> None:
+    packages = scripts.locked.read_lock(lock)
+
+    assert (
+        len(packages) == len(re.findall(r"^[^\s#].*==", lock.read_text(encoding="utf-8"), re.MULTILINE)) > 0
+    )
+    assert [package.name for package in packages if not package.sha256] == []
+
+
+def test_a_line_that_pins_nothing_is_told_with_its_place(scripts: SimpleNamespace, tmp_path: Path) -> None:
+    lock = tmp_path / "run.txt"
+    lock.write_text("rich==15.0.0 \\\n    --hash=sha256:" + "0" * 64 + "\nclick>=8\n", encoding="utf-8")
+
+    with pytest.raises(ValueError, match=r"run\.txt:3: neither .* click>=8"):
+        scripts.locked.read_lock(lock)
+
+
+def test_the_page_of_licences_is_what_is_locked_and_installed(scripts: SimpleNamespace) -> None:
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+
+    assert page == scripts.licences.render(), "make licences"
+
+
+def test_the_page_of_licences_has_every_package_of_the_locks_once(scripts: SimpleNamespace) -> None:
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S+) \| (\d\S*) \|", page, re.MULTILINE)
+
+    locked = {
+        (package.name, package.version)
+        for lock in ("run", "build", "fleet", "dev")
+        for package in scripts.locked.read_lock(REQUIREMENTS / f"{lock}.txt")
+    }
+    assert sorted(rows) == sorted(locked)
+
+
+@pytest.mark.parametrize("expression", ["GPL-3.0-only", "MIT AND AGPL-3.0-or-later", "SSPL-1.0 OR MIT"])
+def test_a_licence_that_nobody_has_looked_at_stops_the_page(
+    scripts: SimpleNamespace, expression: str
+) -> None:
+    with pytest.raises(scripts.licences.UnknownLicence, match="nobody has said what"):
+        scripts.licences.asks_more(expression)
+
+
+def test_of_a_choice_of_licences_the_first_is_taken_and_all_that_are_joined(scripts: SimpleNamespace) -> None:
+    assert scripts.licences.asks_more("MIT OR SSPL-1.0") == ()
+    assert scripts.licences.asks_more("MIT AND MPL-2.0") == ("MPL-2.0",)
+
+
+def wheel(folder: Path, program: bytes) -> Path:
+    """A wheel that needs what tuner's needs, with one program."""
+    path = folder / "tuner-0.1.0-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "tuner-0.1.0.dist-info/METADATA",
+            "Metadata-Version: 2.4\nName: tuner\nVersion: 0.1.0\n"
+            "Requires-Dist: rich>=13.9\nRequires-Dist: redis>=5; extra == 'redis'\n\n",
+        )
+        archive.writestr("tuner-0.1.0.data/scripts/crash-stackwalk", program)
+    return path
+
+
+def test_the_bill_names_what_is_locked_with_hash_licence_and_who_needs_it(
+    scripts: SimpleNamespace, tmp_path: Path
+) -> None:
+    packages = scripts.locked.read_lock(REQUIREMENTS / "fleet.txt")
+
+    bill = scripts.sbom.bill(wheel(tmp_path, b"\x7fELF /lib64/ld-linux-x86-64.so.2"), packages, WRITTEN)
+
+    components = {part["bom-ref"]: part for part in bill["components"]}
+    on_linux = {
+        f"pkg:pypi/{one.name}@{one.version}" for one in packages if one.marker != "sys_platform == 'win32'"
+    }
+    assert set(components) == on_linux
+    assert all(part["licenses"][0]["expression"] for part in components.values())
+    assert sum(len(part["externalReferences"][0]["hashes"]) for part in components.values()) == sum(
+        len(one.sha256) for one in packages if one.marker != "sys_platform == 'win32'"
+    )
+    scopes = {part["name"]: part["scope"] for part in components.values()}
+    assert (scopes["rich"], scopes["pygments"], scopes["redis"]) == ("required", "required", "optional")
+    edges = {edge["ref"]: edge["dependsOn"] for edge in bill["dependencies"]}
+    assert set(edges) == {*components, "pkg:pypi/tuner@0.1.0"}
+    assert {ref for on in edges.values() for ref in on} <= set(components)
+    assert len(edges["pkg:pypi/tuner@0.1.0"]) == 2  # rich, and redis for its extra
+
+
+def test_a_program_that_brings_the_c_library_along_puts_it_on_the_bill(
+    scripts: SimpleNamespace, tmp_path: Path
+) -> None:
+    bill = scripts.sbom.bill(wheel(tmp_path, b"\x7fELF, static"), (), WRITTEN)
+
+    assert [part["name"] for part in bill["components"]] == ["glibc"]
+
+
+def test_the_same_wheel_and_locks_give_the_same_bill(scripts: SimpleNamespace, tmp_path: Path) -> None:
+    one, other = (tmp_path / "a", tmp_path / "b")
+    bills = []
+    for folder in (one, other):
+        folder.mkdir()
+        packages = scripts.locked.read_lock(REQUIREMENTS / "fleet.txt")
+        bills.append(json.dumps(scripts.sbom.bill(wheel(folder, b"\x7fELF"), packages, WRITTEN)))
+    later = scripts.sbom.bill(wheel(one, b"\x7fELF"), (), WRITTEN)
+
+    assert (
+        json.loads(bills[0])["serialNumber"] == json.loads(bills[1])["serialNumber"] != later["serialNumber"]
+    )
+
+
+def test_an_audit_without_advisories_is_no_clean_one(scripts: SimpleNamespace) -> None:
+    skipped = {"name": "rich", "skip_reason": "Dependency not found on PyPI"}
+    report = json.dumps({"dependencies": [skipped, {"name": "click", "version": "8.5.1", "vulns": []}]})
+
+    code, text = scripts.audit.told("run", scripts.audit.answer_of(report))
+
+    assert code == 3
+    assert text == "run.txt: no advisories to be had for 1 of 2 packages; rich: Dependency not found on PyPI"
+    assert scripts.audit.told("run", "no route to host")[0] == 3
+    assert scripts.audit.told("run", scripts.audit.answer_of('{"dependencies": []}'))[0] == 3
+
+
+def test_an_audit_names_what_is_known_and_where_it_is_mended(scripts: SimpleNamespace) -> None:
+    fault = {"id": "PYSEC-2026-1", "fix_versions": ["8.5.2"], "aliases": [], "description": ""}
+    report = json.dumps({"dependencies": [{"name": "click", "version": "8.5.1", "vulns": [fault]}]})
+
+    code, text = scripts.audit.told("run", scripts.audit.answer_of(report))
+
+    assert (code, text) == (1, "run.txt: click 8.5.1: PYSEC-2026-1, mended in 8.5.2")
+
+
+def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNamespace) -> None:
+    report = json.dumps({"dependencies": [{"name": "click", "version": "8.5.1", "vulns": []}]})
+
+    assert scripts.audit.told("run", scripts.audit.answer_of(report)) == (
+        0,
+        "run.txt: 1 packages looked up, nothing known",
+    )
