@@ -1,4 +1,4 @@
-"""Writes the pages of this folder from the code: commands.md, config.md, exit-codes.md.
+"""Writes the pages of this folder from the code: commands.md, config.md, exit-codes.md, public.md.
 
 python docs/reference/make.py           # write them
 python docs/reference/make.py --check   # write nothing; exit code 1 when one is not what the code says
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from commands import render_commands
 from config_keys import render_config
+from public import render_public
 
 from tuner.cli.exit_codes import EXIT_CODES
 
@@ -41,6 +42,7 @@ PAGES = {
     "commands.md": render_commands,
     "config.md": render_config,
     "exit-codes.md": render_exit_codes,
+    "public.md": render_public,
 }
 
 

@@ -17,7 +17,7 @@ from tuner.core.http_request import parse_url
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [
-        ROOT / "README.md",
+        *(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "deploy").rglob("*.md"),
         *(ROOT / "bench").glob("*.md"),

@@ -1,0 +1,143 @@
+"""The page of what others may rely on, from the code: a change of it shows in this page's difference."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tuner.adapters.study_file import SCHEMA_VERSION
+from tuner.cli import COMMANDS
+from tuner.cli.exit_codes import EXIT_CODES
+from tuner.probe import counter
+from tuner.services import record
+from tuner.services.catalogue import GROUP
+
+SCHEMAS = Path(__file__).resolve().parents[1] / "schema"
+_INTRO = """\
+# What others may rely on
+
+The names and formats that [the versions](../stability.md) speak of. Whatever is not here, or on a page that
+this one points to, may change at any time: so may every module of `tuner` but the two below.
+"""
+_HEADER = (
+    "magic, the bytes `tunercnt`",
+    "version",
+    "pid",
+    "start time",
+    "slots handed out",
+    "bytes of a slot",
+)
+_SLOT = ("items done", "items failed", "CPU of the Python code, ns", "CPU of children, ns", "time waited, ns")
+
+
+def render_public() -> str:
+    """Commands, exit codes, JSON, files, the counter, Python."""
+    sections = (
+        ("Commands", _commands()),
+        ("Exit codes", _exit_codes()),
+        ("JSON", _json()),
+        ("The study file", _study_file()),
+        ("The counter's file", _counter_file()),
+        ("tuner.probe.counter", _module(counter)),
+        ("tuner.services.record", _record()),
+        ("Elsewhere", _elsewhere()),
+    )
+    return _INTRO + "".join(f"\n## {title}\n\n{text}" for title, text in sections)
+
+
+def _commands() -> str:
+    names = ", ".join(f"[{one.name}](commands.md#tuner-{one.name})" for one in COMMANDS)
+    return (
+        f"The programs `tuner` and `crash-processor`. Of `tuner`, with all options on their page: {names}.\n"
+    )
+
+
+def _exit_codes() -> str:
+    return f"{', '.join(str(one.code) for one in EXIT_CODES)}: [their meaning](exit-codes.md).\n"
+
+
+def _json() -> str:
+    rows = []
+    for path in sorted(SCHEMAS.glob("*.schema.json")):
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        version = schema["properties"]["schema_version"]["const"]
+        rows.append(
+            f"| [{path.name.partition('.')[0]}](../schema/{path.name}) | {version} | {schema['title']} |\n"
+        )
+    return "| schema | version | printed by |\n|---|---|---|\n" + "".join(rows)
+
+
+def _study_file() -> str:
+    return (
+        f"SQLite, `PRAGMA user_version` {SCHEMA_VERSION}; versions 1 to {SCHEMA_VERSION} are read."
+        " Tables, columns and units: `tuner/adapters/schema.sql`.\n"
+    )
+
+
+def _counter_file() -> str:
+    version, suffix, variable = counter.VERSION, counter.SUFFIX, counter.DIRECTORY_VARIABLE
+    header = [(8 * word, text) for word, text in enumerate(_HEADER)]
+    slot = [(8 * word, text) for word, text in enumerate(_SLOT)]
+    return (
+        f"Version {version}: files `*{suffix}` in the folder that `{variable}` names. Unsigned 64-bit words"
+        f" of the machine's byte order:\na header of {counter._HEADER_BYTES} bytes, then slots of"
+        f" {counter._SLOT_BYTES} bytes.\n\n"
+        "| of | byte | word |\n|---|---|---|\n"
+        + "".join(f"| header | {byte} | {text} |\n" for byte, text in header)
+        + "".join(f"| slot | {byte} | {text} |\n" for byte, text in slot)
+    )
+
+
+def _module(module: Any) -> str:
+    return "".join(f"    {line}\n" for line in sorted(_members(module)))
+
+
+def _members(module: Any) -> Iterator[str]:
+    for name, value in vars(module).items():
+        if name.startswith("_") or getattr(value, "__module__", module.__name__) != module.__name__:
+            continue
+        if inspect.isfunction(value):
+            yield f"{name}{inspect.signature(value)}"
+        elif inspect.isclass(value):
+            yield from _class(name, value)
+        elif isinstance(value, str | int) and name.isupper():
+            yield f"{name} = {value!r}"
+
+
+def _class(name: str, value: type) -> Iterator[str]:
+    fields: Iterable[str] = getattr(value, "_fields", ()) or getattr(value, "__annotations__", ())
+    yield f"{name}({', '.join(fields)})" if hasattr(value, "_fields") else name
+    if not hasattr(value, "_fields"):
+        yield from (f"{name}.{field}" for field in fields if not field.startswith("_"))
+    for part, method in vars(value).items():
+        if inspect.isfunction(method) and not part.startswith("_"):
+            yield f"{name}.{part}{inspect.signature(method)}"
+
+
+def _record() -> str:
+    classes = [
+        value
+        for value in vars(record).values()
+        if dataclasses.is_dataclass(value) and isinstance(value, type) and value.__module__ == record.__name__
+    ]
+    lines = [
+        f"    {one.__name__}({', '.join(field.name for field in dataclasses.fields(one))})\n"
+        for one in classes
+    ]
+    return (
+        f"Records of services, brought by entry points in the group `{GROUP}`; fields by name only.\n\n"
+        + "".join(lines)
+    )
+
+
+def _elsewhere() -> str:
+    return (
+        "Keys of a config: [config](config.md). Slugs of warnings and void windows:"
+        " [messages](../messages.md). Names and labels of metrics:"
+        " [metrics](../metrics.md).\nFields of the JSON: [json](../json.md)."
+        " Marks in a runbook: [runbook](../runbook.md). Profiles: [simulate](../simulate.md).\n"
+    )
