@@ -6,6 +6,7 @@ the same. The decisions in docs/adr are listed as they are found.
 
 from __future__ import annotations
 
+import html
 import posixpath
 import re
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = "repository"  #: the site's folder for what lies outside docs/
 _LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
+_STAMP = re.compile(
+    r"^<!-- (measured(?: by hand)?)(?: on this page)?: (.+?) \| (.+?) \| (.+?) -->$", re.MULTILINE
+)
 _DECISIONS = "Decisions"
 
 
@@ -45,9 +49,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return match[0] if path is None else f"{match[1]}{_relative(_in_site(path), here)}{match[3]}"
 
     return "".join(
-        part if n % 2 else _LINK.sub(turned, part)
+        part if n % 2 else _STAMP.sub(_shown, _LINK.sub(turned, part))
         for n, part in enumerate(re.split(r"(^```.*?^```)", markdown, flags=re.DOTALL | re.MULTILINE))
     )
+
+
+def _shown(stamp: re.Match[str]) -> str:
+    """By what, where and when the figures below were measured, for readers (tests/figures_on_pages.py)."""
+    kind, done, machine, day = stamp.groups()
+    return f'<p class="stamp">{kind.capitalize()}: {html.escape(done)}. {html.escape(machine)}, {day}.</p>'
 
 
 def _in_repository(uri: str) -> str:
