@@ -57,16 +57,16 @@ format: $(VENV)/.dev  ## let the formatter do it
 # When the sources were last changed: by git, or in an sdist by what git said then. What is built carries this time.
 CHANGED = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}
 
-wheel: $(VENV)/.dev  ## sdist and wheel into dist/, of what is committed: the same bytes whenever and wherever (docs/stability.md)
+wheel: $(VENV)/.dev  ## sdist and wheel of what is committed into dist/, the same bytes wherever they are built
 	umask 022; export SOURCE_DATE_EPOCH="$(CHANGED)"; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check
 
-sbom: wheel $(AUDIT)/.installed  ## the bill of materials of the wheel, CycloneDX, into dist/, held against CycloneDX's schema
+sbom: wheel $(AUDIT)/.installed  ## the wheel's bill of materials into dist/, as CycloneDX
 	export SOURCE_DATE_EPOCH="$(CHANGED)"; version=$$($(BIN)/python -c 'import tuner; print(tuner.__version__)'); \
 	$(BIN)/python requirements/sbom.py dist/tuner-$$version-*.whl >dist/tuner-$$version.cdx.json && \
 	$(AUDIT)/bin/python requirements/sbom_is_valid.py dist/tuner-$$version.cdx.json
 
-audit: $(AUDIT)/.installed  ## what is known of faults in the locked packages, by PyPI; says so where that cannot be had
+audit: $(AUDIT)/.installed  ## known faults in the locked packages, where that can be had
 	$(AUDIT)/bin/python requirements/audit.py
 
 licences: $(VENV)/.dev  ## docs/licences.md again, from the locks and what is installed

@@ -191,8 +191,9 @@ SERVICES = """
 
 `requirements/services.txt` locks what tests start for real, in an environment of its own. It is not in
 this list: tuner starts such programs by command line, imports none of them into itself, ships none, and
-needs none. uWSGI among them is under the GPL, with a linking exception. `requirements/audit.txt` locks
-the tools of `make audit` and `make sbom`, likewise apart.
+needs none. uWSGI among them is under the GPL, with a linking exception. The extra
+`lab` of tuner (nornir) is locked with them. `requirements/audit.txt` locks the tools of `make audit` and
+`make sbom`, apart as well.
 """
 
 
