@@ -78,13 +78,13 @@ def test_of_a_choice_of_licences_the_first_is_taken_and_all_that_are_joined(scri
 def wheel(folder: Path, program: bytes) -> Path:
     """A wheel that needs what tuner's needs, with one program."""
     path = folder / "tuner-0.1.0-py3-none-linux_x86_64.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            "tuner-0.1.0.dist-info/METADATA",
-            "Metadata-Version: 2.4\nName: tuner\nVersion: 0.1.0\n"
-            "Requires-Dist: rich>=13.9\nRequires-Dist: redis>=5; extra == 'redis'\n\n",
-        )
-        archive.writestr("tuner-0.1.0.data/scripts/crash-stackwalk", program)
+    metadata = (
+        "Metadata-Version: 2.4\nName: tuner\nVersion: 0.1.0\n"
+        "Requires-Dist: rich>=13.9\nRequires-Dist: redis>=5; extra == 'redis'\n\n"
+    )
+    with zipfile.ZipFile(path, "w") as archive:  # a ZipInfo has a date of its own, always the same
+        archive.writestr(zipfile.ZipInfo("tuner-0.1.0.dist-info/METADATA"), metadata)
+        archive.writestr(zipfile.ZipInfo("tuner-0.1.0.data/scripts/crash-stackwalk"), program)
     return path
 
 
