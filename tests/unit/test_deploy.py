@@ -17,7 +17,7 @@ def test_the_explained_supervisord_configuration_is_the_one_that_is_written() ->
 
 
 def test_the_unit_shares_the_box_lock_with_everybody_and_knows_the_secrets_of_its_config() -> None:
-    lines = (DEPLOY / "tuner-study.service").read_text(encoding="utf-8").splitlines()
+    lines = (DEPLOY / "systemd" / "tuner-study.service").read_text(encoding="utf-8").splitlines()
     settings = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
     assert {"-/run/lock", "/tmp"} <= set(settings["ReadWritePaths"].split())

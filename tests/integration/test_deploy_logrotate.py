@@ -1,0 +1,37 @@
+"""deploy/logrotate: what logrotate makes of a log that is written to all the while."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..programs import needed
+
+pytestmark = pytest.mark.integration
+RULES = Path(__file__).resolve().parents[2] / "deploy" / "logrotate" / "tuner"
+
+
+def test_a_log_that_is_held_open_begins_anew_and_the_old_one_is_kept(tmp_path: Path) -> None:
+    logrotate = needed("logrotate", "logrotate")
+    folder = tmp_path / "log"
+    folder.mkdir(mode=0o700)
+    rules, state, log = tmp_path / "rules", tmp_path / "state", folder / "night.log"
+    text = RULES.read_text(encoding="utf-8").replace("/var/lib/tuner/*.log ", "")
+    assert "su tuner tuner" in text  # the user of the units, whom this box does not have
+    rules.write_text(text.replace("/var/log/tuner", str(folder)).replace("    su tuner tuner\n", ""))
+    rules.chmod(0o644)
+    words = [logrotate, "--state", state, "--force", rules]
+
+    with log.open("a") as writer:  # as a shell's >> is: O_APPEND
+        for n in range(3):
+            writer.write(f"window {n}\n")
+            writer.flush()
+            subprocess.run(words, check=True, capture_output=True)
+        writer.write("the end\n")
+
+    kept = sorted(path.name for path in folder.iterdir())
+    assert log.read_text() == "the end\n"
+    assert kept == ["night.log", "night.log.1", "night.log.2.gz", "night.log.3.gz"]
+    assert (folder / "night.log.1").read_text() == "window 2\n"
