@@ -1,7 +1,8 @@
-"""What the whole box did, from /proc/stat and /proc/pressure."""
+"""What the whole box did, from /proc/stat, and who waited, from /proc/pressure or a cgroup."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +14,14 @@ from tuner.core.errors import ConfigError
 class BoxTimes:
     """Totals since boot."""
 
-    n_cpus: int  #: online now
-    idle_s: float  #: over all cores, waiting for disks included
+    n_cpus: int  #: online now, of those asked for
+    idle_s: float  #: over these, waiting for disks included
     steal_s: float
-    n_context_switches: int
+    n_context_switches: int  #: of the whole box
 
 
-def read_box_times(proc: Path) -> BoxTimes:
-    """Read /proc/stat for the times that can be trusted.
+def read_box_times(proc: Path, cpus: Container[int] | None = None) -> BoxTimes:
+    """Read /proc/stat for the times that can be trusted, of *cpus*; None: of all.
 
     user, system and the like are sampled at the timer tick, so work that comes in bursts shorter than 4 ms
     is missed or seen twice: up to 0.06 of 0.5 core missed here. idle and iowait are clocked (NO_HZ), and so
@@ -31,16 +32,19 @@ def read_box_times(proc: Path) -> BoxTimes:
     text = read_once(path)
     if text is None:
         raise ConfigError(f"{path} cannot be read", hint="tuner measures on Linux, with /proc mounted.")
-    n_cpus, total, switches = 0, b"", 0
+    n_cpus, idle, steal, switches = 0, 0, 0, 0
     for line in text.splitlines():
-        if line.startswith(b"cpu "):
-            total = line
-        elif line.startswith(b"cpu"):
-            n_cpus += 1
+        if line.startswith(b"cpu"):
+            name, *fields = line.split()
+            is_total = name == b"cpu"
+            is_asked = cpus is None or (not is_total and int(name[3:]) in cpus)
+            n_cpus += is_asked and not is_total
+            if is_asked and is_total is (cpus is None):
+                idle += int(fields[3]) + int(fields[4])
+                steal += int(fields[7])
         elif line.startswith(b"ctxt "):
             switches = int(line.split()[1])
-    fields = [int(field) for field in total.split()[1:]]
-    return BoxTimes(n_cpus, (fields[3] + fields[4]) / TICKS_PER_S, fields[7] / TICKS_PER_S, switches)
+    return BoxTimes(n_cpus, idle / TICKS_PER_S, steal / TICKS_PER_S, switches)
 
 
 def read_pressure_s(proc: Path, resource: str) -> float | None:
@@ -48,8 +52,17 @@ def read_pressure_s(proc: Path, resource: str) -> float | None:
 
     None when the kernel keeps no such account (no CONFIG_PSI, or booted with psi=0).
     """
+    return _pressure_s(f"{proc}/pressure/{resource}")
+
+
+def read_cgroup_pressure_s(cgroup: Path, resource: str) -> float | None:
+    """The same of the tasks in *cgroup*, a folder of version 2, since it was made."""
+    return _pressure_s(f"{cgroup}/{resource}.pressure")
+
+
+def _pressure_s(path: str) -> float | None:
     try:
-        text = read_once(f"{proc}/pressure/{resource}")
+        text = read_once(path)
     except OSError:  # psi=0: the file is there, and reading it fails
         return None
     for line in (text or b"").splitlines():

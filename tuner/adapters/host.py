@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.adapters.box_times import read_box_times
+from tuner.adapters.container import container_here
 from tuner.adapters.cores import usable_cores
 
 _GIB = 1 << 30
@@ -21,7 +22,9 @@ def describe_host(
     ``steal_since_boot`` is the share of all CPU time that the hypervisor kept; ``virtualization`` says
     whether there is one.
     """
-    cores = usable_cores(affinity=affinity, proc=proc, cgroup=sys / "fs" / "cgroup")
+    cgroup = sys / "fs" / "cgroup"
+    cores = usable_cores(affinity=affinity, proc=proc, cgroup=cgroup)
+    container = container_here(proc, cgroup, affinity)
     steal = steal_ratio(proc)
     facts = {
         "host": platform.node(),
@@ -29,6 +32,7 @@ def describe_host(
         "cpu": _value_of(proc / "cpuinfo", "model name"),
         "cores": f"{cores.count:g}",
         "cores_why": cores.why,
+        "load_of": "" if container is None else "the service's tasks: /proc/loadavg is the host's",
         "threads_per_core": _threads_per_core(proc / "cpuinfo"),
         "memory": _memory(proc),
         "virtualization": virtualization(proc, sys),

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.adapters.box_times import BoxTimes, read_box_times, read_pressure_s
+from tuner.adapters.box_times import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
+from tuner.adapters.container import Container, container_here
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.gil_waits import GilWaits, GilWatch
 from tuner.adapters.pss import read_pss_bytes
 from tuner.adapters.run_delays import RunDelays
 from tuner.adapters.task_states import ActiveTasks, StatesSeen, StateTimes
 from tuner.core.errors import ConfigError
+from tuner.core.load import LoadAverage
 from tuner.core.window import Reading, Sample, Usage
 from tuner.ports import Clock, Launch
 
@@ -30,7 +32,7 @@ def _warn_on_stderr(slug: str, text: str) -> None:
 
 
 class ProcSampler:
-    """The sampler of a Linux box.
+    """The sampler of a Linux box, or of a container on one: `container_here` says what differs.
 
     *backends* are names of programs (``redis-server``) or pids; *found* looks for the pids of others, once
     a launch is up. *machine* is as platform.machine() has it, and that is the default. How often threads
@@ -42,6 +44,7 @@ class ProcSampler:
         clock: Clock,
         *,
         proc: Path = Path("/proc"),
+        cgroup: Path = Path("/sys/fs/cgroup"),
         backends: Sequence[str] = (),
         found: Callable[[], frozenset[int]] = frozenset,
         own_pid: int | None = None,
@@ -52,6 +55,7 @@ class ProcSampler:
         self._clock = clock
         self._gil_looks_per_s = gil_looks_per_s
         self._proc = proc
+        self._container = container_here(proc, cgroup)
         self._machine = machine
         self._backends = tuple(backends)
         self._found = found
@@ -71,6 +75,7 @@ class ProcSampler:
             TunerAccount(self._proc, launch, self._own_pid, extra_pids),
             BackendAccount(self._proc, self._backends, self._clock, self._found()),
             self._warn_once,
+            self._container,
         )
         if self._gil_looks_per_s is not None:
             watch.watch_gil(self._gil_looks_per_s)
@@ -98,8 +103,11 @@ class ProcWatch:
         tuner: TunerAccount,
         backends: BackendAccount,
         warn: Warn,
+        container: Container | None = None,
     ) -> None:
         self._clock = clock
+        self._container = container
+        self._own_load = LoadAverage(clock.monotonic_s())  #: of a container
         self._proc, self._machine = proc, machine
         self._launch = launch
         self._service = service
@@ -112,6 +120,8 @@ class ProcWatch:
         except OSError as error:
             hint = "tuner measures on Linux, with /proc mounted."
             raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
+        if container is not None:
+            self._warn("container-load", container.told)
         self._delays = RunDelays(proc)
         self._worker_states, self._child_states = StateTimes(), StateTimes()
         self._gil: GilWatch | None = None
@@ -140,18 +150,34 @@ class ProcWatch:
             self._tasks.follow(pids)
             if self._gil is not None:
                 self._gil.follow(pids)
-        load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
-        n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
+        n_active, (load1, load5, load15) = self._look_at_tasks()
         self._worker_states.look(self._clock.monotonic_s(), self._tasks.followed)
         return Sample(
             at_s=reading.at_s,
             n_done_total=reading.n_done_total,
             n_failed_total=reading.n_failed_total,
-            load1=float(load1),
-            load5=float(load5),
-            load15=float(load15),
+            load1=load1,
+            load5=load5,
+            load15=load15,
             n_active=n_active,
         )
+
+    def _look_at_tasks(self) -> tuple[int, tuple[float, float, float]]:
+        """Active tasks and three load averages: the kernel's, or in a container those of the service."""
+        if self._container is None:
+            load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
+            n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
+            return n_active, (float(load1), float(load5), float(load15))
+        n_active = self._tasks.n_own()
+        self._own_load.advance(self._clock.monotonic_s(), n_active)
+        one, five, fifteen = self._own_load.values
+        return n_active, (round(one, 2), round(five, 2), round(fifteen, 2))
+
+    def _pressure_s(self, resource: str) -> float | None:
+        if self._container is None:
+            return read_pressure_s(self._proc, resource)
+        own = self._container.cgroup
+        return None if own is None else read_cgroup_pressure_s(own, resource)
 
     def usage(self, *, closing: bool = False) -> Usage:
         """CPU, memory and pressure now; PSS when *closing*, and else only as often as it is cheap."""
@@ -175,9 +201,9 @@ class ProcWatch:
             n_context_switches_total=box.n_context_switches,
             n_processes=len(service.workers),
             n_threads=service.n_threads,
-            cpu_pressure_s_total=read_pressure_s(self._proc, "cpu"),
-            memory_pressure_s_total=read_pressure_s(self._proc, "memory"),
-            io_pressure_s_total=read_pressure_s(self._proc, "io"),
+            cpu_pressure_s_total=self._pressure_s("cpu"),
+            memory_pressure_s_total=self._pressure_s("memory"),
+            io_pressure_s_total=self._pressure_s("io"),
             worker_cpu_s_total=service.worker_cpu_s_total if is_seen else None,
             child_cpu_s_total=service.child_cpu_s_total if is_seen else None,
             run_delay_s_total=self._delays.total_s(service.workers),
@@ -193,7 +219,7 @@ class ProcWatch:
 
     def _look_at_box(self, at_s: float) -> BoxTimes:
         """What was neither idle nor stolen since the last look was used."""
-        box = read_box_times(self._proc)
+        box = read_box_times(self._proc, None if self._container is None else self._container.cpus)
         if self._before is not None:
             before_s, before = self._before
             unused_s = (box.idle_s - before.idle_s) + (box.steal_s - before.steal_s)

@@ -78,7 +78,8 @@ class ActiveTasks:
 
     Too few are counted when followed tasks are in D without I/O while strangers wait for I/O (the smaller
     of the two numbers is lost); threads that started after `follow` and strangers in D without I/O are not
-    seen. In a container the running tasks and procs_blocked are still the host's, as its load average is.
+    seen. In a container the running tasks and procs_blocked are still the host's, as its load average is:
+    there `n_own` is asked.
 
     A followed thread in D is asked at once whether it is starting a child. One whose wait is over by then,
     10 us later at most, counts as not starting one: so much of each start is missed. Of more than 64 threads
@@ -118,8 +119,16 @@ class ActiveTasks:
         self.followed = self._look()
         n_uninterruptible = self.followed.blocked
         if n_waiting and n_uninterruptible:
-            n_uninterruptible += self._n_children_in_d()
+            n_uninterruptible += self._n_children_in("D")
         return max(0, n_running - 1) + max(n_waiting, n_uninterruptible)
+
+    def n_own(self) -> int:
+        """Active tasks now among the threads of the followed processes, and the processes these started.
+
+        Of the latter their main threads only.
+        """
+        self.followed = self._look()
+        return self.followed.running + self.followed.blocked + self._n_children_in("RD")
 
     def _n_waiting_for_io(self) -> int:
         """procs_blocked, which comes after lines that grow with cores and devices; 0 where it is not told."""
@@ -151,13 +160,13 @@ class ActiveTasks:
                 return False
         return None
 
-    def _n_children_in_d(self) -> int:
+    def _n_children_in(self, states: str) -> int:
         found = 0
         waiting = [child for pid in {pid for pid, _ in self._files} for child in self._table.children(pid)]
         while waiting:
             child = waiting.pop()
             stat = self._table.stat(child)
-            found += stat is not None and stat.state == "D"
+            found += stat is not None and stat.state in states
             waiting.extend(self._table.children(child))
         return found
 

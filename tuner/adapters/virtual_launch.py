@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, sqrt
+from math import sqrt
 from random import Random
 
 from tuner.adapters.virtual_clock import VirtualClock
 from tuner.adapters.virtual_service import Service
 from tuner.adapters.virtual_troubles import Kind, Trouble
 from tuner.core.layout import Layout
+from tuner.core.load import LoadAverage
 from tuner.core.window import VoidReason
 
-_LOAD_EVERY_S = 5.0  #: the kernel's LOAD_FREQ
-_LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 15))
 _QUIET_CORES = 0.02  #: what a box runs beside a study
 _TUNER_CORES = 0.002
 _PID = 5_000_000  #: of the first worker: more than a kernel ever gives, so that no real process is meant
 _WIDE = 0.3  #: a normal deviate this wide would often be below nothing
-
-
-class LoadAverage:
-    """The kernel's load averages. A launch meets an idle box: what ran before must not matter."""
-
-    def __init__(self, now_s: float) -> None:
-        self.values = [0.0, 0.0, 0.0]
-        self._next_s = now_s + _LOAD_EVERY_S
-
-    def advance(self, now_s: float, n_active: int) -> None:
-        """Let the kernel look at *n_active* tasks as often as it would have until *now_s*."""
-        while self._next_s <= now_s:
-            self._next_s += _LOAD_EVERY_S
-            self.values = [
-                keeps * value + (1 - keeps) * n_active
-                for keeps, value in zip(_LOAD_KEEPS, self.values, strict=True)
-            ]
 
 
 class RunningLayout:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import sqrt
+from math import exp, sqrt
 from statistics import fmean, variance
 
 from tuner.core.interval import Estimate
@@ -23,7 +23,26 @@ STEP_S = 5.004  #: 5 s and a jiffy, with 250 of them to a second; 5.01 with 100,
 DECAY = 1884 / 2048
 SAFE_S = 1.9  #: from the middle of a step; samples a second apart show its ends to 0.5 s
 _PRINT_ERROR = 0.01 / sqrt(12)  #: standard deviation of rounding to two decimals
+_LOAD_EVERY_S = 5.0  #: the kernel's LOAD_FREQ
+_LOAD_KEEPS = tuple(exp(-_LOAD_EVERY_S / 60.0 / minutes) for minutes in (1, 5, 15))
 _PHASES = 50  #: candidates for the moment of the update, 0.1 s apart
+
+
+class LoadAverage:
+    """The load averages that a kernel would tell of tasks that are counted otherwise; they begin at 0."""
+
+    def __init__(self, now_s: float) -> None:
+        self.values = [0.0, 0.0, 0.0]  #: of 1, 5 and 15 minutes
+        self._next_s = now_s + _LOAD_EVERY_S
+
+    def advance(self, now_s: float, n_active: int) -> None:
+        """Let the kernel look at *n_active* tasks as often as it would have until *now_s*."""
+        while self._next_s <= now_s:
+            self._next_s += _LOAD_EVERY_S
+            self.values = [
+                keeps * value + (1 - keeps) * n_active
+                for keeps, value in zip(_LOAD_KEEPS, self.values, strict=True)
+            ]
 
 
 def mean_active_from_load1(samples: Sequence[Sample]) -> Estimate:

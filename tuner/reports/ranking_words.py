@@ -17,11 +17,19 @@ from tuner.reports.boxes import boxes_notes
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
 
-#: the two figures of load, a sentence each
+#: the figures of load, a sentence each
 LOAD_TOLD = (
     "load (max): mean and most of load1, the kernel's load average, which still remembers the layout before."
 )
+OWN_LOAD_TOLD = (
+    "load (max): mean and most of a load average of the service's tasks alone; the kernel's is the host's."
+)
 SETTLED_TOLD = "Settled load: what load1 comes to once it has forgotten the layout before; limits go by it."
+
+
+def load_told(study: StudyRecord) -> str:
+    """What the load of a table is: the kernel's, or in a container the service's own."""
+    return OWN_LOAD_TOLD if "load_of" in study.provenance else LOAD_TOLD
 
 
 def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:

@@ -16,10 +16,10 @@ from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking import reading_table
 from tuner.reports.ranking_words import (
-    LOAD_TOLD,
     SETTLED_TOLD,
     behind_told,
     level_of,
+    load_told,
     noise_found,
     value_ranked_by,
 )
@@ -36,7 +36,11 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     blocks += drawn(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
     blocks.append(_table("ranking-table", "Ranking of all layouts", reading_table(ranking), limits))
     knows_load = any(row.load1_mean is not None for row in ranking.rows)
-    said = [*behind_told(ranking), *([LOAD_TOLD] if knows_load else []), *noise_found(ranking)]
+    said = [
+        *behind_told(ranking),
+        *([load_told(overview.study)] if knows_load else []),
+        *noise_found(ranking),
+    ]
     if said:
         blocks.append(Text(said, "note"))
     if ranking.axes:

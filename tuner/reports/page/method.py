@@ -27,6 +27,7 @@ _WORDS = {
     "threads_per_core": "threads per core",
     "cores": "cores of the box",
     "cores_why": "cores, as found",
+    "load_of": "load is of",
     "memory": "memory",
     "swap": "swap",
     "virtualization": "virtualization",

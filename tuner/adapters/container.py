@@ -1,0 +1,49 @@
+"""Whether /proc tells of a host of which this is only a container, and what tells of the container itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.adapters.cgroup import own_cgroup
+
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container, seen from within."""
+
+    cgroup: Path | None  #: the folder of its cgroup, of version 2; None: it cannot be seen
+    cpus: frozenset[int]  #: that its processes may run on
+
+    @property
+    def told(self) -> str:
+        """What load and pressure are of here, for people."""
+        pressure = "not known: no cgroup of version 2 is mounted" if self.cgroup is None else "of its cgroup"
+        return (
+            "this is a container, and its /proc/loadavg the host's: load and active tasks are counted of the"
+            f" service alone; pressure is {pressure}; strangers are looked for on {len(self.cpus)} CPUs"
+        )
+
+
+def container_here(
+    proc: Path = Path("/proc"),
+    cgroup: Path = Path("/sys/fs/cgroup"),
+    affinity: frozenset[int] | None = None,
+) -> Container | None:
+    """The container that we are in; None: processes are seen as the host sees them, and so is its load.
+
+    A pid namespace of our own tells: whoever lives in one sees a part of the host's processes, while
+    loadavg, stat and pressure of /proc are all of the host's. (Also with lxcfs, which may mend loadavg: a
+    load of the service alone is right there, too.)
+    """
+    try:
+        namespace = os.readlink(proc / "self" / "ns" / "pid")
+    except OSError:  # a kernel that has none, or a sandbox that is no Linux
+        return None
+    if namespace == _FIRST_PID_NAMESPACE:
+        return None
+    cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
+    return Container(own_cgroup(proc, cgroup), cpus)
