@@ -18,6 +18,7 @@ import pytest
 
 from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.study_file import SCHEMA_VERSION
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
@@ -336,6 +337,74 @@ def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Pat
         told.append((columns, version))
 
     assert told[0] == told[1]
+
+
+OLD = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7]
+
+
+def test_a_file_of_every_older_version_is_kept_for_these_tests() -> None:
+    versions = [int.from_bytes(old.read_bytes()[60:64], "big") for old in OLD]
+
+    assert versions == list(range(1, SCHEMA_VERSION))
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda old: old.stem)
+def test_an_older_study_is_kept_as_it_was_before_it_is_upgraded(tmp_path: Path, old: Path) -> None:
+    path, said = tmp_path / "old.tuner.db", list[str]()
+    shutil.copyfile(old, path)
+    path.chmod(0o640)
+    SqliteStore.open(path, told=said.append).close()
+    SqliteStore.open(path, told=said.append).close()  # of this version by now
+
+    kept = tmp_path / f"old.tuner.db.schema-{old.stem.rpartition('_')[2]}"
+    assert said == [f"{path} is of an older tuner and was upgraded; as it was: {kept}"]
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["old.tuner.db", kept.name]
+    assert kept.stat().st_mode & 0o777 == 0o640
+    with SqliteStore.open(kept, read_only=True) as copy, SqliteStore.open(old, read_only=True) as original:
+        assert copy.windows() == original.windows()
+        assert copy.study() == original.study()
+    with (
+        contextlib.closing(sqlite3.connect(kept)) as copy,
+        contextlib.closing(sqlite3.connect(old)) as before,
+    ):
+        assert list(copy.iterdump()) == list(before.iterdump())
+
+
+def test_what_a_killed_older_tuner_had_not_put_into_its_file_is_in_the_copy(tmp_path: Path) -> None:
+    path, held = tmp_path / "old.tuner.db", tmp_path / "held.db"
+    shutil.copyfile(VERSION_7, held)
+    with contextlib.closing(sqlite3.connect(held)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA wal_autocheckpoint = 0")
+        writer.execute("UPDATE study SET service = 'changed at last'")
+        writer.commit()
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{held}{suffix}", f"{path}{suffix}")
+    SqliteStore.open(path).close()
+
+    with SqliteStore.open(tmp_path / "old.tuner.db.schema-7", read_only=True) as copy:
+        assert copy.study().service == "changed at last"
+
+
+def test_no_copy_takes_the_place_of_another_file(tmp_path: Path) -> None:
+    path, taken = tmp_path / "old.tuner.db", tmp_path / "old.tuner.db.schema-7"
+    shutil.copyfile(VERSION_7, path)
+    taken.write_text("somebody's")
+    said: list[str] = []
+    SqliteStore.open(path, told=said.append).close()
+
+    assert taken.read_text() == "somebody's"
+    assert said[0].endswith(f"{taken}-2")
+
+
+def test_a_study_that_cannot_be_copied_is_not_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "old.tuner.db"
+    shutil.copyfile(VERSION_7, path)
+    (tmp_path / "old.tuner.db.copying").mkdir()  # in its way
+
+    assert "cannot be copied before it is upgraded" in refused(path)
+    assert n_launches(path) > 0
+    assert int.from_bytes(path.read_bytes()[60:64], "big") == 7
 
 
 def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path: Path) -> None:

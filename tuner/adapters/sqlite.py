@@ -34,10 +34,19 @@ class SqliteStore:
         return cls.open(path, lasting=lasting)
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False, lasting: bool = True) -> SqliteStore:
+    def open(
+        cls,
+        path: Path,
+        *,
+        read_only: bool = False,
+        lasting: bool = True,
+        told: Callable[[str], object] = lambda _text: None,
+    ) -> SqliteStore:
         """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, as it grows too.
 
         *lasting*: each commit is on the disk when it returns, so that a power cut costs no finished window.
+        To go on with a file of an older version is to upgrade it: a copy of it as it was is kept beside it
+        before, and *told* of.
 
         Raises:
             ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
@@ -47,8 +56,8 @@ class SqliteStore:
             opened = study_file.read_only(path) if read_only else study_file.written(path, lasting=lasting)
             connection = stack.enter_context(opened)
             with study_file.translated(path):
-                if not read_only:
-                    sqlite_schema.upgrade(connection)
+                if not read_only and (copy := sqlite_schema.upgrade(path, connection)):
+                    told(f"{path} is of an older tuner and was upgraded; as it was: {copy}")
                 return cls(path, connection, stack.pop_all())
         raise AssertionError  # pragma: no cover  (mypy cannot see that the stack swallows nothing)
 

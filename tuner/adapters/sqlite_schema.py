@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from importlib.resources import files
+from pathlib import Path
 
 from tuner.adapters import study_file
 from tuner.adapters.sqlite_rows import layout_columns, study_columns
@@ -28,9 +29,18 @@ def new_database(study: StudyRecord) -> bytes:
         return connection.serialize()
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring an older file to the version that this tuner writes: wholly, or, on any error, not at all."""
+def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
+    """Bring an older file to the version that this tuner writes; gives the copy of it as it was, kept first.
+
+    None: it is of this version. Each version on the way is taken wholly or, on any error, not at all.
+
+    Raises:
+        ConfigError: the copy cannot be made; the file is not touched.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version >= study_file.SCHEMA_VERSION:
+        return None
+    copy = study_file.keep_copy(path, connection, version)
     for newer in range(version + 1, study_file.SCHEMA_VERSION + 1):
         changes = _read(f"upgrade_to_{newer}.sql")
         try:
@@ -38,6 +48,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+    return copy
 
 
 def _read(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import shutil
 import sqlite3
@@ -107,6 +108,44 @@ def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]
             )  # a folder or file system that cannot be written says so now
             connection.execute("ROLLBACK")
         yield connection
+
+
+def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
+    """Copy *path*, open as *connection*, as it is now, to a file beside it that names its schema *version*.
+
+    The copy has all that was committed, what a killed writer left in the -wal included. It is there whole or
+    not at all, and no file is overwritten.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    made = path.with_name(f"{path.name}.copying")
+    try:
+        made.unlink(missing_ok=True)  # of a copy that was cut off; the study's lock is ours
+        with contextlib.closing(sqlite3.connect(made)) as copy:
+            connection.backup(copy)
+        shutil.copymode(path, made)
+        with made.open("rb") as file:
+            os.fsync(file.fileno())
+        for name in _names_of_copies(path, version):
+            with contextlib.suppress(FileExistsError):
+                os.link(made, name)
+                return name
+    except (OSError, sqlite3.OperationalError) as error:
+        raise ConfigError(
+            f"{path} is of an older tuner, and cannot be copied before it is upgraded: {error}",
+            hint="Make room beside it, or go on with a copy elsewhere.",
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            made.unlink()
+    raise AssertionError  # pragma: no cover  (there is no last name)
+
+
+def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
+    yield path.with_name(f"{path.name}.schema-{version}")
+    for number in itertools.count(2):
+        yield path.with_name(f"{path.name}.schema-{version}-{number}")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,20 @@ if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
 
 
-def open_store(file: Path, *, read_only: bool = False, lasting: bool = True) -> SqliteStore:
-    """The study kept in *file*; *lasting*: what is written withstands a power cut at once."""
+def open_store(
+    file: Path,
+    *,
+    read_only: bool = False,
+    lasting: bool = True,
+    told: Callable[[str], object] = lambda _text: None,
+) -> SqliteStore:
+    """The study kept in *file*; *lasting*: what is written withstands a power cut at once.
+
+    *told* hears where an older file is kept as it was, when it had to be upgraded to be written.
+    """
     from tuner.adapters.sqlite import SqliteStore
 
-    return SqliteStore.open(file, read_only=read_only, lasting=lasting)
+    return SqliteStore.open(file, read_only=read_only, lasting=lasting, told=told)
 
 
 def new_store(file: Path, record: StudyRecord, *, lasting: bool = True) -> SqliteStore:

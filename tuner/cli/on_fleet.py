@@ -147,7 +147,7 @@ def _opened(session: Session) -> SqliteStore:
     lasting = not is_simulated(session.record)  # what a power cut costs is simulated again
     if session.is_new:
         return bootstrap.new_store(session.file, session.record, lasting=lasting)
-    return bootstrap.open_store(session.file, lasting=lasting)
+    return bootstrap.open_store(session.file, lasting=lasting, told=say)
 
 
 def told_of(on: OnFleet) -> list[str]:

@@ -234,7 +234,7 @@ def _running(
     def opened() -> SqliteStore:
         if session.is_new:
             return bootstrap.new_store(file, record, lasting=lasting)
-        return bootstrap.open_store(file, lasting=lasting)
+        return bootstrap.open_store(file, lasting=lasting, told=say)
 
     if is_simulated(record):
         from tuner.adapters.virtual_progress import SimulatedProgress
