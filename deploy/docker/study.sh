@@ -1,0 +1,25 @@
+#!/bin/sh
+# A study in a container: begins the one in $STUDY, or goes on with it, and writes its runbook beside it. Options are given to tuner grid.
+# Ends with 0 where there is a ranking, also one weaker than asked (tuner's 5); else with tuner's exit code.
+set -u
+STUDY=${STUDY:-/study/study.tuner.db}
+CONFIG=${CONFIG:-/etc/tuner/study.yaml}
+BUDGET=${BUDGET:-9h}
+if [ -e "$STUDY" ]; then
+    set -- "$CONFIG" --resume "$STUDY" "$@"
+else
+    set -- "$CONFIG" --study "$STUDY" --budget "$BUDGET" "$@"
+fi
+tuner grid "$@" &
+tuner=$!
+# This shell is the container's first process: a signal reaches tuner only if it hands it on. The first one wakes `wait`.
+trap 'kill -TERM "$tuner" 2>/dev/null' TERM INT
+wait "$tuner"
+code=$?
+while kill -0 "$tuner" 2>/dev/null; do
+    wait "$tuner"
+    code=$?
+done
+[ -e "$STUDY" ] && tuner export "$STUDY" --into "$(dirname "$STUDY")/RUNBOOK.md"
+[ "$code" -eq 5 ] && exit 0
+exit "$code"
