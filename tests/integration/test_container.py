@@ -16,7 +16,7 @@ from ..programs import needed
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 TUNER = Path(sys.executable).parent / "tuner"
-QUICK = "--layouts 1x2 --window 6s --warmup 1s --repeats 1 --strategy all --foreign-limit 1000"
+QUICK = "--layouts 1x2 --window 3s --warmup 1s --repeats 1 --strategy all --foreign-limit 1000"
 BUSY = (
     "import threading\nthreading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()\n"
 )

@@ -47,7 +47,8 @@ def test_a_study_ends_with_a_runbook_or_says_why_there_is_none(
 ) -> None:
     """Simulated. A budget that ends before the answer is a result (5); one too short for a block an error."""
     profile = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
-    words = ["/bin/sh", SCRIPT, "--simulate", profile, "--cores", "2"]
+    asked = "--cores 2 --layouts 1x1,1x2 --strategy all --repeats 90"
+    words = ["/bin/sh", SCRIPT, "--simulate", profile, *asked.split()]
     own = environment(tmp_path, BUDGET=budget, CONFIG=str(ROOT / "configs" / "crash_processor.yaml"))
 
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=own)

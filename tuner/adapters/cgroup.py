@@ -1,7 +1,10 @@
-"""The cgroup of version 2 that this process is in."""
+"""The cgroup of version 2 that this process is in, and whether launches can have some of their own."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -28,3 +31,39 @@ def own_path(proc: Path = Path("/proc")) -> str | None:
         if not controllers:
             return path
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCgroups:
+    """Where the cgroups of launches can be made."""
+
+    parent: Path | None  #: None: nowhere
+    told: str  #: for people, and for a study's record
+
+
+def launch_cgroups(
+    proc: Path = Path("/proc"),
+    cgroup: Path = Path("/sys/fs/cgroup"),
+    systemd: Path = Path("/run/systemd/system"),
+) -> LaunchCgroups:
+    """Below our own cgroup, where it can be written and is ours to divide.
+
+    Where systemd runs, that is what it delegates (``Delegate=yes``): it alone divides all others, even if
+    root could.
+    """
+    own = own_cgroup(proc, cgroup)
+    if own is None:
+        return LaunchCgroups(None, "none: no cgroups of version 2 are mounted")
+    if not (os.access(own, os.W_OK) and os.access(own / "cgroup.procs", os.W_OK)):
+        return LaunchCgroups(None, "none: the cgroup of tuner cannot be written")
+    if systemd.is_dir() and not _is_delegated(own):
+        return LaunchCgroups(None, "none: systemd has not delegated the cgroup of tuner (Delegate=yes)")
+    return LaunchCgroups(own, "of its own")
+
+
+def _is_delegated(folder: Path) -> bool:
+    for name in ("user.delegate", "trusted.delegate"):  # of systemd 251 and later; of those before, for root
+        with suppress(OSError):
+            if os.getxattr(folder, name) == b"1":
+                return True
+    return False

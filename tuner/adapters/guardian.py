@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import tuner
+from tuner.adapters import launch_cgroup
 from tuner.adapters.guardian_process import GRACE_S, remove_tree
 from tuner.adapters.job import shim_command
 from tuner.adapters.sweep import STUDY_ID, Swept, started, sweep
@@ -46,15 +47,27 @@ def children_marked(marker: str) -> Iterator[None]:
 class Guardian:
     """One guardian process. Launches are told to it before anything of theirs exists."""
 
-    def __init__(self, marker: str, held: Sequence[int] = (), scratch: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        marker: str,
+        held: Sequence[int] = (),
+        scratch: Sequence[Path] = (),
+        cgroups: Path | None = None,
+    ) -> None:
         """Start the process.
 
         Args:
             held: descriptors it keeps open as long as it lives (the box lock).
             scratch: folders it removes when tuner ends without ``close()``.
+            cgroups: below it each launch gets a cgroup of its own; None: none.
         """
         self._marker = marker
         self._folder: Path | None = None
+        self._cgroups = None if cgroups is None else str(cgroups)
+        self._cgroup: str | None = None  #: of the launch under way
+        self.hindered: str | None = (
+            None  #: why the last launch has no cgroup of its own, if it was to have one
+        )
         self._n_asked = 0
         self._heard = b""
         self._words = open(os.memfd_create("guardian"), "w+b", buffering=0)  # noqa: SIM115 - closed in close()
@@ -71,7 +84,8 @@ class Guardian:
                 stderr=self._words,
             )
         self.pid = self._process.pid
-        self._ask({"do": "inherit", "folders": [str(folder.absolute()) for folder in scratch]})
+        folders = [str(folder.absolute()) for folder in scratch]
+        self._ask({"do": "inherit", "folders": folders, "cgroups": self._cgroups})
 
     def alive(self) -> bool:
         """Whether it still guards."""
@@ -86,13 +100,19 @@ class Guardian:
     def start(self, job: Path) -> int:
         """Start the program of *job* as the guardian's child; gives its pid."""
         argv = shim_command(str(job))
-        return int(self._ask({"do": "start", "argv": argv, "environment": dict(os.environ)})["pid"])
+        request = {"do": "start", "argv": argv, "environment": dict(os.environ), "cgroups": self._cgroups}
+        answer = self._ask(request)
+        self._cgroup, self.hindered = answer["cgroup"], answer["hindered"]
+        return int(answer["pid"])
 
     def end(self, *, grace_s: float = GRACE_S) -> Swept:
         """End whatever is left of the launch and remove its folder; done here when the guardian is gone."""
         with contextlib.suppress(MeasurementError):
             return _swept(self._ask({"do": "end", "grace_s": grace_s}))
-        swept = sweep(self._marker, None, since=started(os.getpid()), grace_s=grace_s)
+        began = started(os.getpid())
+        swept = sweep(self._marker, None, since=began, cgroup=self._cgroup, grace_s=grace_s)
+        if self._cgroup is not None:
+            launch_cgroup.remove(self._cgroup)
         if self._folder is not None:
             remove_tree(str(self._folder))
         return swept

@@ -24,6 +24,7 @@ import stat
 import sys
 from typing import Any
 
+from tuner.adapters import launch_cgroup
 from tuner.adapters.sweep import RUN_ID, STUDY_ID, Found, Swept, started, sweep
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -42,6 +43,7 @@ class Guardian:
         self._control = control
         self._heard = b""
         self._folder: str | None = None
+        self._cgroup: str | None = None  #: of the launch, once it is there
         self._scratch: list[str] = []  #: folders that tuner removes itself, unless it cannot
         self._variables = [RUN_ID]  #: where the marker counts
         self._released = False  #: tuner ends in good order
@@ -75,6 +77,7 @@ class Guardian:
         if not self._released:
             self._variables.append(STUDY_ID)
         self._sweep(grace_s=GRACE_S)
+        self._remove_cgroup()
         self._remove_folder()
         for folder in () if self._released else self._scratch:
             remove_tree(folder)
@@ -96,15 +99,18 @@ class Guardian:
         try:
             if request["do"] == "inherit":
                 self._scratch = request["folders"]
+                if request["cgroups"] is not None:
+                    launch_cgroup.remove_orphans(request["cgroups"], started)
                 return {}
             if request["do"] == "release":
                 self._released = True
                 return {}
             if request["do"] == "start":
-                return {"pid": self._start(request["argv"], request["environment"])}
+                return self._start(request["argv"], request["environment"], request["cgroups"])
             swept = self._sweep(grace_s=request["grace_s"])
             told = {"met": sorted(self._met), "killed": sorted(self._killed), "left": swept.left}
             self._met, self._killed = set(), set()
+            self._remove_cgroup()
             self._remove_folder()
             if request["do"] == "expect":
                 self._folder, self._stop_signal = request["folder"], request["stop_signal"]
@@ -112,16 +118,31 @@ class Guardian:
         except OSError as error:
             return {"error": str(error)}
 
-    def _start(self, argv: list[str], environment: dict[str, str]) -> int:
+    def _start(self, argv: list[str], environment: dict[str, str], cgroups: str | None) -> dict[str, Any]:
+        """Start supervisord, in a cgroup of the launch's own below *cgroups*; tells what hindered that."""
         environment = {**environment, _PARENT: str(os.getpid())}
+        waiting, going = os.pipe()
         pid = os.fork()  # posix_spawn would leave glibc's signals 32 and 33 ignored in every worker
         if pid == 0:
             try:
+                os.close(going)
+                os.read(waiting, 1)  # until it is where it is to be: what it starts would stay outside
                 os.execve(argv[0], argv, environment)
             finally:
                 os._exit(127)
         self._supervisord = pid
-        return pid
+        os.close(waiting)
+        hindered = None
+        try:
+            if cgroups is not None:
+                self._cgroup = launch_cgroup.made(cgroups, os.getpid(), started(os.getpid()))
+                launch_cgroup.join(self._cgroup, pid)
+        except OSError as error:
+            hindered = str(error)
+            self._remove_cgroup()
+        finally:
+            os.close(going)
+        return {"pid": pid, "cgroup": self._cgroup, "hindered": hindered}
 
     def _sweep(self, grace_s: float) -> Swept:
         swept = sweep(
@@ -129,6 +150,7 @@ class Guardian:
             os.getpid(),
             since=self._since,
             variables=self._variables,
+            cgroup=self._cgroup,
             first_signal=self._first_signal,
             grace_s=grace_s,
             reap=self._reap,
@@ -149,6 +171,12 @@ class Guardian:
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 if pid == self._supervisord:
                     self._supervisord = None
+
+    def _remove_cgroup(self) -> None:
+        """Of a launch that is over. One that cannot be emptied stays, for the next guardian."""
+        if self._cgroup is not None:
+            launch_cgroup.remove(self._cgroup)
+            self._cgroup = None
 
     def _remove_folder(self) -> None:
         if self._folder is not None:

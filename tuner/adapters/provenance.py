@@ -12,6 +12,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from tuner import __version__
+from tuner.adapters.cgroup import launch_cgroups
 from tuner.adapters.host import describe_host
 from tuner.adapters.worker_interpreter import interpreter_facts
 
@@ -42,6 +43,7 @@ def provenance() -> dict[str, str]:
     facts = {
         **describe_host(),
         "tuner": __version__,
+        "launch_cgroup": launch_cgroups().told,
         "os": _os_name(),
         **_hardware(),
         "machine": platform.machine(),

@@ -42,9 +42,10 @@ class SupervisordLauncher:
             before and after each launch. See also ``guardian.children_marked``.
         keep_logs: the workers' and supervisord's logs stay in folders below it, one per launch; None: they go
             with the launch.
-        warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``.
+        warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``, ``no-launch-cgroup``.
         scratch: folders of the study that the guardian removes when tuner is killed (a spool).
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
+        cgroups: each launch gets a cgroup of its own below this one; None: none.
         settle_s: how long a worker must live to count as RUNNING.
         ready: tells how a launch of a layout that runs shows that it is ready to work; None: it is.
         while_starting: called again and again until it is ready; what it raises ends the launch.
@@ -63,6 +64,7 @@ class SupervisordLauncher:
         warn: Callable[[str, str], None],
         held: Sequence[int] = (),
         scratch: Sequence[Path] = (),
+        cgroups: Path | None = None,
         settle_s: float = SETTLE_S,
         ready: Callable[[Layout], Readiness | None] = lambda _layout: None,
         while_starting: Callable[[], None] = lambda: None,
@@ -76,6 +78,7 @@ class SupervisordLauncher:
         self._warn = warn
         self._held = tuple(held)
         self._scratch = tuple(scratch)
+        self._cgroups = cgroups
         self._settle_s = settle_s
         self._ready = ready
         self._while_starting = while_starting
@@ -130,6 +133,8 @@ class SupervisordLauncher:
             logs, status = self._prepare(spec, folder, layout, environment)
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
+                if guardian.hindered is not None:
+                    self._warn("no-launch-cgroup", f"{layout} has no cgroup of its own: {guardian.hindered}")
                 launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid)
                 self._log_files = launch.log_files
                 await_running(launch, status, self._settle_s)
@@ -159,7 +164,7 @@ class SupervisordLauncher:
         if self._guardian is not None and not self._guardian.alive():
             self.close()
         if self._guardian is None:
-            self._guardian = Guardian(self._marker, self._held, self._scratch)
+            self._guardian = Guardian(self._marker, self._held, self._scratch, self._cgroups)
         return self._guardian
 
     def _jobs(self, spec: ServiceSpec) -> WorkerJobs:

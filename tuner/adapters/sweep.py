@@ -1,9 +1,10 @@
 """Finds every process of a launch, however it hides, and ends it. Standard library only, for the guardian.
 
-A process belongs to the launch when its environment carries the marker, or when it descends from the
-guardian, which is the subreaper of the launch: who daemonises becomes its child, and who overwrites its
-environment (setproctitle) is still found that way. What else tuner starts (feeders, hooks) must outlive a
-launch: it carries the marker in another variable, which is looked for only when tuner itself is gone.
+A process belongs to the launch when its environment carries the marker, when it is in the launch's cgroup,
+where it has one, or when it descends from the guardian, which is the subreaper of the launch: who daemonises
+becomes its child, and who overwrites its environment (setproctitle) is still found that way. What else tuner
+starts (feeders, hooks) must outlive a launch: it carries the marker in another variable, which is looked for
+only when tuner itself is gone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from tuner.adapters import launch_cgroup
 
 RUN_ID = "TUNER_RUN_ID"  #: the variable that every process of a launch carries
 STUDY_ID = "TUNER_STUDY_ID"  #: the variable that every child of tuner carries
@@ -51,9 +54,14 @@ def started(pid: int) -> int:
 
 
 def find(
-    marker: str, ancestor: int | None, since: int = 0, variables: Sequence[str] = (RUN_ID,)
+    marker: str,
+    ancestor: int | None,
+    since: int = 0,
+    variables: Sequence[str] = (RUN_ID,),
+    cgroup: str | None = None,
 ) -> dict[int, Found]:
-    """Every living process that carries *marker* or descends from *ancestor*; never us or our ancestors.
+    """Every living process that carries *marker*, is in *cgroup* or descends from *ancestor*; never us or our
+    ancestors.
 
     Args:
         variables: where the marker counts.
@@ -70,6 +78,7 @@ def find(
     todo = list(children.get(ancestor, ())) if ancestor is not None else []
     young = (pid for pid, one in everyone.items() if one.started >= since)
     todo += [pid for pid in young if not wanted.isdisjoint(_environment(pid))]
+    todo += [pid for pid in launch_cgroup.members(cgroup) if pid in everyone] if cgroup is not None else []
     while todo:
         pid = todo.pop()
         if pid not in ours and pid not in spared:
@@ -84,6 +93,7 @@ def sweep(
     *,
     since: int = 0,
     variables: Sequence[str] = (RUN_ID,),
+    cgroup: str | None = None,
     first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
     grace_s: float = 5.0,
     reap: Callable[[], object] = lambda: None,
@@ -94,6 +104,7 @@ def sweep(
     children, and some lose work when those are signalled, too.
 
     Args:
+        cgroup: the launch's own; in the end all in it are killed at once.
         reap: called often; collects the caller's dead children.
     """
     met: dict[tuple[int, int], str] = {}
@@ -101,7 +112,7 @@ def sweep(
     signalled: set[tuple[int, int]] = set()
     while True:
         reap()
-        found = find(marker, ancestor, since, variables)
+        found = find(marker, ancestor, since, variables, cgroup)
         met.update({(one.pid, one.started): f"{one.pid} {one.command}" for one in found.values()})
         if not found or time.monotonic() >= deadline:
             break
@@ -118,8 +129,10 @@ def sweep(
         for one in found.values():
             killed[one.pid, one.started] = f"{one.pid} {one.command}"
             _send(one, signal.SIGKILL)
+        if cgroup is not None:
+            launch_cgroup.kill(cgroup)
         reap()
-        found = find(marker, ancestor, since, variables)
+        found = find(marker, ancestor, since, variables, cgroup)
         if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
             time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
     met.update(killed)

@@ -41,6 +41,7 @@ def this_box(
         ConfigError: another tuner measures here, or the service could never run.
     """
     from tuner.adapters.box_lock import box_held
+    from tuner.adapters.cgroup import launch_cgroups
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.cores import first_cores
     from tuner.adapters.gil_waits import LOOKS_PER_S
@@ -69,6 +70,7 @@ def this_box(
             warn=warn,
             held=[held],
             scratch=[scratch, counters],
+            cgroups=launch_cgroups().parent,
             ready=ready_of(settings),
             while_starting=brake.check if brake is not None else lambda: None,
         )

@@ -1,9 +1,11 @@
 """A tuner to be killed: runs one launch, says its pids on stdout, and waits inside the ``with`` block.
 
-Arguments: how it ends by itself ("sleep" or "raise"), the layout, the command of the worker.
+Arguments: how it ends by itself ("sleep" or "raise"), the layout, the command of the worker. Launches get
+cgroups of their own below the one that DRIVER_CGROUPS names, if it does.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -33,6 +35,7 @@ def main(how: str, layout: str, *command: str) -> None:
             warn=lambda slug, text: sys.stderr.write(f"{slug} {text}\n"),
             held=[lock],
             scratch=[scratch],
+            cgroups=Path(os.environ["DRIVER_CGROUPS"]) if "DRIVER_CGROUPS" in os.environ else None,
         ) as launcher,
         launcher.running(parse_layout(layout), {}) as launch,
     ):

@@ -1,0 +1,107 @@
+"""Where launches may have cgroups of their own, on trees made up; what stays in one, on a plain folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters import launch_cgroup
+from tuner.adapters.cgroup import LaunchCgroups, launch_cgroups, own_cgroup
+
+
+class Tree:
+    """A box with a hierarchy of version 2, and tuner in a unit."""
+
+    def __init__(self, folder: Path, path: str = "/system.slice/tuner-study.service") -> None:
+        self.proc, self.cgroup, self.systemd = folder / "proc", folder / "cgroup", folder / "systemd"
+        (self.proc / "self").mkdir(parents=True)
+        (self.proc / "self" / "cgroup").write_text(f"9:cpuset:/elsewhere\n0::{path}\n")
+        self.own = self.cgroup / path.lstrip("/")
+        self.own.mkdir(parents=True)
+        for each in {self.cgroup, self.own}:
+            (each / "cgroup.procs").write_text("1\n30\n")
+
+    def asked(self) -> LaunchCgroups:
+        return launch_cgroups(self.proc, self.cgroup, self.systemd)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def test_launches_go_below_the_cgroup_of_tuner(tree: Tree) -> None:
+    assert tree.asked() == LaunchCgroups(tree.own, "of its own")
+
+
+def test_what_systemd_has_not_delegated_is_left_to_it(tree: Tree) -> None:
+    tree.systemd.mkdir()
+
+    assert tree.asked().parent is None
+    assert "Delegate=yes" in tree.asked().told
+
+
+@pytest.mark.parametrize(("value", "ours"), [(b"1", True), (b"0", False)])
+def test_what_systemd_delegates_is_ours_to_divide(tree: Tree, value: bytes, ours: bool) -> None:
+    tree.systemd.mkdir()
+    try:
+        os.setxattr(tree.own, "user.delegate", value)
+    except OSError as error:
+        pytest.skip(f"no extended attributes in {tree.own}: {error.strerror}")
+
+    assert (tree.asked().parent == tree.own) is ours
+
+
+def test_a_cgroup_that_cannot_be_written_is_told_as_such(tree: Tree) -> None:
+    (tree.own / "cgroup.procs").unlink()  # to root all that is there can be written
+
+    assert tree.asked() == LaunchCgroups(None, "none: the cgroup of tuner cannot be written")
+
+
+def test_version_1_has_no_cgroup_for_a_launch(tree: Tree) -> None:
+    (tree.proc / "self" / "cgroup").write_text("9:cpuset:/elsewhere\n")
+
+    assert tree.asked() == LaunchCgroups(None, "none: no cgroups of version 2 are mounted")
+
+
+def test_in_a_container_the_root_of_the_mount_is_ours(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    (tree.proc / "self" / "cgroup").write_text("0::/../../kubepods.slice/pod7\n")
+
+    assert own_cgroup(tree.proc, tree.cgroup) == tree.cgroup
+
+
+def test_beside_version_1_the_hierarchy_is_called_unified(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "/")
+    unified = tree.cgroup / "unified"
+    unified.mkdir()
+    (tree.cgroup / "cgroup.procs").rename(unified / "cgroup.procs")
+
+    assert own_cgroup(tree.proc, tree.cgroup) == unified
+
+
+def test_who_is_in_a_cgroup_below_belongs_to_it(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "cgroup.procs").write_text("10\n11\n")
+    (tmp_path / "a" / "b" / "cgroup.procs").write_text("12\n")
+
+    assert launch_cgroup.members(str(tmp_path / "a")) == {10, 11, 12}
+    assert launch_cgroup.members(str(tmp_path / "gone")) == set()
+
+
+def test_only_what_guardians_left_who_are_no_more_is_taken_away(tmp_path: Path) -> None:
+    began = {100: 5000, 200: 7000}
+    ours = Path(launch_cgroup.made(str(tmp_path), 100, 5000))
+    another = Path(launch_cgroup.made(str(tmp_path), 200, 6999))  # its pid is somebody else's by now
+    gone = Path(launch_cgroup.made(str(tmp_path), 300, 4000))
+    elsewhere = tmp_path / "tuner-launch-1-300-4000-0badcafe"  # of another pid namespace
+    strangers = tmp_path / "tuner-launches"
+    for folder in (elsewhere, strangers):
+        folder.mkdir()
+
+    removed = launch_cgroup.remove_orphans(str(tmp_path), lambda pid: began.get(pid, 0))
+
+    assert set(removed) == {str(another), str(gone)}
+    assert {path for path in tmp_path.iterdir() if path.is_dir()} == {ours, elsewhere, strangers}

@@ -1,0 +1,111 @@
+"""A cgroup of a launch's own: whoever starts in it stays in it, however he hides. Standard library only.
+
+The guardian makes one per launch, below the cgroup that tuner is in, starts supervisord in it, and removes it
+with all that is left in it. No controller is turned on, so nothing is shared out otherwise than before, and
+tuner need not leave its own cgroup: only where controllers are on may no process stay above them.
+
+The name says whose it is (pid namespace, guardian, when that began): what a guardian that was killed left is
+found by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable
+
+_NAME = re.compile(r"tuner-launch-(\d+)-(\d+)-(\d+)-[0-9a-f]+")
+_REMOVE_PATIENCE_S = 2.0  #: the last member may need a moment to go
+_PAUSE_S = 0.02
+
+
+def made(parent: str, pid: int, started: int) -> str:
+    """Make one below *parent* for the guardian *pid*, which began at *started*; gives its folder.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    token = os.urandom(4).hex()
+    folder = os.path.join(parent, f"tuner-launch-{_pid_namespace()}-{pid}-{started}-{token}")
+    os.mkdir(folder)
+    return folder
+
+
+def join(folder: str, pid: int) -> None:
+    """Move *pid* there; whatever it starts from now on is there, too.
+
+    Raises:
+        OSError: it may not be moved.
+    """
+    file = os.open(os.path.join(folder, "cgroup.procs"), os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, str(pid).encode())
+    finally:
+        os.close(file)
+
+
+def members(folder: str) -> set[int]:
+    """The processes in it and in what they made below it; none when it is gone."""
+    found: set[int] = set()
+    for each in _with_all_below(folder):
+        with contextlib.suppress(OSError), open(os.path.join(each, "cgroup.procs"), encoding="ascii") as file:
+            found.update(map(int, file.read().split()))
+    return found
+
+
+def kill(folder: str) -> None:
+    """Send SIGKILL to all in it at once, so that none can start another; nothing where the kernel is older
+    than 5.14, which has no cgroup.kill."""
+    with contextlib.suppress(OSError):
+        file = os.open(os.path.join(folder, "cgroup.kill"), os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(file, b"1")
+        finally:
+            os.close(file)
+
+
+def remove(folder: str) -> bool:
+    """Remove it, once it is empty; False: somebody stays in it."""
+    deadline = time.monotonic() + _REMOVE_PATIENCE_S
+    while True:
+        for each in reversed(_with_all_below(folder)):
+            with contextlib.suppress(OSError):
+                os.rmdir(each)
+        if not os.path.isdir(folder):
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_PAUSE_S)
+
+
+def remove_orphans(parent: str, began: Callable[[int], int]) -> list[str]:
+    """Kill and remove what guardians left that are no more; gives the folders.
+
+    Args:
+        began: when a pid started, in clock ticks since boot; 0: it is not there.
+    """
+    removed = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            of = _NAME.fullmatch(name)
+            if of is None or int(of[1]) != _pid_namespace() or began(int(of[2])) == int(of[3]):
+                continue
+            folder = os.path.join(parent, name)
+            kill(folder)
+            if remove(folder):
+                removed.append(folder)
+    return removed
+
+
+def _with_all_below(folder: str) -> list[str]:
+    """Parents before children."""
+    return [each for each, _, _ in os.walk(folder)]
+
+
+def _pid_namespace() -> int:
+    """A number of the namespace that pids are of: in another one the same pid is somebody else."""
+    with contextlib.suppress(OSError):
+        return os.stat("/proc/self/ns/pid").st_ino
+    return 0
