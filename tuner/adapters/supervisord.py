@@ -79,6 +79,7 @@ class SupervisordLauncher:
         self._held = tuple(held)
         self._scratch = tuple(scratch)
         self._cgroups = cgroups
+        self._told_of_cgroups = False
         self._settle_s = settle_s
         self._ready = ready
         self._while_starting = while_starting
@@ -133,7 +134,8 @@ class SupervisordLauncher:
             logs, status = self._prepare(spec, folder, layout, environment)
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
-                if guardian.hindered is not None:
+                if guardian.hindered is not None and not self._told_of_cgroups:
+                    self._told_of_cgroups = True
                     self._warn("no-launch-cgroup", f"{layout} has no cgroup of its own: {guardian.hindered}")
                 launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid)
                 self._log_files = launch.log_files
