@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tuner.adapters import launch_cgroup
 from tuner.adapters.cgroup import LaunchCgroups, launch_cgroups, own_cgroup
+from tuner.adapters.cpu_accounts import ServiceAccount
+from tuner.core.window import VoidReason
+
+BUSY_BOX = Path(__file__).resolve().parents[1] / "proc" / "busy_box" / "before"
 
 
 class Tree:
@@ -105,3 +110,41 @@ def test_only_what_guardians_left_who_are_no_more_is_taken_away(tmp_path: Path) 
 
     assert set(removed) == {str(another), str(gone)}
     assert {path for path in tmp_path.iterdir() if path.is_dir()} == {ours, elsewhere, strangers}
+
+
+class RecordedLaunch:
+    """That of tests/proc/busy_box."""
+
+    running_after_s = 0.5
+
+    def worker_pids(self) -> frozenset[int]:
+        return frozenset({50, 51})
+
+    def overhead_pids(self) -> frozenset[int]:
+        return frozenset({40, 41})
+
+    def problems(self, *, threads: bool = True) -> tuple[VoidReason, ...]:
+        return ()
+
+
+@pytest.mark.parametrize(("more_s", "counted_s"), [(5.0, 5.0), (0.05, 0.0), (-3.0, 0.0)])
+def test_cpu_that_is_in_no_processs_account_is_in_that_of_the_cgroup(
+    tmp_path: Path, more_s: float, counted_s: float
+) -> None:
+    """supervisord (40) and the guardian (41) used 0.11 s themselves; what ticks cut off is no CPU."""
+    proc, root, name = tmp_path / "proc", tmp_path / "cgroup", "tuner-launch-1-41-5-ab"
+    shutil.copytree(BUSY_BOX, proc)
+    (root / name).mkdir(parents=True)
+    (root / "cgroup.procs").touch()
+    plain = ServiceAccount(proc, RecordedLaunch(), root).use()
+    (proc / "40" / "cgroup").write_text(f"0::/{name}\n")
+    used_s = plain.cpu_s_total + 0.11 + more_s
+    (root / name / "cpu.stat").write_text(f"usage_usec {used_s * 1e6:.0f}\nuser_usec 1\n")
+
+    account = ServiceAccount(proc, RecordedLaunch(), root)
+    first, second = account.use(), account.use()
+
+    assert first.cpu_s_total - plain.cpu_s_total == pytest.approx(counted_s, abs=0.02)
+    assert first.child_cpu_s_total - plain.child_cpu_s_total == pytest.approx(counted_s, abs=0.02)
+    assert first.worker_cpu_s_total == plain.worker_cpu_s_total
+    assert second.cpu_s_total == first.cpu_s_total

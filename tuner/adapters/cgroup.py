@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tuner.adapters.launch_cgroup import is_of_a_launch
 
 
 def own_cgroup(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Path | None:
@@ -14,19 +17,36 @@ def own_cgroup(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")
     In a container /proc may name the path as the host has it, while the mount begins at our own group: a
     path that is not there is the root of the mount.
     """
-    path = own_path(proc)
-    if path is None:
+    path, root = _path(proc / "self"), _root(cgroup)
+    if path is None or root is None:
         return None
-    for root in (cgroup, cgroup / "unified"):
-        if (root / "cgroup.procs").is_file() and not (root / "tasks").exists():  # tasks: of version 1
-            folder = root / path.lstrip("/")
-            return root if ".." in folder.parts or not folder.is_dir() else folder
+    folder = root / path.lstrip("/")
+    return root if ".." in folder.parts or not folder.is_dir() else folder
+
+
+def launch_cgroup_of(pids: Iterable[int], proc: Path, cgroup: Path) -> Path | None:
+    """The cgroup of a launch's own that one of *pids* (its supervisord) is in; None: there is none."""
+    root = _root(cgroup)
+    for pid in pids if root is not None else ():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            path = _path(proc / str(pid))
+            if root is not None and path is not None and is_of_a_launch(path.rpartition("/")[2]):
+                folder = root / path.lstrip("/")
+                return folder if folder.is_dir() else None
     return None
 
 
-def own_path(proc: Path = Path("/proc")) -> str | None:
-    """Where we are in the hierarchy of version 2, as /proc has it; None: nowhere."""
-    for line in (proc / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
+def _root(cgroup: Path) -> Path | None:
+    """Where the hierarchy of version 2 is mounted."""
+    for root in (cgroup, cgroup / "unified"):
+        if (root / "cgroup.procs").is_file() and not (root / "tasks").exists():  # tasks: of version 1
+            return root
+    return None
+
+
+def _path(process: Path) -> str | None:
+    """Where a process is in the hierarchy of version 2, as its folder of /proc has it; None: nowhere."""
+    for line in (process / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             return path

@@ -6,9 +6,12 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.adapters import launch_cgroup
+from tuner.adapters.cgroup import launch_cgroup_of
 from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, read_once
 from tuner.ports import Clock, Launch
 
+TICKS_CUT_OFF = 4  #: at most, of a process: its four times are each told in whole ticks
 BACKENDS_EVERY_S = 30.0  #: how often new processes of the named backends are looked for
 
 
@@ -38,12 +41,17 @@ class ServiceAccount:
     """Workers and all their descendants, ended ones included.
 
     A worker that ends lands in supervisord's reaped CPU, which therefore belongs here and not to tuner. A
-    descendant that left its worker (double fork) is followed once it was seen within the tree.
+    descendant that left its worker (double fork) is followed once it was seen within the tree. A child whose
+    parent ignores SIGCHLD is in nobody's account once it ended, but in that of the launch's cgroup, where it
+    has one of its own.
     """
 
-    def __init__(self, proc: Path, launch: Launch) -> None:
+    def __init__(self, proc: Path, launch: Launch, cgroup: Path = Path("/sys/fs/cgroup")) -> None:
+        """*cgroup*: where the hierarchies are mounted."""
         self._table = ProcessTable(proc)
         self._launch = launch
+        self._cgroup = launch_cgroup_of(launch.overhead_pids(), proc, cgroup)
+        self._unseen_ticks = 0
         self._seen: dict[int, ProcessStat] = {}
         self._strays: dict[int, ProcessStat] = {}
         self._lost_ticks = 0
@@ -53,6 +61,7 @@ class ServiceAccount:
 
     def use(self) -> ServiceUse:
         """Add it up."""
+        of_cgroup_s = None if self._cgroup is None else launch_cgroup.cpu_s(str(self._cgroup))
         overhead, workers = self._launch.overhead_pids(), self._launch.worker_pids()
         started = {child for pid in overhead for child in self._table.children(pid)}
         tree = self._table.trees(sorted((workers | started) - overhead))
@@ -60,6 +69,11 @@ class ServiceAccount:
         reaped = sum(stat.reaped_ticks for stat in map(self._table.stat, overhead) if stat)
         self._remember(tree.members, strays.members)
         ticks = tree.ticks + strays.ticks + self._lost_ticks + reaped
+        if of_cgroup_s is not None:
+            own = sum(stat.own_ticks for stat in map(self._table.stat, overhead) if stat)
+            cut_off = TICKS_CUT_OFF * (len(tree.members) + len(strays.members) + len(overhead))
+            self._note_unseen(int(of_cgroup_s * TICKS_PER_S) - own - ticks, cut_off)
+        ticks += self._unseen_ticks
         self._highest_ticks = max(self._highest_ticks, ticks)
         alive = [
             tree.members[pid] for pid in workers if pid in tree.members and tree.members[pid].state != "Z"
@@ -75,6 +89,14 @@ class ServiceAccount:
             members=(*tree.members.values(), *strays.members.values()),
             workers=tuple(alive),
         )
+
+    def _note_unseen(self, unseen_ticks: int, cut_off: int) -> None:
+        """What the cgroup has more than its processes, who are read after it: somebody ended in no account.
+
+        Less than *cut_off* says nothing. The guardian's own, next to none, is taken off with supervisord's.
+        """
+        if unseen_ticks > self._unseen_ticks + cut_off:
+            self._unseen_ticks = unseen_ticks
 
     def _left(self, members: Container[int]) -> list[int]:
         """Those seen before that are still alive, and no longer in the tree."""

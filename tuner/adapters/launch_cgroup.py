@@ -21,6 +21,11 @@ _REMOVE_PATIENCE_S = 2.0  #: the last member may need a moment to go
 _PAUSE_S = 0.02
 
 
+def is_of_a_launch(name: str) -> bool:
+    """Whether a cgroup of that name was made here."""
+    return _NAME.fullmatch(name) is not None
+
+
 def made(parent: str, pid: int, started: int) -> str:
     """Make one below *parent* for the guardian *pid*, which began at *started*; gives its folder.
 
@@ -53,6 +58,16 @@ def members(folder: str) -> set[int]:
         with contextlib.suppress(OSError), open(os.path.join(each, "cgroup.procs"), encoding="ascii") as file:
             found.update(map(int, file.read().split()))
     return found
+
+
+def cpu_s(folder: str) -> float | None:
+    """CPU seconds of all that ever ran in it; None: the kernel does not tell, or it is gone."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, "cpu.stat"), encoding="ascii") as file:
+        for line in file:
+            name, _, value = line.partition(" ")
+            if name == "usage_usec":
+                return int(value) / 1e6
+    return None
 
 
 def kill(folder: str) -> None:

@@ -3,8 +3,8 @@
 The CPU of a tree is that of its living members and, through each one's cutime and cstime, of every child
 that was reaped. The kernel scales utime + stime to the scheduler's nanoseconds, so sums are exact however
 short the children live; only their print is coarse (10 ms, cut off, the same at both edges of a window).
-Not seen: a child whose parent ignores SIGCHLD (the kernel then adds its CPU to nobody), and what a process
-that left the tree (double fork) used after it was last looked at.
+Not seen: a child whose parent ignores SIGCHLD (the kernel then adds its CPU to nobody but its cgroup), and
+what a process that left the tree (double fork) used after it was last looked at.
 """
 
 from __future__ import annotations

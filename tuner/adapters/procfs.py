@@ -55,6 +55,7 @@ class ProcSampler:
         self._clock = clock
         self._gil_looks_per_s = gil_looks_per_s
         self._proc = proc
+        self._cgroup = cgroup
         self._container = container_here(proc, cgroup)
         self._machine = machine
         self._backends = tuple(backends)
@@ -71,7 +72,7 @@ class ProcSampler:
             self._proc,
             self._machine,
             launch,
-            ServiceAccount(self._proc, launch),
+            ServiceAccount(self._proc, launch, self._cgroup),
             TunerAccount(self._proc, launch, self._own_pid, extra_pids),
             BackendAccount(self._proc, self._backends, self._clock, self._found()),
             self._warn_once,

@@ -16,6 +16,7 @@ import pytest
 
 from tuner.adapters import launch_cgroup
 from tuner.adapters.cgroup import launch_cgroups
+from tuner.adapters.cpu_accounts import ServiceAccount
 from tuner.adapters.guardian import Guardian
 from tuner.core.layout import Layout
 
@@ -99,6 +100,23 @@ def test_who_threw_his_environment_away_is_ended_though_the_guardian_was_killed(
     assert f"{family['daemon']} " in " ".join(
         text for slug, text in warnings_told if slug == "leftover-processes"
     )
+
+
+def test_children_that_nobody_waits_for_are_counted_when_they_have_ended(
+    launcher_of: LaunchersOf, cgroups: Path, tmp_path: Path
+) -> None:
+    """Ten children of 0.1 s of CPU each, whose parent ignores SIGCHLD; it notes when the last one is gone."""
+    launcher = launcher_of("forgets", str(tmp_path), "10", "0.1", cgroups=cgroups)
+    with launcher.running(Layout(1, 1), {}) as launch:
+        account = ServiceAccount(Path("/proc"), launch)
+        without = ServiceAccount(Path("/proc"), launch, tmp_path / "nowhere")
+        before, before_without = account.use(), without.use()
+        wait_for(lambda: list(tmp_path.glob("forgotten.*")), "the children do not end")
+        used, used_without = account.use(), without.use()
+
+    assert used_without.child_cpu_s_total - before_without.child_cpu_s_total < 0.2
+    assert used.child_cpu_s_total - before.child_cpu_s_total >= 0.8 * 10 * 0.1
+    assert used.cpu_s_total - before.cpu_s_total >= 0.8 * 10 * 0.1
 
 
 def driven(cgroups: Path, folder: Path) -> tuple[subprocess.Popen[str], dict[str, int]]:

@@ -67,6 +67,25 @@ def note(pid_folder, name):
     stubborn()
 
 
+def forgets(pid_folder, n_children, cpu_s):
+    """Starts children one after the other that use so much CPU each, and ignores SIGCHLD: the kernel then
+    adds what they used to nobody. Begins after a second, when somebody looks."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    time.sleep(1)
+    for _ in range(int(n_children)):
+        child = os.fork()
+        if child == 0:
+            while time.process_time() < float(cpu_s):
+                pass
+            os._exit(0)
+        try:
+            os.waitpid(child, 0)  # until it has ended; it is not there to be collected
+        except ChildProcessError:
+            continue
+    _note(pid_folder, "forgotten")
+    wait()
+
+
 def forks(pid_folder):
     """A chain of short-lived processes, each the orphan of the one before. Ends by itself."""
     _note(pid_folder, "first")
