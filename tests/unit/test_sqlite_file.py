@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters import study_file
 from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.study_file import SCHEMA_VERSION
@@ -558,6 +561,40 @@ except ConfigError as error:
 
     assert done.stdout == f"cannot write {path}: File too large\n"
     assert not path.exists()
+
+
+def test_a_kill_in_the_middle_of_a_creation_leaves_no_half_a_file(tmp_path: Path) -> None:
+    """SIGXFSZ kills as SIGKILL does, at a byte that is known."""
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from tuner.adapters import study_file
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+study_file.make(Path(sys.argv[1]), bytes(16384))
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "s.tuner.db"], check=False)
+
+    assert done.returncode == -signal.SIGXFSZ
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_nameless_files_gets_a_study_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = os.open
+
+    def without(path: Path, flags: int, *mode: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return usual(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", without)
+    study_file.make(tmp_path / "s.tuner.db", b"all of it")
+
+    assert (tmp_path / "s.tuner.db").read_bytes() == b"all of it"
+    with pytest.raises(ConfigError, match="exists already"):
+        study_file.make(tmp_path / "s.tuner.db", b"more")
 
 
 def test_people_read_samples_with_plain_sql(file: Path) -> None:

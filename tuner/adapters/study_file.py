@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -22,28 +23,55 @@ _BUSY_S = 20.0  #: how long one program waits for another's commit
 def make(path: Path, image: bytes) -> None:
     """Write a new study file; ConfigError when something is there already or it cannot be written.
 
-    *image* is a whole database, so a kill leaves no half-made one behind but, at worst, an empty file.
+    *image* is a whole database. The file has no name until all of it is on the disk, so a kill leaves none
+    behind; where a file system cannot do that (NFS), it leaves one that is cut off.
     """
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        if os.path.lexists(path):
+            raise FileExistsError
+        handle, is_nameless = _opened_new(path)
     except FileExistsError as error:
-        raise ConfigError(
-            f"{path} exists already, and a study is never overwritten",
-            hint=f"Go on with it (--resume {path}), or give another name with --study.",
-        ) from error
+        raise _exists(path) from error
     except OSError as error:
         raise ConfigError(f"cannot create {path}: {error.strerror}", hint="Give another --study.") from error
-    try:
-        with open(handle, "wb") as file:
+    with open(handle, "wb") as file:
+        try:
             file.write(image)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(handle)
+            if is_nameless:
+                # only with a folder's descriptor (unused: the path is absolute) does Python follow the link
+                os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
+        except FileExistsError as error:  # somebody made it this moment
+            raise _exists(path) from error
+        except OSError as error:
+            _remove_named(path, is_nameless)
+            raise ConfigError(f"cannot write {path}: {error.strerror}", hint="Free some space.") from error
+        except BaseException:
+            _remove_named(path, is_nameless)
+            raise
+
+
+def _opened_new(path: Path) -> tuple[int, bool]:
+    """A new file to be written as *path*, and whether it has no name yet."""
+    try:
+        return os.open(path.parent, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o666), True
     except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):  # a file system, a kernel without it
+            raise
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), False
+
+
+def _remove_named(path: Path, is_nameless: bool) -> None:
+    if not is_nameless:
         path.unlink()
-        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="Free some space.") from error
-    except BaseException:
-        path.unlink()
-        raise
+
+
+def _exists(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} exists already, and a study is never overwritten",
+        hint=f"Go on with it (--resume {path}), or give another name with --study.",
+    )
 
 
 def check(path: Path) -> None:

@@ -42,7 +42,8 @@ class SupervisordLauncher:
             before and after each launch. See also ``guardian.children_marked``.
         keep_logs: the workers' and supervisord's logs stay in folders below it, one per launch; None: they go
             with the launch.
-        warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``, ``no-launch-cgroup``.
+        warn: gets a slug and a text: ``stopped-by-kill``, ``leftover-processes``, ``no-launch-cgroup``,
+            ``log-long``.
         scratch: folders of the study that the guardian removes when tuner is killed (a spool).
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
         cgroups: each launch gets a cgroup of its own below this one; None: none.
@@ -137,7 +138,7 @@ class SupervisordLauncher:
                 if guardian.hindered is not None and not self._told_of_cgroups:
                     self._told_of_cgroups = True
                     self._warn("no-launch-cgroup", f"{layout} has no cgroup of its own: {guardian.hindered}")
-                launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid)
+                launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid, self._warn)
                 self._log_files = launch.log_files
                 await_running(launch, status, self._settle_s)
             finally:
@@ -153,6 +154,7 @@ class SupervisordLauncher:
     def _await_ready(self, launch: SupervisedLaunch, ready: Readiness) -> None:
         def meanwhile() -> None:
             raise_if_dead(launch)
+            launch.bound_logs()
             self._while_starting()
 
         lacking = await_ready(ready.check, launch.log_files, ready.within_s, meanwhile)
