@@ -7,13 +7,15 @@ import re
 import select
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
+from tuner.adapters.log_bound import KEPT_BYTES, bound
 from tuner.adapters.log_tail import last_lines
+from tuner.adapters.oom_kills import n_oom_kills
 from tuner.adapters.process_tree import ProcessTable
 from tuner.adapters.supervisord_rpc import SupervisordRpc
 from tuner.adapters.worker_watch import WorkerWatch, n_threads_of
@@ -42,6 +44,7 @@ class SupervisedLaunch:
         logs: Path,
         guardian: Guardian,
         pid: int,
+        warn: Callable[[str, str], None],
     ) -> None:
         self.layout = layout
         self.n_programs = spec.n_programs(layout)
@@ -57,6 +60,9 @@ class SupervisedLaunch:
         self._supervisord_pid = pid
         self._supervisord = os.pidfd_open(pid)
         self._problems: dict[object, VoidReason] = {}
+        self._warn = warn
+        self._long_logs: set[Path] = set()  #: whose length was told
+        self._n_oom_kills = n_oom_kills()
 
     def worker_pids(self) -> frozenset[int]:
         """The living worker processes: the programs, what these run, or all that these started themselves."""
@@ -70,6 +76,7 @@ class SupervisedLaunch:
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
+        self.bound_logs()
         if not (self.supervised() and self._guardian.alive()):
             who = "supervisord" if not self.supervised() else "the guardian process"
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
@@ -86,6 +93,17 @@ class SupervisedLaunch:
         """What the programs log to; some may not be there yet."""
         return config.program_logs(self._logs, self.n_programs)
 
+    def bound_logs(self) -> None:
+        """See that the programs' logs do not fill the disk; to be called every second or so."""
+        for process, log in enumerate(self.log_files):
+            if bound(log) and log not in self._long_logs:
+                self._long_logs.add(log)
+                self._warn(
+                    "log-long",
+                    f"process {process + 1} of {self.n_programs} of {self.layout} has logged more than"
+                    f" {2 * KEPT_BYTES >> 20} MiB; of its log the last {KEPT_BYTES >> 20} MiB are kept",
+                )
+
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""
         if self._supervisord == _CLOSED:
@@ -96,7 +114,7 @@ class SupervisedLaunch:
 
     def end_of(self, process: int) -> str:
         """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
-        how = self._how_ended(process)
+        how = self._how_ended(process) + self._short_of_memory()
         log = self.log_files[process]
         said = last_lines(log) or last_lines(self._folder / log.name)  # or what came before its log
         if not said:
@@ -186,6 +204,13 @@ class SupervisedLaunch:
                 self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()
             time.sleep(0.01)
         return ended[process]
+
+    def _short_of_memory(self) -> str:
+        """What the kernel did meanwhile for lack of memory: it tells nobody whom it ended."""
+        before, now = self._n_oom_kills, n_oom_kills()
+        if before is None or now is None or now <= before:
+            return ""
+        return f" (out of memory: the kernel killed {counted(now - before, 'process')} meanwhile)"
 
     def _supervisord_log(self) -> str:
         with suppress(OSError), (self._folder / config.LOG).open("rb") as file:

@@ -15,6 +15,7 @@ prints a line of JSON: kills, windows kept and launches lost by victim, the long
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -47,6 +48,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored in the background, and by what is started
     with tempfile.TemporaryDirectory(prefix="tn-") as name:
         typist = Typist(
             (sys.executable, "-c", "from tuner.cli import main; main()"),

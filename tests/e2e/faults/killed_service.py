@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -105,6 +106,9 @@ class RealCampaign:
             while self.toll.kills.total() < n_kills:
                 self._kill_one()
             self._end()
+        except BaseException:
+            sys.stderr.write(f"up to then: {self.toll.told()}\n")
+            raise
         finally:
             self._end_all()
         return self.toll

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.log_bound import KEPT_BYTES
 from tuner.adapters.supervised_launch import SupervisedLaunch
 from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.adapters.worker_watch import n_threads_of
 from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
+from ...memory_cgroup import memory_cgroup
 from ...processes import is_running
 
 pytestmark = pytest.mark.integration
@@ -106,6 +108,48 @@ def test_a_worker_that_is_killed_is_told_with_the_signal_and_never_replaced(laun
         assert "terminated by SIGKILL" in problem.detail
         assert f"(pid {min(before)})" in problem.detail
         assert launch.worker_pids() == before - {min(before)}
+
+
+def await_ready(launch: SupervisedLaunch) -> int:
+    """The pid of the one worker, once it has logged a line."""
+    deadline = time.monotonic() + 60
+    while not (launch.log_files[0].exists() and launch.log_files[0].stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (pid,) = launch.worker_pids()
+    return pid
+
+
+def test_a_worker_that_the_kernel_killed_for_its_memory_is_told_as_that(launcher_of: LaunchersOf) -> None:
+    with (
+        memory_cgroup(64 << 20) as procs,
+        launcher_of("devours", str(procs)).running(Layout(1, 1), {}) as launch,
+    ):
+        os.kill(await_ready(launch), signal.SIGUSR1)
+        problem = awaited_problem(launch, "worker-died")
+
+    assert "terminated by SIGKILL (out of memory: the kernel killed " in problem.detail
+
+
+def test_a_worker_that_logs_without_end_fills_no_disk_and_is_told_once(
+    launcher_of: LaunchersOf, warnings_told: list[tuple[str, str]]
+) -> None:
+    n_bytes, n_times = 8 << 20, 16
+    most_bytes = 0
+    with launcher_of("chatty", str(n_bytes)).running(Layout(1, 1), {}) as launch:
+        pid, log = await_ready(launch), launch.log_files[0]
+        for n in range(1, n_times + 1):
+            os.kill(pid, signal.SIGUSR1)
+            deadline = time.monotonic() + 60
+            while log.stat().st_size < n * n_bytes:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert launch.problems() == ()
+            most_bytes = max(most_bytes, log.stat().st_blocks * 512)
+
+    assert most_bytes <= 2 * KEPT_BYTES + n_bytes < n_bytes * n_times / 2
+    assert [slug for slug, _ in warnings_told] == ["log-long"]
+    assert "process 1 of 1 of 1x1 has logged more than 32 MiB" in warnings_told[0][1]
 
 
 def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:

@@ -86,6 +86,27 @@ def forgets(pid_folder, n_children, cpu_s):
     wait()
 
 
+def chatty(n_bytes):
+    """Logs so many bytes, not text, each time it gets USR1."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    os.write(1, b"ready\n")
+    while True:
+        signal.sigwait({signal.SIGUSR1})
+        left = memoryview(os.urandom(int(n_bytes)))
+        while left:
+            left = left[os.write(1, left) :]
+
+
+def devours(cgroup_procs):
+    """Asks for more memory than its cgroup has, once it gets USR1."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    with open(cgroup_procs, "w") as file:
+        file.write(str(os.getpid()))
+    os.write(1, b"ready\n")
+    signal.sigwait({signal.SIGUSR1})
+    bytearray(b"x") * (1 << 30)
+
+
 def forks(pid_folder):
     """A chain of short-lived processes, each the orphan of the one before. Ends by itself."""
     _note(pid_folder, "first")

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner.adapters.job import Job, shim_command
+from tuner.adapters.log_bound import bound
+from tuner.adapters.log_tail import last_lines
 from tuner.adapters.sweep import started, sweep
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
@@ -39,6 +41,7 @@ class CommandFeeder:
         self._command = tuple(command)
         self._directory = directory or Path.cwd()
         self._process: subprocess.Popen[bytes] | None = None
+        self._log: Path | None = None
         self._marker = ""  #: another one for each launch
 
     def prepare(self) -> None:
@@ -51,7 +54,7 @@ class CommandFeeder:
         program = self._program()
         self._marker = uuid.uuid4().hex
         with tempfile.TemporaryDirectory(prefix="feeder-", dir=self._scratch) as folder:
-            log = Path(folder) / "feeder.log"
+            self._log = log = Path(folder) / "feeder.log"
             job = Path(folder) / "feeder.json"
             Job(
                 process=-1,
@@ -68,12 +71,14 @@ class CommandFeeder:
                 yield
                 failed = self._process.poll()
                 if failed:
-                    raise MeasurementError(f"the feeder failed with exit code {failed}: {_last_lines(log)}")
+                    raise MeasurementError(f"the feeder failed with exit code {failed}: {_words(log)}")
             finally:
                 self._stop()
 
     def is_dry(self) -> bool:
-        """Whether the command has ended: nobody supplies items any more."""
+        """Whether the command has ended: nobody supplies items any more. Asked every second."""
+        if self._log is not None:
+            bound(self._log)
         return self._process is None or self._process.poll() is not None
 
     def pids(self) -> frozenset[int]:
@@ -122,6 +127,5 @@ class CommandFeeder:
             raise MeasurementError(f"what the feeder started could not be ended: {', '.join(swept.left)}")
 
 
-def _last_lines(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
-    return " | ".join([line for line in lines if line.strip()][-_N_LINES:]) or "it printed nothing"
+def _words(log: Path) -> str:
+    return " | ".join(last_lines(log, _N_LINES)) or "it printed nothing"

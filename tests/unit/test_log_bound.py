@@ -1,0 +1,66 @@
+"""A log that grows without end takes a bounded part of the disk, and nobody who uses it notices."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.log_bound import bound
+from tuner.adapters.log_tail import last_lines
+
+KEPT_BYTES = 1 << 20
+LINE = b"the same line again and again\n" * 4096
+
+
+def used_bytes(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def test_a_log_that_grows_without_end_takes_no_more_than_twice_what_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "worker_0.log"
+    most_bytes, was_bound = 0, False
+    with log.open("ab", buffering=0) as writer, log.open("rb") as reader:
+        for n in range(100):
+            writer.write(LINE)
+            writer.write(b"line %d\n" % n)
+            was_bound = bound(log, KEPT_BYTES) or was_bound
+            most_bytes = max(most_bytes, used_bytes(log))
+            assert reader.read().endswith(b"again\nline %d\n" % n)  # who follows it goes on where it was
+
+    assert was_bound
+    assert log.stat().st_size > 10 * KEPT_BYTES
+    assert most_bytes <= 2 * KEPT_BYTES + len(LINE)
+    assert last_lines(log, 1) == ["line 99"]
+
+
+def test_a_short_log_and_one_that_is_not_there_are_left_alone(tmp_path: Path) -> None:
+    log = tmp_path / "worker_0.log"
+    log.write_bytes(b"short\n")
+
+    assert not bound(log, KEPT_BYTES)
+    assert not bound(tmp_path / "none", KEPT_BYTES)
+    assert log.read_bytes() == b"short\n"
+
+
+def test_on_a_file_system_without_holes_a_long_log_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoHoles:
+        """A C library on such a file system."""
+
+        def fallocate64(self, *_: object) -> int:
+            ctypes.set_errno(95)  # EOPNOTSUPP
+            return -1
+
+    log = tmp_path / "worker_0.log"
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: NoHoles())
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(descriptor, bytes(3 * KEPT_BYTES))
+
+    assert bound(log, KEPT_BYTES)
+    os.write(descriptor, b"goes on\n")
+    os.close(descriptor)
+    assert log.read_bytes() == b"goes on\n"

@@ -1,0 +1,46 @@
+"""Keeps a log from filling the disk while somebody writes to it: what it began with is given back.
+
+A hole is punched below the part that is kept. Nobody notices: the writer goes on at its end, a reader at the
+place where it was, and the end of the log is there to be told.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+KEPT_BYTES = 16 << 20  #: the end of a log that is longer
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+_BLOCK_BYTES = 4096
+_STAT_BLOCK_BYTES = 512
+
+
+def bound(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
+    """Give back all but the last *kept_bytes* of *log* once it takes twice as much; whether that was done.
+
+    On a file system without holes (NFS before 4.2) it is cut to nothing: its writer must append.
+    """
+    with suppress(OSError):  # not there yet, or gone
+        if os.stat(log).st_blocks * _STAT_BLOCK_BYTES <= 2 * kept_bytes:
+            return False
+        descriptor = os.open(log, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            _give_back(descriptor, (size_bytes - kept_bytes) // _BLOCK_BYTES * _BLOCK_BYTES)
+        finally:
+            os.close(descriptor)
+        return True
+    return False
+
+
+def _give_back(descriptor: int, n_bytes: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = (descriptor, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(n_bytes))
+    if libc.fallocate64(*arguments) == 0:
+        return
+    if ctypes.get_errno() not in (errno.EOPNOTSUPP, errno.ENOSYS):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    os.ftruncate(descriptor, 0)
