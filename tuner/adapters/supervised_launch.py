@@ -77,8 +77,7 @@ class SupervisedLaunch:
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
         self.bound_logs()
-        if not (self.supervised() and self._guardian.alive()):
-            who = "supervisord" if not self.supervised() else "the guardian process"
+        if who := self.launcher_ended():
             self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
         self._note_deaths()
         if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
@@ -111,6 +110,12 @@ class SupervisedLaunch:
         poll = select.poll()
         poll.register(self._supervisord, select.POLLIN)
         return not poll.poll(wait_s * 1000)
+
+    def launcher_ended(self) -> str:
+        """Who of those that keep the launch has ended; empty: nobody. supervisord ends with its guardian."""
+        if not self._guardian.alive():
+            return "the guardian process"
+        return "" if self.supervised() else "supervisord"
 
     def end_of(self, process: int) -> str:
         """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
@@ -198,7 +203,9 @@ class SupervisedLaunch:
     def _how_ended(self, process: int) -> str:
         deadline = time.monotonic() + _REAP_PATIENCE_S
         while process not in (ended := self.ended_processes()):
-            if time.monotonic() > deadline or not self.supervised():
+            if who := self.launcher_ended():
+                return f"with {who}, which ended before it"
+            if time.monotonic() > deadline:
                 return f"how is not known; supervisord said: {self.words_of_supervisord()}"
             with suppress(OSError):
                 self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()

@@ -112,6 +112,8 @@ def _dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> list[int]:
 
 
 def _raise_if_unsupervised(launch: SupervisedLaunch) -> None:
+    if (who := launch.launcher_ended()) and who != "supervisord":
+        raise MeasurementError(f"{who} ended while {launch.layout} started")
     if not launch.supervised():
         launch.raise_if_full()
         words = launch.words_of_supervisord() or "it said nothing"
@@ -138,6 +140,8 @@ def _raise_if_late(launch: SupervisedLaunch, begun_s: float, problem: str) -> No
 
 def _died(launch: SupervisedLaunch, process: int) -> MeasurementError:
     how = launch.end_of(process)
+    if who := launch.launcher_ended():
+        return MeasurementError(f"{who} ended while {launch.layout} started")
     hint = None
     if how.startswith("exit status 0"):
         hint = "It must stay in the foreground: look for an option like --nodaemon."

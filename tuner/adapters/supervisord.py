@@ -27,6 +27,7 @@ from tuner.ports import Clock
 SETTLE_S = 0.5  #: a worker counts as RUNNING once it has been executed and has lived that long
 _STOP_SLACK_S = 5.0  #: beyond stop_wait_s, when supervisord itself sends SIGKILL
 _TICK_S = 0.05
+_NAMED = 8  #: processes in a warning
 
 
 class SupervisordLauncher:
@@ -242,4 +243,6 @@ class SupervisordLauncher:
     def _tell_leftovers(self, swept: Swept, when: str) -> None:
         for what, processes in (("had to be ended", swept.met), ("could not be ended", swept.left)):
             if processes:
-                self._warn("leftover-processes", f"{when} a launch these {what}: {', '.join(processes)}")
+                named, n_more = ", ".join(processes[:_NAMED]), len(processes) - _NAMED
+                rest = f" and {n_more} more" if n_more > 0 else ""
+                self._warn("leftover-processes", f"{when} a launch these {what}: {named}{rest}")

@@ -24,6 +24,7 @@ from tuner.cli.exit_codes import (
     EXIT_WEAKER,
 )
 from tuner.core.errors import TunerError
+from tuner.core.shortage import shortage
 
 if TYPE_CHECKING:
     import typer
@@ -157,12 +158,20 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         _close_stdout()
         return 0
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
+    except (OSError, RuntimeError, MemoryError) as error:
+        return _told_of_shortage(error)
+
+
+def _told_of_shortage(error: BaseException) -> int:
+    """Say what the box has run out of; what is no such thing is a bug and goes on."""
+    lacking = shortage(error)
+    if lacking is None:
+        raise error
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         _close_stdout()
-        _complain("no space left on the device that the output goes to", "Free some, and run it again.")
-        return EXIT_INPUT
+        lacking = "no space left on the device that the output goes to", "Free some, and run it again."
+    _complain(*lacking)
+    return EXIT_INPUT
 
 
 def render_help() -> str:

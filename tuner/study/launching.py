@@ -11,6 +11,7 @@ from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
 from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.shortage import shortage
 from tuner.core.window import Window
 from tuner.ports import Box, LaunchLog, Progress, Stop
 from tuner.study.around import between
@@ -81,8 +82,8 @@ class Workbench:
     ) -> LaunchRecord:
         """Make *launch*, warm it up and use it; what became of it is in the store and returned.
 
-        Only a MeasurementError is the launch's own trouble; with any other error it stays without an end in
-        the store, as one that was cut off.
+        Only a MeasurementError, or what a layout can use up (processes, files), is the launch's own trouble;
+        with any other error it stays without an end in the store, as one that was cut off.
         """
         clock = self.box.clock
         launch_id = self.store.add_launch(launch)
@@ -118,11 +119,11 @@ class Workbench:
             if braked := _brake_behind(error):
                 launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
             else:
-                launch = replace(launch, error=error.problem)
-                self.progress.warning(
-                    "launch-failed",
-                    f"{error.problem} (attempt {launch.attempt} of {self.study.max_attempts})",
-                )
+                launch = self._failed(launch, error.problem)
+        except (OSError, RuntimeError, MemoryError) as error:
+            if (lacking := shortage(error)) is None:
+                raise
+            launch = self._failed(launch, f"{launch.layout}: {lacking[0]}")
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
         if launch.settled is False:
@@ -130,6 +131,11 @@ class Workbench:
             text = f"{launch.layout} never settled{why}; its windows count all the same"
             self.progress.warning("never-settled", text)
         return launch
+
+    def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
+        text = f"{problem} (attempt {launch.attempt} of {self.study.max_attempts})"
+        self.progress.warning("launch-failed", text)
+        return replace(launch, error=problem)
 
     def _cross_check(
         self, layout: Layout, stack: ExitStack

@@ -1,0 +1,52 @@
+"""What the box ran out of is told in words; anything else is a bug and stays one."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from tuner.cli import run
+from tuner.core.shortage import shortage
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EMFILE, "x", "/tmp/a"), "too many open files: /tmp/a"),
+        (BlockingIOError(errno.EAGAIN, "x"), "no further process can be started"),
+        (OSError(errno.ENOSPC, "x", "/tmp/a"), "no space left on the device: /tmp/a"),
+        (OSError(errno.EROFS, "x", "/tmp/a"), "the file system is read-only: /tmp/a"),
+        (RuntimeError("can't start new thread"), "no further thread can be started"),
+        (MemoryError(), "out of memory"),
+    ],
+    ids=str,
+)
+def test_what_lacks_is_told_with_its_place(error: BaseException, said: str) -> None:
+    found = shortage(error)
+
+    assert found is not None
+    assert found[0] == said
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(errno.ENOENT, "x"), RuntimeError("other"), ValueError("x")], ids=str
+)
+def test_a_bug_stays_a_bug(error: BaseException) -> None:
+    assert shortage(error) is None
+
+
+def test_a_command_that_lacks_something_says_it_in_two_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_more(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/proc/self/stat")
+
+    monkeypatch.setattr("tuner.cli._run", no_more)
+
+    assert run(["grid"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "Error: too many open files: /proc/self/stat",
+        "Raise `ulimit -n` (LimitNOFILE= in a systemd unit).",
+    ]
