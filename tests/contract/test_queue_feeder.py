@@ -216,6 +216,66 @@ def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
         feeding.__exit__(None, None, None)
 
 
+def test_a_redis_that_is_restarted_before_a_launch_is_waited_for(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    redis_server.process.kill()
+    redis_server.process.wait()
+    late = threading.Timer(0.5, redis_server.start)
+    late.start()
+
+    with fixture.feeder.feeding(Layout(1, 1)):
+        assert client.llen(NAME) >= FEWEST
+
+    late.join()
+
+
+def test_a_redis_that_stays_away_is_told_once_it_was_waited_for(
+    redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.feeders.queue.BROKER_WITHIN_S", 0.3)
+    fixture = Fixture(redis_server, tmp_path)
+    redis_server.stop()
+
+    with pytest.raises(MeasurementError, match="ConnectionError"), fixture.feeder.feeding(Layout(1, 1)):
+        pytest.fail("it was fed all the same")
+
+
+def test_a_redis_without_memory_ends_the_launch_with_the_reason(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    feeding = fixture.feeder.feeding(Layout(1, 1))
+    feeding.__enter__()
+    client.config_set("maxmemory", 1)
+    client.rpop(NAME, client.llen(NAME))
+    wait_for(fixture.feeder.is_dry, "nobody feeds any more")
+    with pytest.raises(MeasurementError, match=r"exit code 3: .*OutOfMemoryError: .*maxmemory"):
+        feeding.__exit__(None, None, None)
+
+    assert [slug for slug, _ in fixture.warnings] == ["queue-left"]  # not even to take away is there room
+    client.config_set("maxmemory", 0)
+    fixture.feeder.prepare()  # as `--resume` does
+    assert client.keys("*") == []
+
+
+def test_a_feeder_whose_connection_is_cut_goes_on(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path, depth=10)
+    with fixture.feeder.feeding(Layout(1, 1)):
+        own = client.client_id()
+        for one in client.client_list():
+            if int(one["id"]) != own:
+                client.client_kill_filter(_id=one["id"])
+        client.rpop(NAME, 10)
+        wait_for(lambda: client.llen(NAME) == 10, "the queue is full again")
+
+    assert client.keys("*") == []
+    assert fixture.warnings == []
+
+
 def test_a_redis_that_does_not_answer_is_found_out_before_the_study(tmp_path: Path) -> None:
     fed = Fed(f"unix://{tmp_path}/none", "rq", NAME, MESSAGES / "rq.json")
     feeder = QueueFeeder(fed, OURS, tmp_path / "state", tmp_path, say_nothing)

@@ -65,6 +65,21 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
         wait_for(feeder.is_dry)
 
 
+def spoilt_by(feeder: CommandFeeder) -> None:
+    """A launch that fails once its feeder has ended."""
+    with feeder.feeding(Layout(1, 1)):
+        while not feeder.is_dry():
+            time.sleep(0.01)
+        raise MeasurementError("1x1 in window 1: ran dry")
+
+
+def test_a_feeder_that_failed_is_told_beside_what_that_spoilt(tmp_path: Path) -> None:
+    feeder = CommandFeeder(("sh", "-c", "echo disk gone >&2; exit 5"), tmp_path)
+
+    with pytest.raises(MeasurementError, match="ran dry; the feeder failed with exit code 5: disk gone"):
+        spoilt_by(feeder)
+
+
 @pytest.mark.parametrize("own_session", [False, True])
 def test_a_feeder_that_ignores_term_and_its_children_are_gone_with_the_launch(
     tmp_path: Path, own_session: bool

@@ -68,10 +68,14 @@ class CommandFeeder:
             carried = {"TUNER_PARENT_PID": str(os.getpid()), _FEEDER_ID: self._marker}
             self._process = subprocess.Popen(shim_command(str(job)), env={**os.environ, **carried})
             try:
-                yield
-                failed = self._process.poll()
-                if failed:
-                    raise MeasurementError(f"the feeder failed with exit code {failed}: {_words(log)}")
+                try:
+                    yield
+                except MeasurementError as error:  # it may be the feeder that spoilt the launch
+                    if type(error) is MeasurementError and (failure := self._failure(log)):
+                        raise MeasurementError(f"{error.problem}; {failure}") from error
+                    raise
+                if failure := self._failure(log):
+                    raise MeasurementError(failure)
             finally:
                 self._stop()
 
@@ -95,6 +99,12 @@ class CommandFeeder:
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Nobody asks for it."""
         raise NotImplementedError
+
+    def _failure(self, log: Path) -> str:
+        """How the command failed; empty: it has not."""
+        failed = None if self._process is None else self._process.poll()
+        words = " | ".join(last_lines(log, _N_LINES)) or "it printed nothing"
+        return f"the feeder failed with exit code {failed}: {words}" if failed else ""
 
     def _program(self) -> str:
         program = shutil.which(self._command[0])
@@ -125,7 +135,3 @@ class CommandFeeder:
             process.wait()
         if swept.left:
             raise MeasurementError(f"what the feeder started could not be ended: {', '.join(swept.left)}")
-
-
-def _words(log: Path) -> str:
-    return " | ".join(last_lines(log, _N_LINES)) or "it printed nothing"

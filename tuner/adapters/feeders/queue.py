@@ -26,6 +26,8 @@ _BOOT = (
     "import sys; sys.path += sys.argv[1:3];"
     " from tuner.adapters.queues.feeding import main; main(*sys.argv[3:])"
 )
+BROKER_WITHIN_S = 10.0  #: a broker that is restarted, or loads its data, answers a launch
+_ASK_AGAIN_S = 0.2
 FULL_WITHIN_S = 120.0  #: the queue, before the service is started
 _LOOK_EVERY_S = 0.02
 _DRY_FOR_S = 1.0 + TOP_UP_EVERY_S  #: the study looks every second, and must not miss it
@@ -79,12 +81,13 @@ class QueueFeeder:
 
         Raises:
             ConfigError: others put messages into the queue.
-            MeasurementError: the broker does not answer, or the process failed.
+            MeasurementError: the broker does not answer (one that is being restarted is waited for), or the
+                process failed.
         """
         queue = self._queue()
         try:
             with _asking():
-                queue.claim()
+                _claim_patiently(queue)
             try:
                 yield from self._filled(layout)
             except BaseException:
@@ -182,6 +185,19 @@ class QueueFeeder:
                 "queue-shared",
                 f"{layout}: {n_others} messages in {self._fed.queue} are not tuner's; they are left there",
             )
+
+
+def _claim_patiently(queue: MessageQueue) -> None:
+    """Else a restart of the broker would use up all attempts of a launch within a second."""
+    ends_s = time.monotonic() + BROKER_WITHIN_S
+    while True:
+        try:
+            queue.claim()
+            return
+        except BrokerError:
+            if time.monotonic() > ends_s:
+                raise
+            time.sleep(_ASK_AGAIN_S)
 
 
 def _command(order: Path, state: Path, client: Path) -> list[str]:
