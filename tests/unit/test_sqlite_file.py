@@ -26,7 +26,7 @@ from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
 from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
+from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.requests import Requests
 from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
@@ -561,6 +561,24 @@ except ConfigError as error:
 
     assert done.stdout == f"cannot write {path}: File too large\n"
     assert not path.exists()
+
+
+def test_a_disk_that_does_not_come_back_ends_the_study_with_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program's write lock stands for the disk."""
+    monkeypatch.setattr(study_file, "_BUSY_S", 0.2)
+    path = tmp_path / "s.tuner.db"
+    with SqliteStore.create(path, STUDY) as store:
+        launch = LaunchRecord(0, 0, 1, Layout(1, 1), "box", 1e9, None, None, None, window_s=5.0, n_windows=1)
+        launch_id = store.add_launch(launch)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(ConfigError, match=r"another program holds .* locked") as caught:
+                store.finish_launch(launch_id, launch)
+
+        assert "--resume" in (caught.value.hint or "")
+        assert [kept for _, kept in store.launches()] == [launch]
 
 
 def test_a_kill_in_the_middle_of_a_creation_leaves_no_half_a_file(tmp_path: Path) -> None:

@@ -33,15 +33,15 @@ def as_promised(toll: Toll, n_kills: int) -> None:
 
 
 def test_a_simulated_study_is_the_same_to_the_byte_after_kills_at_random_moments(tmp_path: Path) -> None:
-    toll = campaign(Typist((), tmp_path), "simulated", 16, SEED)
+    toll = campaign(Typist((), tmp_path), "simulated", 10, SEED)
 
-    as_promised(toll, 16)
+    as_promised(toll, 10)
     assert toll.n_identical == toll.n_studies
 
 
 def test_kills_of_tuner_and_all_that_it_starts_cost_a_window_each_at_most(typist: Typist) -> None:
-    toll = campaign(typist, "script", 5, SEED)
+    toll = campaign(typist, "script", 4, SEED)
 
-    as_promised(toll, 5)
+    as_promised(toll, 4)
     assert toll.unnamed == []
     assert toll.longest_s <= 10

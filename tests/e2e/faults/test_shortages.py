@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 USER_ID = 60_000 + os.getpid() % 4_000  #: nobody else's: what it may start is counted over all it runs
 STUDY = (
     "study: {strategy: all, layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, max_attempts: 1,"

@@ -1,6 +1,6 @@
 """Time that jumps or stands still within a window: a wall clock that is set, a suspended box, SIGSTOP.
 
-No clock of the box is touched. To tuner a wall clock that is set ahead and a box that was suspended look alike:
+No clock of the box is touched. To tuner a wall clock set ahead and a box that was suspended look alike:
 the wall clock moves, the monotonic one does not. Here the wall clock of tuner's process alone is moved.
 """
 
