@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from redis import Redis
+from redis import BusyLoadingError, Redis
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
@@ -229,6 +229,23 @@ def test_a_redis_that_is_restarted_before_a_launch_is_waited_for(
         assert client.llen(NAME) >= FEWEST
 
     late.join()
+
+
+def test_a_redis_that_is_still_loading_before_a_launch_is_waited_for(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    client.config_set("rdbcompression", "no")
+    client.eval("for n = 1, 2000 do redis.call('SET', 'ballast' .. n, string.rep('x', 1000)) end", 0)
+    client.save()
+    redis_server.stop()
+    # 2000 times 0.5 ms
+    redis_server.start("--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+    with pytest.raises(BusyLoadingError):
+        client.llen(NAME)
+
+    with fixture.feeder.feeding(Layout(1, 1)):
+        assert client.llen(NAME) >= FEWEST
 
 
 def test_a_redis_that_stays_away_is_told_once_it_was_waited_for(
