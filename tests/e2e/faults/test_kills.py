@@ -40,8 +40,8 @@ def test_a_simulated_study_is_the_same_to_the_byte_after_kills_at_random_moments
 
 
 def test_kills_of_tuner_and_all_that_it_starts_cost_a_window_each_at_most(typist: Typist) -> None:
-    toll = campaign(typist, "script", 4, SEED)
+    toll = campaign(typist, "script", 3, SEED)
 
-    as_promised(toll, 4)
+    as_promised(toll, 3)
     assert toll.unnamed == []
     assert toll.longest_s <= 10
