@@ -31,7 +31,14 @@ def test_what_lacks_is_told_with_its_place(error: BaseException, said: str) -> N
 
 
 @pytest.mark.parametrize(
-    "error", [FileNotFoundError(errno.ENOENT, "x"), RuntimeError("other"), ValueError("x")], ids=str
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "x"),
+        BlockingIOError(errno.EAGAIN, "a pipe that is full", 0),
+        RuntimeError("other"),
+        ValueError("x"),
+    ],
+    ids=str,
 )
 def test_a_bug_stays_a_bug(error: BaseException) -> None:
     assert shortage(error) is None

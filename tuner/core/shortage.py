@@ -26,5 +26,7 @@ def shortage(error: BaseException) -> tuple[str, str] | None:
         return "no further thread can be started", _LACKING[errno.EAGAIN][1]
     if not isinstance(error, OSError) or error.errno not in _LACKING:
         return None
+    if isinstance(error, BlockingIOError) and hasattr(error, "characters_written"):
+        return None  # of a pipe that takes no more, not of a process
     what, hint = _LACKING[error.errno]
     return (what if error.filename is None else f"{what}: {error.filename}"), hint
