@@ -40,6 +40,8 @@ def stamps(page: str) -> tuple[Stamp, ...]:
 def is_there(command: str) -> bool:
     """Whether what a stamp names can be typed here."""
     match shlex.split(command):
+        case ["python", "-m", module, *_]:
+            return module.startswith("tests.") and (ROOT / f"{module.replace('.', '/')}.py").is_file()
         case ["python", script, *_]:
             return script.startswith("bench/") and (ROOT / script).is_file()
         case ["pytest", file]:
