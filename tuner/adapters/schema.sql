@@ -13,6 +13,7 @@
 --   6  what became of the requests that tuner's load generator sent, and how long they took
 --   7  the requests that were under way when a window began and when it ended, and how long they had waited
 --   8  the boxes of a study that was measured on several
+--   9  a digest of everything that is read, so that a digit which changed on the disk is seen
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row. Units end the names:
@@ -257,4 +258,15 @@ CREATE TABLE usage (
   gil_waiting_s_total      REAL,              -- seconds x workers' threads that waited for the GIL, from some looks a second
   gil_waking_s_total       REAL,              -- the part of gil_waiting_s_total in which they waited for a core to ask for it
   PRIMARY KEY (window_id, n)
+) STRICT, WITHOUT ROWID;
+
+-- What shows that rows are still as they were written: SQLite itself sees a page that makes no sense, not another digit.
+-- A file whose rows and digests differ is not read. It is no signature: whoever changes both is not seen.
+-- Every file of version 9 has one for its study, launches, boxes, windows, and for what windows and warm-ups are made of.
+CREATE TABLE digest (
+  of    TEXT NOT NULL,     -- study (with its layouts and provenance), box, launch, window (as the ranking reads it, with what
+                           -- made it void), details (its readings, usage and samples), warmup (a launch's samples of it)
+  id    INTEGER NOT NULL,  -- of that row; details: of the window; warmup: of the launch
+  crc32 INTEGER NOT NULL,  -- over the rows as Python's marshal writes them (version 2): tuner/adapters/sqlite_digests.py
+  PRIMARY KEY (of, id)
 ) STRICT, WITHOUT ROWID;

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
+from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
 from tuner.adapters import sqlite_rows as rows
-from tuner.adapters import sqlite_schema, study_file
 from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
@@ -25,6 +25,8 @@ class SqliteStore:
         self.path = path
         self._connection = connection
         self._closing = closing
+        if sqlite_digests.has_digests(connection):
+            sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study(connection))
         self._study = rows.read_study(connection)
 
     @classmethod
@@ -56,6 +58,7 @@ class SqliteStore:
             opened = study_file.read_only(path) if read_only else study_file.written(path, lasting=lasting)
             connection = stack.enter_context(opened)
             with study_file.translated(path):
+                sqlite_checks.check(connection, wholly=not read_only)
                 if not read_only and (copy := sqlite_schema.upgrade(path, connection)):
                     told(f"{path} is of an older tuner and was upgraded; as it was: {copy}")
                 return cls(path, connection, stack.pop_all())
@@ -78,70 +81,89 @@ class SqliteStore:
 
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
         with self._committed() as connection:
-            return rows.insert_launch(connection, launch)
+            launch_id = rows.insert_launch(connection, launch)
+            self._keep_digest_of_launch(launch_id)
+            return launch_id
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
         with self._committed() as connection:
             rows.end_launch(connection, launch_id, launch)
+            self._keep_digest_of_launch(launch_id)
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
         with self._committed() as connection:
-            rows.insert_warmup(connection, launch_id, samples)
+            n_before = rows.insert_warmup(connection, launch_id, samples)
+            before = sqlite_digests.kept_digest(connection, "warmup", launch_id) or 0
+            added = sqlite_digests.of_warmup(connection, launch_id, n_before, before)
+            if added is not None:
+                sqlite_digests.keep(connection, "warmup", launch_id, added)
 
     def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
         with self._committed() as connection:
             launch = self._launch(launch_id)
             record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
-            rows.insert_window(connection, record, window)
+            sqlite_digests.keep_window(connection, rows.insert_window(connection, record, window))
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
             rows.insert_box(connection, record_of_box(facts, joined_wall_s))
+            self._keep_digests_of_boxes()
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
         with self._committed() as connection:
             rows.end_box(connection, name, left_wall_s, why)
+            self._keep_digests_of_boxes()
 
     def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
-        with study_file.translated(self.path):
-            return rows.select_boxes(self._connection)
+        with self._one_state() as connection:
+            if sqlite_digests.has_digests(connection):
+                sqlite_digests.check_all(connection, "box", sqlite_digests.of_boxes(connection))
+            return rows.select_boxes(connection)
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
-        with study_file.translated(self.path):
-            return rows.select_launches(self._connection)
+        with self._one_state() as connection:
+            if sqlite_digests.has_digests(connection):
+                sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches(connection))
+            return rows.select_launches(connection)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
         layout, record = cache(rows.layout_of), cast(Callable[..., WindowRecord], WindowRecord)
+        with self._one_state() as connection:
+            void = rows.void_reasons(connection)
+            read = connection.execute(rows.windows_query(connection)).fetchall()
+            if sqlite_digests.has_digests(connection):
+                sqlite_digests.check_all(connection, "window", sqlite_digests.of_windows(read, void))
+        reasons = {id: tuple(VoidReason(*reason) for reason in found) for id, found in void.items()}
         with study_file.translated(self.path):
-            self._connection.execute("BEGIN")  # both queries read one state of the file, though it may grow
-            try:
-                void = self._void_reasons()
-                return [
-                    record(
-                        *row[:2],
-                        layout(*row[2:5]),
-                        *row[5:21],
-                        void.get(row[21], ()),
-                        *row[22 : -rows.N_REQUESTS],
-                        rows.requests_of(*row[-rows.N_REQUESTS :]),
-                    )
-                    for row in self._connection.execute(rows.windows_query(self._connection))
-                ]
-            finally:
-                self._connection.execute("ROLLBACK")
+            return [
+                record(
+                    *row[:2],
+                    layout(*row[2:5]),
+                    *row[5:21],
+                    reasons.get(row[21], ()),
+                    *row[22 : -rows.N_REQUESTS],
+                    rows.requests_of(*row[-rows.N_REQUESTS :]),
+                )
+                for row in read
+            ]
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         with study_file.translated(self.path):
             window_id, began_s = self._find(launch_id, index, attempt)
+            self._check_details(window_id)
             return rows.select_samples(self._connection, window_id, began_s)
 
     def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
-        with study_file.translated(self.path):
-            return rows.select_warmup(self._connection, launch_id)
+        with self._one_state() as connection:
+            if sqlite_digests.has_digests(connection):
+                found = sqlite_digests.of_warmup(connection, launch_id)
+                sqlite_digests.check(connection, "warmup", launch_id, found)
+            return rows.select_warmup(connection, launch_id)
 
     def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
         with study_file.translated(self.path):
             window_id, began_s = self._find(launch_id, index, attempt)
+            self._check_details(window_id)
             started_wall_s, length_s, n_done, n_failed = self._connection.execute(
                 "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
             ).fetchone()
@@ -173,10 +195,36 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
+    @contextlib.contextmanager
+    def _one_state(self) -> Iterator[sqlite3.Connection]:
+        """All queries of the block read one state of the file, though it may grow."""
+        with study_file.translated(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _keep_digest_of_launch(self, launch_id: int) -> None:
+        for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():
+            sqlite_digests.keep(self._connection, "launch", id, value)
+
+    def _keep_digests_of_boxes(self) -> None:
+        for id, value in sqlite_digests.of_boxes(self._connection).items():
+            sqlite_digests.keep(self._connection, "box", id, value)
+
+    def _check_details(self, window_id: int) -> None:
+        found = sqlite_digests.of_details(self._connection, window_id)
+        sqlite_digests.check(self._connection, "details", window_id, found)
+
     def _launch(self, launch_id: int) -> LaunchRecord:
         found = rows.select_launches(self._connection, "WHERE id = ?", launch_id)
         if not found:
             raise ValueError(f"no launch {launch_id} in {self.path}")
+        if sqlite_digests.has_digests(self._connection):
+            for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():
+                sqlite_digests.check(self._connection, "launch", id, value)
         return found[0][1]
 
     def _find(self, launch_id: int, index: int, attempt: int) -> tuple[int, float]:
@@ -191,12 +239,3 @@ class SqliteStore:
     def _details(self, table: str, order: str, window_id: int) -> list[tuple[Any, ...]]:
         query = f"SELECT * FROM {table} WHERE window_id = ? ORDER BY {order}"
         return self._connection.execute(query, (window_id,)).fetchall()
-
-    def _void_reasons(self) -> dict[int, tuple[VoidReason, ...]]:
-        found: dict[int, tuple[VoidReason, ...]] = {}
-        reasons = self._connection.execute(
-            "SELECT window_id, slug, detail FROM void_reason ORDER BY window_id, n"
-        )
-        for window_id, slug, detail in reasons:
-            found[window_id] = (*found.get(window_id, ()), VoidReason(slug, detail))
-        return found

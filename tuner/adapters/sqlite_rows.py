@@ -24,7 +24,7 @@ _ENDED = (
     *("running_after_s", "warmup_s", "settled", "unsettled", "steady_from_s"),
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
 )  #: what is written into a launch's row once it is over
-_LAUNCH = (*_BEGUN, *_ENDED)
+LAUNCH = (*_BEGUN, *_ENDED)
 # In the order of WindowRecord's fields, with the layout in three and, for what made it void, the window's id.
 _WINDOW = (
     *("launch_id", "block", "processes", "threads", "variant", "box", "window_index", "window.attempt"),
@@ -32,6 +32,7 @@ _WINDOW = (
     *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id"),
     "n_active_from_load1",
 )
+WINDOW_ID = _WINDOW.index("window.id")
 _CLOCKS = (
     *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
     *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
@@ -86,9 +87,9 @@ def read_study(connection: sqlite3.Connection) -> StudyRecord:
 
 def insert_launch(connection: sqlite3.Connection, launch: LaunchRecord) -> int:
     """Add a launch and return its id."""
-    marks = ", ".join("?" * len(_LAUNCH))
+    marks = ", ".join("?" * len(LAUNCH))
     cursor = connection.execute(
-        f"INSERT INTO launch ({', '.join(_LAUNCH)}) VALUES ({marks})", _launch_values(launch, _LAUNCH)
+        f"INSERT INTO launch ({', '.join(LAUNCH)}) VALUES ({marks})", _launch_values(launch, LAUNCH)
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -107,7 +108,7 @@ def select_launches(
 ) -> list[tuple[int, LaunchRecord]]:
     """Launches with their ids, in the order they were started."""
     known = columns_of(connection, "launch")
-    wanted = ", ".join(column if column in known else f"NULL AS {column}" for column in _LAUNCH)
+    wanted = ", ".join(column if column in known else f"NULL AS {column}" for column in LAUNCH)
     rows = connection.execute(f"SELECT {wanted}, id FROM launch {where} ORDER BY id", values)
     return [(row[-1], _launch_of(row)) for row in rows]
 
@@ -123,14 +124,14 @@ def _launch_values(launch: LaunchRecord, columns: Sequence[str]) -> tuple[Any, .
 
 
 def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
-    kept = dict(zip(_LAUNCH, row, strict=False))
+    kept = dict(zip(LAUNCH, row, strict=False))
     layout = layout_of(kept.pop("processes"), kept.pop("threads"), kept.pop("variant"))
     settled = kept.pop("settled")
     return LaunchRecord(**kept, layout=layout, settled=None if settled is None else bool(settled))
 
 
-def windows_query(connection: sqlite3.Connection) -> str:
-    """What reads every window, in the order of `WindowRecord`; clocks that an older file has not are NULL.
+def windows_query(connection: sqlite3.Connection, where: str = "1") -> str:
+    """What reads windows, in the order of `WindowRecord`; clocks that an older file has not are NULL.
 
     What the items counted of their CPU stands in the readings of every version.
     """
@@ -143,7 +144,19 @@ def windows_query(connection: sqlite3.Connection) -> str:
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
     columns = (*_WINDOW, *clocks, *_requests_in(known))
-    return f"SELECT {', '.join(columns)} FROM {tables} ORDER BY window.id"
+    return f"SELECT {', '.join(columns)} FROM {tables} WHERE {where} ORDER BY window.id"
+
+
+def void_reasons(
+    connection: sqlite3.Connection, window_id: int | None = None
+) -> dict[int, list[tuple[str, str]]]:
+    """Slugs and details of what made windows void, by the window's id; of one, or of all that have some."""
+    where, values = ("", ()) if window_id is None else (" WHERE window_id = ?", (window_id,))
+    found: dict[int, list[tuple[str, str]]] = {}
+    query = f"SELECT window_id, slug, detail FROM void_reason{where} ORDER BY window_id, n"
+    for id, slug, detail in connection.execute(query, values):
+        found.setdefault(id, []).append((slug, detail))
+    return found
 
 
 def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests | None:
@@ -190,8 +203,8 @@ def _request_columns(requests: Requests | None) -> dict[str, Any]:
     }
 
 
-def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> None:
-    """Add a window with everything that was seen in it."""
+def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> int:
+    """Add a window with everything that was seen in it, and return its id."""
     began_s = window.samples[0].at_s
     requests = _request_columns(window.requests)
     columns = (
@@ -213,6 +226,7 @@ def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: 
     )
     assert cursor.lastrowid is not None
     _insert_details(connection, cursor.lastrowid, window)
+    return cursor.lastrowid
 
 
 def _insert_details(connection: sqlite3.Connection, window_id: int, window: Window) -> None:
@@ -235,8 +249,8 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
         )
 
 
-def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> None:
-    """Add what was seen of a launch's warm-up, after what is there already."""
+def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> int:
+    """Add what was seen of a launch's warm-up, after what is there already: so many samples are returned."""
     (n_kept,) = connection.execute(
         "SELECT count(*) FROM warmup_sample_packed WHERE launch_id = ?", (launch_id,)
     ).fetchone()
@@ -244,6 +258,7 @@ def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Seque
         "INSERT INTO warmup_sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((launch_id, n, *_packed(sample)) for n, sample in enumerate(samples, start=n_kept)),
     )
+    return int(n_kept)
 
 
 def select_samples(connection: sqlite3.Connection, window_id: int, began_s: float) -> tuple[Sample, ...]:

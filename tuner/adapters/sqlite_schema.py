@@ -7,7 +7,7 @@ import sqlite3
 from importlib.resources import files
 from pathlib import Path
 
-from tuner.adapters import study_file
+from tuner.adapters import sqlite_digests, study_file
 from tuner.adapters.sqlite_rows import layout_columns, study_columns
 from tuner.core.records import StudyRecord
 
@@ -26,6 +26,7 @@ def new_database(study: StudyRecord) -> bytes:
                 "INSERT INTO study_layout VALUES (?, ?, ?, ?)", (position, *layout_columns(layout).values())
             )
         connection.executemany("INSERT INTO provenance VALUES (?, ?)", study.provenance.items())
+        sqlite_digests.keep_everything(connection)
         return connection.serialize()
 
 
@@ -44,7 +45,10 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
     for newer in range(version + 1, study_file.SCHEMA_VERSION + 1):
         changes = _read(f"upgrade_to_{newer}.sql")
         try:
-            connection.executescript(f"BEGIN IMMEDIATE; {changes}; PRAGMA user_version = {newer}; COMMIT;")
+            connection.executescript(f"BEGIN IMMEDIATE; {changes}; PRAGMA user_version = {newer};")
+            if sqlite_digests.has_digests(connection):
+                sqlite_digests.keep_everything(connection)
+            connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

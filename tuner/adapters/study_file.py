@@ -9,6 +9,8 @@ import itertools
 import os
 import shutil
 import sqlite3
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +18,15 @@ from pathlib import Path
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 _BUSY_S = 20.0  #: how long one program waits for another's commit
+_ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file, and runs nothing that stands in it
+_BACKUP = "Take it from a backup."
+_LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB
+
+
+class Damaged(ValueError):
+    """What is in a study file cannot be what tuner wrote; says what and where, without the file's name."""
 
 
 def make(path: Path, image: bytes) -> None:
@@ -77,6 +86,10 @@ def _exists(path: Path) -> ConfigError:
 def check(path: Path) -> None:
     """ConfigError unless *path* is a study file of a version that this tuner knows. Asks the header only."""
     try:
+        if not stat.S_ISREG(kind := path.stat().st_mode) and not stat.S_ISDIR(kind):
+            raise ConfigError(  # to open a pipe would wait for its writer
+                f"{path} is a pipe, socket or device, not a study file", hint="Name a *.tuner.db file."
+            )
         with path.open("rb") as file:
             header = file.read(100)
     except FileNotFoundError as error:
@@ -92,6 +105,8 @@ def check(path: Path) -> None:
     if header[:16] != b"SQLite format 3\0" or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise ConfigError(f"{path} is not a study file of tuner", hint="Name a *.tuner.db file.")
     version = int.from_bytes(header[60:64], "big")
+    if version < 1:
+        raise ConfigError(f"{path} is damaged: it has schema version {version}", hint=_BACKUP)
     if version > SCHEMA_VERSION:
         raise ConfigError(
             f"{path} has schema version {version}, this tuner knows {SCHEMA_VERSION}",
@@ -180,21 +195,24 @@ def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
 def read_only(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that reads *path*, also while it is written, and from a folder that cannot be written."""
     check(path)
+    real = Path(os.path.realpath(path))  # SQLite keeps the -wal beside the file, not beside a link to it
     with contextlib.ExitStack() as stack:
         try:
-            mode = "ro&immutable=1" if _is_at_rest(path) else "ro"
-            connection = stack.enter_context(contextlib.closing(_connect(path, mode)))
-            connection.execute("SELECT count(*) FROM study").fetchone()
+            mode = "ro&immutable=1" if _is_at_rest(real) else "ro"
+            connection = stack.enter_context(contextlib.closing(_connect(real, mode)))
+            connection.execute(_ANY).fetchone()
         except sqlite3.OperationalError:
             # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
             # is all there is; with one (its writer was killed) the last windows are in it: both are copied.
             with translated(path):
                 connection = stack.enter_context(
-                    contextlib.closing(_connect_in_read_only_folder(path, stack))
+                    contextlib.closing(_connect_in_read_only_folder(real, stack))
                 )
-                connection.execute("SELECT count(*) FROM study").fetchone()
+                connection.execute(_ANY).fetchone()
         except sqlite3.DatabaseError as error:
             raise _told(path, error) from error
+        except UnicodeDecodeError as error:
+            raise _unreadable(path) from error
         yield connection
 
 
@@ -239,16 +257,36 @@ def _connect_in_read_only_folder(path: Path, stack: contextlib.ExitStack) -> sql
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+    # A study file may come from a stranger: its schema calls nothing, and no value takes all memory.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, False)
+    if mode.startswith("ro"):
+        connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors about *path* into ConfigErrors of one line."""
+    """Turn SQLite's errors about *path*, and `Damaged`, into ConfigErrors of one line."""
     try:
         yield
     except sqlite3.DatabaseError as error:
         raise _told(path, error) from error
+    except UnicodeDecodeError as error:
+        raise _unreadable(path) from error
+    except Damaged as error:
+        raise ConfigError(f"{path} is damaged: {error}", hint=_BACKUP) from error
+
+
+def _unreadable(path: Path) -> ConfigError:
+    """For an error of SQLite's that quotes bytes of the file, which Python cannot make a message of."""
+    return ConfigError(f"{path} is damaged: it holds texts that are not UTF-8", hint=_BACKUP)
 
 
 def _told(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
@@ -262,8 +300,15 @@ def _told(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
             return ConfigError(f"{path} cannot be read or written: {error}", hint=f"Check its disk. {resume}")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return ConfigError(f"another program holds {path} locked", hint=f"Close it. {resume}")
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
-            return ConfigError(f"{path} is damaged: {error}", hint="Take it from a backup.")
+        case (
+            sqlite3.SQLITE_CORRUPT
+            | sqlite3.SQLITE_NOTADB
+            | sqlite3.SQLITE_ERROR
+            | sqlite3.SQLITE_TOOBIG
+            | sqlite3.SQLITE_OK  # Python's own: a text that is not UTF-8
+        ):
+            said = " ".join(str(error).split())  # it may quote what stands in the file
+            return ConfigError(f"{path} is damaged: {said}", hint=_BACKUP)
         case _:
             raise error  # a bug of ours (a broken constraint): keep its traceback
 
