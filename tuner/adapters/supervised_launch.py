@@ -33,6 +33,11 @@ _LOG_BYTES = 1 << 20
 _REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
 
 
+def told_by(spec: ServiceSpec, log: Path) -> list[str]:
+    """The last lines of a *log* of the service, without its secrets."""
+    return last_lines(log, environment=spec.environment, command=spec.command)
+
+
 class SupervisedLaunch:
     """A layout that runs. Keeps the promise of ``tuner.ports.Launch``."""
 
@@ -121,7 +126,8 @@ class SupervisedLaunch:
         """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
         how = self._how_ended(process) + self._short_of_memory()
         log = self.log_files[process]
-        said = last_lines(log) or last_lines(self._folder / log.name)  # or what came before its log
+        log_of_shim = self._folder / log.name  # what came before it had its own
+        said = told_by(self._spec, log) or told_by(self._spec, log_of_shim)
         if not said:
             return f"{how}; it logged nothing"
         return f"{how}; its log ends: {' | '.join(said)}"

@@ -12,10 +12,9 @@ from typing import Self
 
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
-from tuner.adapters.log_tail import last_lines
 from tuner.adapters.ready import Readiness, await_ready
 from tuner.adapters.run_folder import new_run_folder
-from tuner.adapters.supervised_launch import SupervisedLaunch
+from tuner.adapters.supervised_launch import SupervisedLaunch, told_by
 from tuner.adapters.supervised_start import await_running, raise_if_dead
 from tuner.adapters.sweep import Swept
 from tuner.adapters.worker_jobs import WorkerJobs
@@ -160,7 +159,7 @@ class SupervisordLauncher:
 
         lacking = await_ready(ready.check, launch.log_files, ready.within_s, meanwhile)
         if lacking:
-            said = " | ".join(last_lines(launch.log_files[0])) or "nothing"
+            said = " | ".join(told_by(self._spec.of(launch.layout), launch.log_files[0])) or "nothing"
             raise MeasurementError(
                 f"{launch.layout} is not ready after {ready.within_s:g} s: {lacking}; its log ends: {said}"
             )

@@ -138,7 +138,7 @@ def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, s
         ConfigError: the command's service, or one of the settings *given* for it, is not known.
     """
     from tuner.config.load import Given
-    from tuner.config.redaction import redacted
+    from tuner.core.redaction import redacted
     from tuner.services.catalogue import known_services, recognised
     from tuner.services.starter import starter
 

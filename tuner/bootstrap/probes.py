@@ -113,7 +113,7 @@ def _celery(asked: CeleryProbeSettings, around: Surroundings) -> Probe:
     from tuner.adapters.job import Job
     from tuner.adapters.probes.celery import CeleryProbe, CeleryQuestion
     from tuner.adapters.worker_jobs import WorkerJobs
-    from tuner.config.redaction import redacted
+    from tuner.core.redaction import redacted
 
     spec, record = around.spec, around.record
 

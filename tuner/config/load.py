@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from tuner.config.document import Document, Place, read_document
 from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
-from tuner.config.redaction import redacted
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
+from tuner.core.redaction import redacted
 from tuner.core.resuming import HIDDEN
 
 __all__ = ["Given", "canonical_json", "load_settings", "names_service", "settings_of_study"]

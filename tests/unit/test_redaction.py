@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.config.redaction import HIDDEN, looks_secret, redacted
+from tuner.core.redaction import HIDDEN, hidden_in, looks_secret, redacted
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,41 @@ def test_values_go_and_names_stay_wherever_a_secret_may_stand() -> None:
 
 def test_a_password_with_an_at_sign_goes_whole() -> None:
     assert redacted("redis://u:p@ss@h/0?x=1") == "redis://<hidden>@h/0?x=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("worker --password 'hunter two' --threads 4", "worker --password <hidden> --threads 4"),
+        ("worker --api-key=hunter2;x", "worker --api-key=<hidden>"),
+        ("PGPASSWORD='hunter two' psql", "PGPASSWORD=<hidden> psql"),
+        ("sh -c 'PGPASSWORD=hunter2 psql'", "sh -c 'PGPASSWORD=<hidden> psql'"),
+        ("curl -H 'Authorization: Bearer hunter2' x", "curl -H 'Authorization: <hidden>' x"),
+        ("X-Api-Key: hunter2", "X-Api-Key: <hidden>"),
+        ('{"user": "me", "password": "hunter\\"2"}', '{"user": "me", "password": "<hidden>"}'),
+        ("host=db password=hunter2 dbname=x", "host=db password=<hidden> dbname=x"),
+        ("-m worker --threads 4", "-m worker --threads 4"),
+        ("started at 12:30: 4 threads", "started at 12:30: 4 threads"),
+    ],
+)
+def test_secrets_in_a_text_go_as_those_in_words_do(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+def test_what_a_program_wrote_is_shown_without_the_secrets_of_its_environment() -> None:
+    environment = {
+        "DB_PASSWORD": "hunter2hunter2",
+        "BROKER": "amqp://me:s3cret-word@host//",
+        "TOKEN": "1",
+        "PATH": "/bin",
+    }
+
+    command = ["worker", "--password", "in-a-word", "--token=behind-a-sign", "--threads=4", "plain-word"]
+
+    shown = hidden_in(
+        "1 login of hunter2hunter2 failed (s3cret-word) in /bin: in-a-word behind-a-sign plain-word 4",
+        environment,
+        command,
+    )
+
+    assert shown == "1 login of <hidden> failed (<hidden>) in /bin: <hidden> <hidden> plain-word 4"

@@ -1,9 +1,9 @@
-"""Settings without their secrets: names are kept, values are not."""
+"""Settings and texts without their secrets: names are kept, values are not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.resuming import HIDDEN
@@ -14,8 +14,14 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
+_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:]*:([^/?#\s]+)@")
 _PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*)=)[^&#\s]+")
-_ASSIGNMENT = re.compile(r"(?P<before>(?:^|(?<=[\s,]))(?P<name>[A-Za-z_]\w*)=)[^\s,]+")
+_WORD = r"""(?:'[^']*'|"[^"]*"|[^\s,'"]+)"""  #: as a shell has it
+_ASSIGNMENT = re.compile(r"(?P<before>(?:^|(?<=[\s,;&|('\"]))(?P<name>[A-Za-z_]\w*)=)" + _WORD)
+_TYPED = re.compile(r"(?P<before>(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?:=|\s+))" + _WORD)
+_HEADER = re.compile(r"(?P<before>(?<![\w-])(?P<name>[A-Za-z][\w-]*):[ \t]+)[^\r\n'\"]+")
+_JSON = re.compile(r'(?P<before>"(?P<name>[^"\\]+)"\s*:\s*")(?:[^"\\]|\\.)+')
+_SHORTEST_SECRET = 6  #: characters; to hide each "1" of a text because a TOKEN is 1 would spoil it
 _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w-]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -34,9 +40,31 @@ def redacted(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return _redacted_words(list(value))
     if isinstance(value, str):
-        without_user = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
-        return _ASSIGNMENT.sub(_hidden_parameter, _PARAMETER.sub(_hidden_parameter, without_user))
+        shown = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
+        for pattern in (_PARAMETER, _JSON, _HEADER, _TYPED, _ASSIGNMENT):
+            shown = pattern.sub(_hidden_parameter, shown)
+        return shown
     return value
+
+
+def hidden_in(text: str, environment: Mapping[str, str], command: Sequence[str] = ()) -> str:
+    """A *text* that a program wrote, for people: as `redacted`, and without the secrets that it was given.
+
+    These are the values of variables of its *environment* and of options of its *command* whose names are
+    those of secrets, and the passwords of URLs, where they have 6 characters or more.
+    """
+    secrets = {value for name, value in environment.items() if looks_secret(name)}
+    for word, shown in zip(command, _redacted_words(list(command)), strict=True):
+        if shown == HIDDEN:
+            secrets.add(word)
+        elif shown.endswith(f"={HIDDEN}"):
+            secrets.add(word.removeprefix(shown.removesuffix(HIDDEN)))
+    for value in environment.values():
+        secrets.update(_PASSWORD.findall(value))
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, HIDDEN)
+    return str(redacted(text))
 
 
 def _hidden_parameter(match: re.Match[str]) -> str:
