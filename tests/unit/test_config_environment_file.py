@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tuner.config.environment_file import parse_line, read_environment_file
+from tuner.config.environment_file import LARGEST_BYTES, parse_line, read_environment_file
 from tuner.core.errors import ConfigError
 
 
@@ -59,3 +60,21 @@ def test_a_file_that_is_not_there_or_no_text_is_a_config_error(tmp_path: Path) -
     (tmp_path / "bytes.env").write_bytes(b"A=\xff\n")
     with pytest.raises(ConfigError, match="not UTF-8"):
         read_environment_file(tmp_path / "bytes.env")
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_what_has_no_end_is_not_read(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(file)
+
+    with pytest.raises(ConfigError, match="is no file of variables"):
+        read_environment_file(file)
+
+
+def test_a_file_too_large_for_variables_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "large.env"
+    file.write_bytes(b"#" * (LARGEST_BYTES + 1))
+
+    with pytest.raises(ConfigError, match="is no file of variables: larger than 256 KiB"):
+        read_environment_file(file)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.text_file import read_text, replace_text
+from tuner.adapters.text_file import LARGEST_BYTES, read_text, replace_text
 from tuner.core.errors import ConfigError
 
 
@@ -85,3 +85,12 @@ def test_what_is_no_file_is_refused_at_once_and_stays(what: str, tmp_path: Path)
 
         assert place.stat().st_ino == before.st_ino
         assert os.listdir(tmp_path) == ["R.md"]
+
+
+def test_what_is_too_large_for_a_page_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.md"
+    with path.open("wb") as file:
+        file.truncate(LARGEST_BYTES + 1)
+
+    with pytest.raises(ConfigError, match=r"large\.md: is larger than 16 MiB"):
+        read_text(path)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tuner.core.errors import ConfigError
 
+LARGEST_BYTES = 16 << 20  #: of a page that people read
+
 
 def read_text(path: Path) -> str | None:
     """The text of *path*, line ends as they are; None when there is no such file.
@@ -18,7 +20,12 @@ def read_text(path: Path) -> str | None:
         ConfigError: it cannot be read, is not UTF-8, or is no file: to open a pipe would wait for its writer.
     """
     try:
-        _check_plain(path, _stat_or_none(path))
+        found = _stat_or_none(path)
+        _check_plain(path, found)
+        if found is not None and found.st_size > LARGEST_BYTES:
+            raise ConfigError(
+                f"{path}: is larger than {LARGEST_BYTES >> 20} MiB", hint="Name a page for people to read."
+            )
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None

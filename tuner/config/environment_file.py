@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.core.errors import ConfigError
 
+LARGEST_BYTES = 256 * 1024  #: of one file, as of a config
 _LINE = re.compile(r"(?:export\s+)?(?P<name>[^=\s]*)\s*=\s*(?P<value>.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED = re.compile(
@@ -25,7 +26,13 @@ def read_environment_file(path: Path) -> dict[str, str]:
         ConfigError: it cannot be read, or with every line that is not KEY=VALUE. Values are not shown.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        if path.exists() and not path.is_file():  # to read a pipe would wait for its writer
+            raise ConfigError(f"{path} is no file of variables", hint="Name a file of NAME=VALUE lines.")
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_BYTES + 1)
+        if len(raw) > LARGEST_BYTES:
+            raise ConfigError(f"{path} is no file of variables: larger than {LARGEST_BYTES // 1024} KiB")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8", hint="Save the file as UTF-8.") from error
     except OSError as error:

@@ -1,0 +1,152 @@
+"""Configs that nobody wrote in good faith: settings, or an error with its place; never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tuner.bootstrap.configs import settings_of
+from tuner.config.document import LARGEST_BYTES
+from tuner.core.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = sorted([ROOT / "configs" / "script.yaml", *(ROOT / "configs" / "lab").glob("*.yaml")])
+ODD = [
+    *(
+        "",
+        "~",
+        "0",
+        "-1",
+        "1e999",
+        "nan",
+        "-inf",
+        "9" * 400,
+        "0x4",
+        "1:30",
+        "yes",
+        "{}",
+        "[]",
+        "[[]]",
+        "{a: b}",
+    ),
+    *(
+        "'{'",
+        "'{threads}'",
+        "'{threads!r:>9}'",
+        "'{0.__class__}'",
+        "!!python/name:os.system",
+        "&a [*a]",
+        "*a",
+    ),
+    *(
+        "30s",
+        "101%",
+        "999999999h",
+        "redis://:x@h:999999/",
+        "http://[::1",
+        "unix:///",
+        '"\\u0000"',
+        '"\\ud800"',
+    ),
+    *(
+        "1x1,1x1",
+        "4096x4096",
+        "1x1@",
+        "'(((('",
+        "\ufeff",
+        "%(x)s",
+        "celery",
+        "gunicorn",
+        "http",
+        "queue",
+        "sql",
+    ),
+]
+
+
+def told(path: Path) -> str:
+    """What is said of the config, empty where it is one."""
+    try:
+        settings_of(path, {})
+    except ConfigError as error:
+        return error.problem or "nothing"
+    return ""
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> str:
+    """A config of ours of which lines are gone, doubled, elsewhere, deeper, or have another value."""
+    lines = draw(st.sampled_from(CONFIGS)).read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    for _ in range(draw(st.integers(1, 4))):
+        at, other = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+        match draw(st.sampled_from(["gone", "doubled", "exchanged", "deeper", "value", "value", "value"])):
+            case "gone" if len(lines) > 1:
+                del lines[at]
+            case "doubled":
+                lines.insert(other, lines[at])
+            case "exchanged":
+                lines[at], lines[other] = lines[other], lines[at]
+            case "deeper":
+                lines[at] = "  " * draw(st.integers(0, 4)) + lines[at].lstrip()
+            case _:
+                lines[at] = f"{lines[at].partition(':')[0]}: {draw(st.sampled_from(ODD))}"
+    return "\n".join(lines)
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(text=spoilt())
+def test_a_config_that_was_spoilt_is_settings_or_told_with_its_place(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    for line in told(path).splitlines():
+        assert line.startswith(f"{path}:") or str(path) in line, line
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("service: {kind: script}\n".encode("utf-16"), "1:1: byte 0xff is not UTF-8"),
+        (b"service:\n  name: a\0b\n", "2:10: not YAML: character #x0000 is not allowed"),
+        (b"\xef\xbb\xbfstudy: {cores: 0}\n", "1:16: study.cores: should be greater than or equal to 1"),
+        (b"study:\n\tcores: 2\n", "2:1: not YAML"),
+        (b"study: {cores: 1}\nstudy: {cores: 2}\n", "2:1: study: set twice, first in line 1"),
+        (b"a: " + b"[" * 100_000, "nested deeper than 32 levels"),
+        (b"#" * (LARGEST_BYTES + 1), "larger than 256 KiB"),
+        (b"study: {seed: " + b"9" * 5000 + b"}\n", "1:15: study.seed: "),
+        (
+            b"study: !!python/object/apply:os.system [touch pwned]\n",
+            "1:8: the tag !!python/object/apply:os.system",
+        ),
+        (
+            b"".join(b"a%d: &a%d [%s]\n" % (n, n, b"*a%d," % (n - 1) * 9 if n else b"x") for n in range(9)),
+            "grow",
+        ),
+        (b"\xff\xfe\x00\x00", "is not UTF-8"),
+        (b"\r\r\r", "is empty"),
+    ],
+    ids=[
+        "UTF-16",
+        "NUL",
+        "BOM",
+        "tab",
+        "twice",
+        "deep",
+        "large",
+        "huge",
+        "tag",
+        "laughs",
+        "bytes",
+        "CR",
+    ],
+)
+def test_what_is_hostile_is_told_where_it_stands(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_bytes(content)
+
+    assert said in told(path)
+    assert list(tmp_path.iterdir()) == [path]
