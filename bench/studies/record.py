@@ -17,6 +17,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tuner.adapters import sqlite_digests
+
 HERE = Path(__file__).parent
 SAMPLES = ("sample_packed", "warmup_sample_packed", "usage", "reading")
 NAMES_SOMEBODY = ("host", "user", "worker_interpreter", "kernel")
@@ -48,6 +50,8 @@ def record(study: Path, into: Path) -> None:
             for (config,) in copy.execute("SELECT config FROM study").fetchall():
                 named = json.dumps(_named(json.loads(config)), sort_keys=True, separators=(",", ":"))
                 copy.execute("UPDATE study SET config = ?", (named,))
+            if sqlite_digests.has_digests(copy):
+                sqlite_digests.keep_everything(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")
         for table, column in TEXTS:

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters import sqlite_digests
 from tuner.bootstrap import new_store, planned
 from tuner.config.load import Given, load_settings
-from tuner.config.redaction import HIDDEN
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
+from tuner.core.redaction import HIDDEN
 from tuner.core.window import Reading, Sample, Usage, Window
+
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 PROFILE = str(Path(__file__).resolve().parents[2] / "configs" / "profiles" / "gil-bound.yaml")
@@ -166,6 +169,7 @@ def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_conf
         settings = json.loads(kept)
         settings["service"]["environment"] = {"TOKEN": HIDDEN}
         connection.execute("UPDATE study SET config = ?", (json.dumps(settings),))
+        sqlite_digests.keep_everything(connection)  # as it would have been written
         connection.commit()
 
     resumed = tuner("grid", "--resume", study_file)
@@ -251,6 +255,37 @@ def test_a_study_of_a_newer_version_is_told(tuner, study_file: Path) -> None:
 
     for command in (("rank",), ("export",), ("grid", "--resume")):
         is_told(tuner(*command, study_file), "has schema version 99")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rank",
+        "export",
+        "report",
+        "explain",
+        "predict",
+        "watch --once",
+        "compare",
+        "replay",
+        "plan",
+        "grid --resume",
+    ],
+)
+def test_a_figure_that_changed_on_the_disk_is_told_by_whoever_reads_it(
+    tmp_path: Path, study_file: Path, command: str
+) -> None:
+    with contextlib.closing(sqlite3.connect(study_file)) as connection:
+        connection.execute("UPDATE window SET n_done = n_done + 8")
+        connection.commit()
+    other = Path(__file__).parents[1] / "golden" / "study_version_8.db"
+    studies = [study_file, other] if command == "compare" else [study_file]
+
+    done = Typed(tmp_path)(*command.split(), *studies)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == f"Error: {study_file} is damaged: window 1 is not as it was written"
+    assert done.stdout == ""
 
 
 def test_a_runbook_with_one_mark_only_is_told_and_left_alone(tuner, study_file: Path) -> None:

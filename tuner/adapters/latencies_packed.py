@@ -9,7 +9,9 @@ from __future__ import annotations
 import zlib
 from itertools import accumulate, pairwise
 
-from tuner.core.latency import Latencies
+from tuner.core.latency import N_BUCKETS, Latencies
+
+_LARGEST_TEXT_BYTES = 1 << 20  #: every bucket with a count of 20 digits takes 800 kB
 
 
 def packed(latencies: Latencies) -> bytes:
@@ -20,7 +22,17 @@ def packed(latencies: Latencies) -> bytes:
 
 
 def unpacked(content: bytes) -> Latencies:
-    """What ``packed`` kept."""
-    words = [word.split(b":") for word in zlib.decompress(content).split()]
+    """What ``packed`` kept; ValueError where it cannot have."""
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(content, _LARGEST_TEXT_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"no histogram: {error}") from error
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise ValueError("no histogram: it does not end")
+    words = [word.split(b":") for word in text.split()]
     buckets = accumulate(int(gap) for gap, _ in words)
-    return Latencies({bucket: int(n) for bucket, (_, n) in zip(buckets, words, strict=True)})
+    counts = {bucket: int(n) for bucket, (_, n) in zip(buckets, words, strict=True)}
+    if counts and not (min(counts) >= 0 and max(counts) < N_BUCKETS and min(counts.values()) >= 0):
+        raise ValueError("no histogram: a bucket or a count that cannot be")
+    return Latencies(counts)

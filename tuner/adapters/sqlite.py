@@ -107,12 +107,12 @@ class SqliteStore:
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
             rows.insert_box(connection, record_of_box(facts, joined_wall_s))
-            self._keep_digests_of_boxes()
+            self._keep_digests_of_box(facts.name)
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
         with self._committed() as connection:
             rows.end_box(connection, name, left_wall_s, why)
-            self._keep_digests_of_boxes()
+            self._keep_digests_of_box(name)
 
     def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
         with self._one_state() as connection:
@@ -142,7 +142,7 @@ class SqliteStore:
                     *row[5:21],
                     reasons.get(row[21], ()),
                     *row[22 : -rows.N_REQUESTS],
-                    rows.requests_of(*row[-rows.N_REQUESTS :]),
+                    rows.requests_of(row[21], *row[-rows.N_REQUESTS :]),
                 )
                 for row in read
             ]
@@ -210,8 +210,8 @@ class SqliteStore:
         for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():
             sqlite_digests.keep(self._connection, "launch", id, value)
 
-    def _keep_digests_of_boxes(self) -> None:
-        for id, value in sqlite_digests.of_boxes(self._connection).items():
+    def _keep_digests_of_box(self, name: str) -> None:
+        for id, value in sqlite_digests.of_boxes(self._connection, "WHERE name = ?", name).items():
             sqlite_digests.keep(self._connection, "box", id, value)
 
     def _check_details(self, window_id: int) -> None:

@@ -78,10 +78,10 @@ def of_launches(connection: sqlite3.Connection, where: str = "", *values: object
     return {row[0]: digest(row) for row in connection.execute(query, values)}
 
 
-def of_boxes(connection: sqlite3.Connection) -> dict[int, int]:
+def of_boxes(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
     """Of the boxes of a fleet, by their ids."""
-    query = "SELECT id, name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box"
-    return {row[0]: digest(row) for row in connection.execute(query)}
+    query = f"SELECT id, name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box {where}"
+    return {row[0]: digest(row) for row in connection.execute(query, values)}
 
 
 def of_windows(read: Iterable[Row], void: Mapping[int, Sequence[Row]]) -> dict[int, int]:
@@ -91,15 +91,17 @@ def of_windows(read: Iterable[Row], void: Mapping[int, Sequence[Row]]) -> dict[i
 
 
 def of_details(connection: sqlite3.Connection, window_id: int) -> int:
-    """Of what a window was made of: readings, usage, samples."""
+    """Of what a window was made of: its own beginning and sums, readings, usage, samples."""
+    own = "SELECT began_s, started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?"
     return digest(
+        *connection.execute(own, (window_id,)),
         *(
             row
             for table, order in _OF_WINDOW
             for row in connection.execute(
                 f"SELECT * FROM {table} WHERE window_id = ? ORDER BY {order}", (window_id,)
             )
-        )
+        ),
     )
 
 

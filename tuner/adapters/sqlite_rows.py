@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from tuner.adapters.latencies_packed import packed, unpacked
+from tuner.adapters.study_file import Damaged
 from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
@@ -163,10 +164,11 @@ def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests 
     """The requests of one window."""
     columns = ", ".join(_requests_in(columns_of(connection, "window")))
     row = connection.execute(f"SELECT {columns} FROM window WHERE id = ?", (window_id,)).fetchone()
-    return requests_of(*row)
+    return requests_of(window_id, *row)
 
 
 def requests_of(
+    window_id: int,
     latencies: bytes | None,
     n_failed: int,
     rate_per_s: float | None,
@@ -174,11 +176,14 @@ def requests_of(
     unfinished: bytes | None,
     unfinished_before: bytes | None,
 ) -> Requests | None:
-    """The requests of such columns."""
+    """The requests of such columns of a window; Damaged where there is no histogram in them."""
     if latencies is None:
         return None
     waited = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
-    return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, *waited)
+    try:
+        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, *waited)
+    except ValueError as error:
+        raise Damaged(f"window {window_id} has {error}") from error
 
 
 def _requests_in(known: Set[str]) -> list[str]:

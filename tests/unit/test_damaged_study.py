@@ -1,0 +1,285 @@
+"""A study file that is not as tuner wrote it: it is read as it was, or refused in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tuner.adapters import sqlite_digests
+from tuner.adapters.memory import MemoryProgress, PlannedStop
+from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
+from tuner.core.strategies.of_study import strategy_of
+from tuner.study import run_study
+
+SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of two layouts."""
+    path = tmp_path_factory.mktemp("study") / "intact.tuner.db"
+    study = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1, provenance={"host": "a"})
+    with SqliteStore.create(path, study) as store:
+        run_study(
+            VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
+        )
+    return path
+
+
+@pytest.fixture
+def file(intact: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copyfile(intact, tmp_path / "s.tuner.db"))
+
+
+def everything(path: Path) -> tuple[Any, ...]:
+    """All that any command reads."""
+    with SqliteStore.open(path, read_only=True) as store:
+        windows, launches = store.windows(), store.launches()
+        return (
+            store.study(),
+            store.boxes(),
+            launches,
+            windows,
+            [store.window(window.launch_id, window.index, window.attempt) for window in windows],
+            [store.warmup_samples(launch_id) for launch_id, _ in launches],
+        )
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        everything(path)
+    assert "\n" not in caught.value.problem
+    return caught.value.problem
+
+
+@contextlib.contextmanager
+def changed(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file as another program changes it, all of it in that one file afterwards."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def is_as_it_was_or_refused(path: Path, intact: Path) -> None:
+    found, told = None, ""
+    try:
+        found = everything(path)
+    except ConfigError as error:
+        told = error.problem
+
+    assert "\n" not in told
+    assert told or found == everything(intact)
+
+
+SHARE = st.floats(0, 1, exclude_max=True)  #: of a file
+FLIPS = st.lists(st.tuples(SHARE, st.integers(0, 7)), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(flips=FLIPS)
+def test_bits_that_flipped_change_no_figure_in_silence(
+    intact: Path, tmp_path: Path, flips: list[tuple[float, int]]
+) -> None:
+    content = bytearray(intact.read_bytes())
+    for where, bit in flips:
+        content[int(where * len(content))] ^= 1 << bit
+    path = tmp_path / "flipped.tuner.db"
+    path.write_bytes(content)
+
+    is_as_it_was_or_refused(path, intact)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kept=st.floats(0, 1, exclude_max=True),
+    at=st.floats(0, 1, exclude_max=True),
+    other=st.binary(max_size=600),
+)
+def test_a_file_that_was_cut_or_overwritten_changes_no_figure_in_silence(
+    intact: Path, tmp_path: Path, kept: float, at: float, other: bytes
+) -> None:
+    content = intact.read_bytes()
+    path = tmp_path / "cut.tuner.db"
+    start = int(at * len(content))
+    for damaged in (
+        content[: int(kept * len(content))],
+        content[:start] + other + content[start + len(other) :],
+    ):
+        path.write_bytes(damaged)
+
+        is_as_it_was_or_refused(path, intact)
+
+
+def columns(path: Path) -> list[tuple[str, str, str]]:
+    with changed(path) as connection:
+        return connection.execute(
+            "SELECT t.name, c.name, c.type FROM pragma_table_list AS t, pragma_table_info(t.name) AS c"
+            " WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite%'"
+        ).fetchall()
+
+
+@pytest.mark.long  # as many files as columns
+def test_any_value_that_changed_in_any_column_is_seen_or_is_not_read(intact: Path, tmp_path: Path) -> None:
+    """What is not read: what of a window's latency is kept for people's SQL."""
+    path = tmp_path / "changed.tuner.db"
+    was, seen = everything(intact), set()
+    for table, column, kind in columns(intact):
+        shutil.copyfile(intact, path)
+        other = "coalesce({0}, 0) + 1" if kind in ("INTEGER", "REAL") else "coalesce({0}, '') || '1'"
+        if kind == "BLOB":
+            other = "x'00'"
+        with changed(path) as connection:
+            found = connection.execute(f"SELECT {column} FROM {table} LIMIT 1").fetchone()
+            if found is None:
+                continue  # a table that this study has no rows in
+            connection.execute("PRAGMA foreign_keys = OFF")
+            with contextlib.suppress(sqlite3.IntegrityError):  # what SQLite itself does not take
+                connection.execute(
+                    f"UPDATE {table} SET {column} = {other.format(column)} WHERE {column} IS ?", found
+                )
+        try:
+            assert everything(path) == was, f"{table}.{column}"
+        except ConfigError:
+            seen.add(f"{table}.{column}")
+
+    assert {"window.n_done", "window.length_s", "launch.processes", "launch.block", "study.seed"} <= seen
+    assert {"study_layout.threads", "provenance.value", "usage.service_cpu_s_total", "digest.crc32"} <= seen
+    assert {"sample_packed.n_done_total", "reading.n_done_total", "warmup_sample_packed.at_us"} <= seen
+    assert len(seen) > 100
+
+
+@pytest.mark.parametrize("table", ["window", "launch", "study_layout", "usage", "sample_packed", "digest"])
+def test_a_row_that_is_gone_is_missed(file: Path, table: str) -> None:
+    key = {"usage": "(window_id, n)", "sample_packed": "(window_id, n)", "digest": "(of, id)"}.get(
+        table, "rowid"
+    )
+    names = key.strip("()")
+    with changed(file) as connection:
+        connection.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT {names} FROM {table} LIMIT 1)")
+
+    assert "is damaged" in refused(file)
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS id FROM n"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (
+            "CREATE TRIGGER odd AFTER INSERT ON launch BEGIN DELETE FROM window; END",
+            "it has a trigger, 'odd', and tuner makes none",
+        ),
+        (f"DROP TABLE box; CREATE VIEW box AS {ENDLESS}", "box is not a table of tuner's"),
+        (
+            f"ALTER TABLE study RENAME TO other; CREATE VIEW study AS {ENDLESS}",
+            "study is not a table of tuner's",
+        ),
+        ("DROP TABLE box; CREATE VIRTUAL TABLE box USING fts5(name)", "box is not a table of tuner's"),
+        (
+            "DROP TABLE box;"
+            " CREATE TABLE box (id INTEGER PRIMARY KEY, name TEXT NOT NULL, cores REAL NOT NULL,"
+            " joined_wall_s REAL NOT NULL, ahead_s REAL NOT NULL, provenance TEXT NOT NULL, left_wall_s REAL,"
+            " why TEXT AS (hex(zeroblob(400000000))) VIRTUAL) STRICT",
+            "box.why is not of its type",
+        ),
+        ("ALTER TABLE box RENAME COLUMN why TO because", "box.why is missing"),
+        ("DROP TABLE digest", "the table digest is missing"),
+        ("DROP TABLE usage", "the table usage is missing"),
+        (
+            "DROP TABLE provenance; CREATE TABLE provenance (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+            "provenance is not a table of tuner's",
+        ),
+        ("PRAGMA user_version = 0", "it has schema version 0"),
+        ("PRAGMA user_version = 8", "what was asked for is not as it was written"),
+        ("UPDATE study SET config = CAST(x'ff00fe' AS TEXT)", "UTF-8"),
+    ],
+)
+def test_a_schema_that_tuner_did_not_make_is_refused_and_not_run(file: Path, script: str, said: str) -> None:
+    with changed(file) as connection:
+        connection.executescript(script)
+
+    assert said in refused(file)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("UPDATE window SET n_done = -5", "in window, n_done >= 0 does not hold"),
+        ("UPDATE window SET length_s = 0", "in window, length_s > 0 does not hold"),
+        ("UPDATE window SET length_s = 9e999", "in window, length_s BETWEEN"),
+        ("UPDATE window SET n_done = 9223372036854775807", "in window, n_done BETWEEN"),
+        ("UPDATE launch SET processes = 1000000000000", "in launch, processes BETWEEN"),
+        ("UPDATE study SET confidence = 5", "in study, confidence BETWEEN"),
+        ("UPDATE study SET service = '../../.ssh/authorized_keys'", "is no name of a service"),
+        ("UPDATE launch SET variant = '<script>'", "is no name of a variant"),
+        ("UPDATE study SET config = '[]'", "study.config is not JSON of names and values"),
+        ("UPDATE study SET config = printf('%.*c', 100000, '[')", "study.config is not JSON"),
+        ("UPDATE study SET limits = 'none'", "study.limits is not JSON of names and values"),
+        ("UPDATE window SET latencies = x'00'", "window 1 has no histogram"),
+        ("DELETE FROM study", "it holds 0 studies, not one"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused_though_their_digests_are_right(
+    file: Path, script: str, said: str
+) -> None:
+    with changed(file) as connection:
+        connection.executescript(script)
+        sqlite_digests.keep_everything(connection)
+
+    assert said in refused(file)
+
+
+@pytest.mark.parametrize("version", range(1, 9))
+def test_files_of_every_older_version_are_believed(version: int, tmp_path: Path) -> None:
+    path = Path(shutil.copyfile(GOLDEN / f"study_version_{version}.db", tmp_path / "old.tuner.db"))
+
+    assert len(everything(path)[3]) == 3
+
+
+def test_an_upgraded_file_has_digests_of_all_that_it_holds(tmp_path: Path) -> None:
+    path = Path(shutil.copyfile(GOLDEN / "study_version_8.db", tmp_path / "old.tuner.db"))
+    SqliteStore.open(path).close()
+    with changed(path) as connection:
+        connection.execute("UPDATE window SET n_done = n_done + 8 WHERE id = 2")
+
+    assert refused(path) == f"{path} is damaged: window 2 is not as it was written"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_would_be_waited_for_is_no_study_file(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero")
+    if kind == "pipe":
+        path = tmp_path / "s.tuner.db"
+        os.mkfifo(path)
+
+    assert refused(path) == f"{path} is a pipe, socket or device, not a study file"
+
+
+def test_what_a_killed_writer_left_is_found_behind_a_link(file: Path, tmp_path: Path) -> None:
+    """SQLite has the -wal beside the file; whoever looks for it beside the link reads an older study."""
+    killed = tmp_path / "killed" / "s.tuner.db"
+    killed.parent.mkdir()
+    with SqliteStore.open(file) as store:
+        store.add_launch(store.launches()[0][1])
+        n_launches = len(store.launches())
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{file}{suffix}", f"{killed}{suffix}")
+    link = tmp_path / "link.tuner.db"
+    link.symlink_to(killed)
+
+    assert len(everything(link)[2]) == n_launches
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "link.tuner.db", "s.tuner.db"]
