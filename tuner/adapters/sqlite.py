@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
 from tuner.adapters import sqlite_rows as rows
+from tuner.adapters.sqlite_windows import kept_windows, listed_windows
 from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
@@ -21,12 +21,16 @@ from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 class SqliteStore:
     """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, closing: contextlib.ExitStack) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, closing: contextlib.ExitStack, *, is_read_only: bool
+    ) -> None:
         self.path = path
         self._connection = connection
         self._closing = closing
         if sqlite_digests.has_digests(connection):
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study(connection))
+        self._is_read_only = is_read_only
+        self._listed: tuple[int, list[WindowRecord]] | None = None  #: as of a version of the file's content
         self._study = rows.read_study(connection)
 
     @classmethod
@@ -61,7 +65,7 @@ class SqliteStore:
                 sqlite_checks.check(connection, wholly=not read_only)
                 if not read_only and (copy := sqlite_schema.upgrade(path, connection)):
                     told(f"{path} is of an older tuner and was upgraded; as it was: {copy}")
-                return cls(path, connection, stack.pop_all())
+                return cls(path, connection, stack.pop_all(), is_read_only=read_only)
         raise AssertionError  # pragma: no cover  (mypy cannot see that the stack swallows nothing)
 
     def __enter__(self) -> SqliteStore:
@@ -127,25 +131,14 @@ class SqliteStore:
             return rows.select_launches(connection)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
-        layout, record = cache(rows.layout_of), cast(Callable[..., WindowRecord], WindowRecord)
         with self._one_state() as connection:
-            void = rows.void_reasons(connection)
-            read = connection.execute(rows.windows_query(connection)).fetchall()
-            if sqlite_digests.has_digests(connection):
-                sqlite_digests.check_all(connection, "window", sqlite_digests.of_windows(read, void))
-        reasons = {id: tuple(VoidReason(*reason) for reason in found) for id, found in void.items()}
-        with study_file.translated(self.path):
-            return [
-                record(
-                    *row[:2],
-                    layout(*row[2:5]),
-                    *row[5:21],
-                    reasons.get(row[21], ()),
-                    *row[22 : -rows.N_REQUESTS],
-                    rows.requests_of(row[21], *row[-rows.N_REQUESTS :]),
-                )
-                for row in read
-            ]
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if self._listed is None or self._listed[0] != version:
+                listed = self._list_windows(connection)
+                if not self._is_read_only:  # its own writing does not show in the version
+                    return listed
+                self._listed = version, listed
+            return self._listed[1]
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         with study_file.translated(self.path):
@@ -205,6 +198,15 @@ class SqliteStore:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _list_windows(self, connection: sqlite3.Connection) -> list[WindowRecord]:
+        kept = kept_windows(connection)
+        if not sqlite_digests.has_digests(connection):
+            return listed_windows(kept)
+        found: dict[int, int] = {}
+        listed = listed_windows(sqlite_digests.noted(kept, found))
+        sqlite_digests.check_all(connection, "window", found)
+        return listed
 
     def _keep_digest_of_launch(self, launch_id: int) -> None:
         for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():

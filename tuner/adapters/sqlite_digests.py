@@ -7,12 +7,13 @@ be wrong. A file older than version 9 has no digests, and an upgrade makes them 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from marshal import dumps
 from typing import Any
 from zlib import crc32
 
 from tuner.adapters import sqlite_rows as rows
+from tuner.adapters.sqlite_windows import WINDOW_ID, Kept, kept_windows
 from tuner.adapters.study_file import Damaged
 
 Row = tuple[Any, ...]
@@ -84,10 +85,19 @@ def of_boxes(connection: sqlite3.Connection, where: str = "", *values: object) -
     return {row[0]: digest(row) for row in connection.execute(query, values)}
 
 
-def of_windows(read: Iterable[Row], void: Mapping[int, Sequence[Row]]) -> dict[int, int]:
-    """Of windows as `rows.windows_query` *read* them, and what made each *void*, by their ids."""
-    at, none = rows.WINDOW_ID, ()
-    return {row[at]: digest(row, *void.get(row[at], none)) for row in read}
+def noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
+    """Windows as they come, each one's digest put into *found* by its id."""
+    for window in kept:
+        found[window.row[WINDOW_ID]] = digest(window.row, window.launch, *window.void)
+        yield window
+
+
+def of_windows(kept: Iterable[Kept]) -> dict[int, int]:
+    """Of windows with what their launches say and what made them void, by their ids."""
+    found: dict[int, int] = {}
+    for _ in noted(kept, found):
+        pass
+    return found
 
 
 def of_details(connection: sqlite3.Connection, window_id: int) -> int:
@@ -114,8 +124,7 @@ def of_warmup(connection: sqlite3.Connection, launch_id: int, first: int = 0, af
 
 def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
     """Make the digests of a window that was just added."""
-    read = connection.execute(rows.windows_query(connection, "window.id = ?"), (window_id,)).fetchall()
-    for value in of_windows(read, rows.void_reasons(connection, window_id)).values():
+    for value in of_windows(kept_windows(connection, window_id)).values():
         keep(connection, "window", window_id, value)
     keep(connection, "details", window_id, of_details(connection, window_id))
 
@@ -124,9 +133,7 @@ def keep_everything(connection: sqlite3.Connection) -> None:
     """Make every digest of the file anew, of what it holds."""
     connection.execute("DELETE FROM digest")
     keep(connection, "study", 1, of_study(connection))
-    windows = of_windows(
-        connection.execute(rows.windows_query(connection)).fetchall(), rows.void_reasons(connection)
-    )
+    windows = of_windows(kept_windows(connection))
     for of, found in (
         ("launch", of_launches(connection)),
         ("box", of_boxes(connection)),

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -26,15 +27,7 @@ _ENDED = (
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
 )  #: what is written into a launch's row once it is over
 LAUNCH = (*_BEGUN, *_ENDED)
-# In the order of WindowRecord's fields, with the layout in three and, for what made it void, the window's id.
-_WINDOW = (
-    *("launch_id", "block", "processes", "threads", "variant", "box", "window_index", "window.attempt"),
-    *("window.started_wall_s", "length_s", "n_done", "n_failed", "load1_mean", "load1_max", "n_active_mean"),
-    *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id"),
-    "n_active_from_load1",
-)
-WINDOW_ID = _WINDOW.index("window.id")
-_CLOCKS = (
+CLOCKS = (
     *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
     *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
     "spawning_s",  #: since version 4
@@ -45,8 +38,6 @@ _REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
     *("unfinished", "unfinished_before"),
 )
-N_REQUESTS = len(_REQUESTS)
-_COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
 
 
@@ -63,6 +54,7 @@ def layout_columns(layout: Layout) -> dict[str, int | str]:
     return {"processes": layout.processes, "threads": threads, "variant": layout.variant}
 
 
+@cache
 def layout_of(processes: int, threads: int, variant: str) -> Layout:
     """The layout of such columns."""
     return Layout(processes, threads or 1, variant, has_threads=threads > 0)
@@ -125,44 +117,23 @@ def _launch_values(launch: LaunchRecord, columns: Sequence[str]) -> tuple[Any, .
 
 
 def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
-    kept = dict(zip(LAUNCH, row, strict=False))
-    layout = layout_of(kept.pop("processes"), kept.pop("threads"), kept.pop("variant"))
-    settled = kept.pop("settled")
-    return LaunchRecord(**kept, layout=layout, settled=None if settled is None else bool(settled))
-
-
-def windows_query(connection: sqlite3.Connection, where: str = "1") -> str:
-    """What reads windows, in the order of `WindowRecord`; clocks that an older file has not are NULL.
-
-    What the items counted of their CPU stands in the readings of every version.
-    """
-    tables = "window JOIN launch ON launch.id = launch_id"
-    known = columns_of(connection, "window")
-    clocks = [clock if clock in known else "NULL" for clock in _CLOCKS]
-    if not known >= _COUNTED.keys():
-        for clock, column in _COUNTED.items():
-            clocks[_CLOCKS.index(clock)] = f"(after.{column} - before.{column}) * 1e-9"
-        for edge, name in enumerate(("before", "after")):
-            tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
-    columns = (*_WINDOW, *clocks, *_requests_in(known))
-    return f"SELECT {', '.join(columns)} FROM {tables} WHERE {where} ORDER BY window.id"
-
-
-def void_reasons(
-    connection: sqlite3.Connection, window_id: int | None = None
-) -> dict[int, list[tuple[str, str]]]:
-    """Slugs and details of what made windows void, by the window's id; of one, or of all that have some."""
-    where, values = ("", ()) if window_id is None else (" WHERE window_id = ?", (window_id,))
-    found: dict[int, list[tuple[str, str]]] = {}
-    query = f"SELECT window_id, slug, detail FROM void_reason{where} ORDER BY window_id, n"
-    for id, slug, detail in connection.execute(query, values):
-        found.setdefault(id, []).append((slug, detail))
-    return found
+    # fmt: off
+    (
+        block, position, attempt, processes, threads, variant, box, started_wall_s, window_s, n_windows,
+        running_after_s, warmup_s, settled, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,
+        error, ended_wall_s, _,
+    ) = row
+    return LaunchRecord(
+        block, position, attempt, layout_of(processes, threads, variant), box, started_wall_s,
+        running_after_s, warmup_s, None if settled is None else bool(settled), error, ended_wall_s, window_s,
+        n_windows, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,
+    )
+    # fmt: on
 
 
 def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests | None:
     """The requests of one window."""
-    columns = ", ".join(_requests_in(columns_of(connection, "window")))
+    columns = ", ".join(requests_in(columns_of(connection, "window")))
     row = connection.execute(f"SELECT {columns} FROM window WHERE id = ?", (window_id,)).fetchone()
     return requests_of(window_id, *row)
 
@@ -186,7 +157,8 @@ def requests_of(
         raise Damaged(f"window {window_id} has {error}") from error
 
 
-def _requests_in(known: Set[str]) -> list[str]:
+def requests_in(known: Set[str]) -> list[str]:
+    """The columns of `requests_of`, where a file that knows only some columns has them."""
     return [column if column in known else f"NULL AS {column}" for column in _REQUESTS]
 
 
@@ -216,14 +188,14 @@ def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: 
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
         " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
         " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, "
-    ) + ", ".join((*_CLOCKS, *requests))
+    ) + ", ".join((*CLOCKS, *requests))
     values = (
         *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
         *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
         *(record.n_active_mean, record.n_active_from_load1),
         *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
         *(record.steal_s, record.pss_bytes),
-        *(getattr(record, clock) for clock in _CLOCKS),
+        *(getattr(record, clock) for clock in CLOCKS),
         *requests.values(),
     )
     cursor = connection.execute(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.collection import collection_paused
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
@@ -31,6 +32,7 @@ _OTHER_BOXES = (
 )
 
 
+@collection_paused()
 def ranked(
     file: Path,
     *,
@@ -52,6 +54,7 @@ def ranked(
         return _ranked(store, file, current=current, confidence=confidence, question=question or Question())
 
 
+@collection_paused()
 def overview(
     file: Path,
     *,
@@ -211,6 +214,7 @@ def recalled(store: Store) -> Recalled:
     return recalled(store, strategy_of(record))
 
 
+@collection_paused()
 def explained(
     file: Path, *, question: Question | None = None, cores: float | None = None
 ) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:

@@ -41,12 +41,18 @@ class Machine:
         left: Array = np.maximum(0.1, self.free_cores - used_cores)
         return left
 
-    def total_speed(self, n_runnable: Array, used_cores: Array | float = 0.0) -> Array:
-        """Work done per second, in cores, while *n_runnable* tasks want to run and *used_cores* are taken."""
+    def total_speed(
+        self, n_runnable: Array, used_cores: Array | float = 0.0, smt_gain_ratio: Array | None = None
+    ) -> Array:
+        """Work done per second, in cores, while *n_runnable* tasks want to run and *used_cores* are taken.
+
+        *smt_gain_ratio* stands for the machine's own, where it is given.
+        """
+        gain = self.smt_gain_ratio if smt_gain_ratio is None else smt_gain_ratio
         n = np.asarray(n_runnable, dtype=float)
         cores = self.cores_left(used_cores)
         share = 1.0 if self.physical_cores is None else self.physical_cores / self.cores
         physical = cores * share
         beyond = np.minimum(n, cores) - physical
-        speed: Array = np.minimum(n, physical) + self.smt_gain_ratio * np.maximum(0.0, beyond)
+        speed: Array = np.minimum(n, physical) + gain * np.maximum(0.0, beyond)
         return speed

@@ -17,7 +17,7 @@ Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quant
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lgamma
@@ -31,6 +31,7 @@ from tuner.core.model.machine import Machine
 _NODES = 29  #: values of k at which processes are solved; between them by interpolation
 _FIRST = 12  #: every k up to here, where the chain changes most from one to the next
 _ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
+_LARGEST_KEPT = 50_000  #: threads of all layouts together: of more, what they say by themselves is not kept
 _LEAST_S = 1e-9  #: a time that can be divided by
 _LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
 
@@ -66,8 +67,11 @@ def predict(
     return solve(of, machine)
 
 
-def solve(of: LayoutDemands, machine: Machine) -> Prediction:
-    """The same for demands that are known layout by layout."""
+def solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = None) -> Prediction:
+    """The same for demands that are known layout by layout.
+
+    *smt_gain_ratio* is what a second thread on a core adds, for each of them; None: what *machine* has.
+    """
     # most threads first: the recursion drops those that are done
     order = np.argsort(-of.threads, kind="stable")
     p, t = of.processes[order], of.threads[order]
@@ -75,20 +79,26 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     free_s = (of.cpu_s[order] - gil_s) + _LEAST_S
     away_s = of.waiting_s[order] + _LEAST_S
     used = of.process_cores[order][:, None]
+    gain = None if smt_gain_ratio is None else smt_gain_ratio[order][:, None]
     n = p * t
-    k = _nodes(n)
-    spread, busy, busy_variance = _spread(p, t, k)
+    shape = _shape(p.tobytes(), t.tobytes()) if n.sum() <= _LARGEST_KEPT else _shape_of(p, t)
+    k, spread = shape.k, shape.spread
+
+    alone = machine.total_speed(k + 1, used, gain) / (k + 1)
+
+    def held_s(held: Array) -> Array:
+        return gil_s[:, None] / _speeds(machine, shape, p[:, None] * held, alone, used, gain)[0]
 
     held = np.zeros_like(k)  # probability that the GIL of one process is held
-    for _ in range(_ROUNDS):
-        held_speed, free_speed = _speeds(machine, k, p[:, None] * held, busy, busy_variance, used)
-        throughput, held, present = _process(gil_s[:, None] / held_speed, away_s, spread)
+    for _ in range(_ROUNDS - 1):
+        held = _held(held_s(held), away_s, spread)
+    throughput, held, present = _process(held_s(held), away_s, spread)
     holders = p[:, None] * held
-    _, free_speed = _speeds(machine, k, holders, busy, busy_variance, used)
+    _, free_speed = _speeds(machine, shape, holders, alone, used, gain)
 
-    every = np.arange(n.max() + 1)[None, :]
+    every = shape.every
     births, free_speed, holders, in_line = (
-        _between(one, n, k, every)
+        shape.between(one)
         for one in (p[:, None] * throughput, free_speed, holders, p[:, None] * present - holders)
     )
     deaths = every[:, 1:] * free_speed[:, 1:] / free_s[:, None]
@@ -100,7 +110,7 @@ def solve(of: LayoutDemands, machine: Machine) -> Prediction:
     n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
 
     back = np.argsort(order, kind="stable")
-    full = machine.total_speed(np.full(len(back), np.inf), of.process_cores)
+    full = machine.total_speed(np.full(len(back), np.inf), of.process_cores, smt_gain_ratio)
     on_cores = n_on_cores[back]
     per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
     n_threads = of.processes * of.threads
@@ -132,20 +142,51 @@ def _nodes(n: Array) -> Array:
     return np.where((n[:, None] < count) | (index <= _FIRST), np.minimum(index, n[:, None]), far)
 
 
-def _between(values: Array, n: Array, nodes: Array, every: Array) -> Array:
-    """*values* at the nodes, taken to every k: linear between nodes; beyond *n* they stand still."""
-    count = nodes.shape[1]
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a list of layouts says by itself, whatever items ask for; the most threads come first."""
+
+    k: Array  #: nodes, (layouts, nodes)
+    spread: tuple[Array, ...]  #: see `_spread`; so the next two
+    busy: Array
+    busy_variance: Array
+    every: Array  #: every k up to the most there is, (1, n + 1)
+    low: Array  #: the node at or below every k, (layouts, n + 1), as an index into all values of k
+    high: Array  #: and the one above
+    share: Array  #: how far k lies from the one to the other, 0 to 1
+
+    def between(self, values: Array) -> Array:
+        """*values* at the nodes, taken to every k: linear between nodes; beyond *n* they stand still."""
+        flat = values.ravel()
+        found: Array = (1 - self.share) * flat[self.low] + self.share * flat[self.high]
+        return np.maximum(found, 0.0)
+
+
+@lru_cache(maxsize=16)
+def _shape(processes: bytes, threads: bytes) -> _Shape:
+    """A fit asks for the same layouts again and again: a part of what it would cost to work that out anew."""
+    return _shape_of(np.frombuffer(processes), np.frombuffer(threads))
+
+
+def _shape_of(p: Array, t: Array) -> _Shape:
+    n = p * t
+    k = _nodes(n)
+    # A fit asks for each layout several times at once, with a demand changed: one of them is worked out.
+    unlike, place = np.unique(np.stack([-t, p]), axis=1, return_inverse=True)
+    first = np.zeros(unlike.shape[1], dtype=int)
+    first[place] = np.arange(len(p))
+    spread, busy, busy_variance = _spread(p[first], t[first], k[first])
+    spread = [share[place[t >= j]] for j, share in enumerate(spread, start=1)]
+    every, count = np.arange(n.max() + 1)[None, :], k.shape[1]
     at = np.minimum(every, n[:, None])
     steps = (at - _FIRST) * max(count - 1 - _FIRST, 1) / np.maximum(n[:, None] - _FIRST, 1)
     low = np.where((n[:, None] < count) | (at <= _FIRST), at, _FIRST + np.floor(steps))
     low = np.clip(low, 0, max(count - 2, 0)).astype(int)
     high = np.minimum(low + 1, count - 1)
-    left, right = np.take_along_axis(nodes, low, 1), np.take_along_axis(nodes, high, 1)
+    left, right = np.take_along_axis(k, low, 1), np.take_along_axis(k, high, 1)
     share = (at - left) / np.maximum(right - left, 1.0)
-    found: Array = (1 - share) * np.take_along_axis(values, low, 1) + share * np.take_along_axis(
-        values, high, 1
-    )
-    return np.maximum(found, 0.0)
+    rows = count * np.arange(len(n))[:, None]
+    return _Shape(k, tuple(spread), busy[place], busy_variance[place], every, rows + low, rows + high, share)
 
 
 @lru_cache(maxsize=4)
@@ -165,7 +206,8 @@ def _spread(p: Array, t: Array, k: Array) -> tuple[list[Array], Array, Array]:
 
     def choose(of: Array, r: Array) -> Array:
         fits = (r >= 0) & (r <= of)
-        a, b = np.maximum(of, 0).astype(int), np.clip(r, 0, np.maximum(of, 0)).astype(int)
+        a = np.maximum(of, 0).astype(int)
+        b = np.minimum(np.maximum(r, 0), a).astype(int)
         return np.where(fits, logs[a] - logs[b] - logs[a - b], -np.inf)
 
     m = n - k
@@ -183,29 +225,61 @@ def _spread(p: Array, t: Array, k: Array) -> tuple[list[Array], Array, Array]:
     return found, processes * (1 - none), np.maximum(variance, 0.0)
 
 
-def _process(held_s: Array, away_s: Array, spread: list[Array]) -> tuple[Array, Array, Array]:
+def _held(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
+    """Of what `_process` gives the share of time held alone."""
+    held = np.zeros_like(held_s)
+    for rows, share, per_s, _ in _repairman(held_s, away_s, spread):
+        per_s *= share
+        per_s *= held_s[:rows]
+        held[:rows] += per_s
+    return np.minimum(held, 1.0)
+
+
+def _process(held_s: Array, away_s: Array, spread: Sequence[Array]) -> tuple[Array, Array, Array]:
     """One process, averaged over how many items it has: throughput, share of time held, items at the GIL."""
-    queue = np.zeros_like(held_s)
     throughput, held, present = np.zeros_like(held_s), np.zeros_like(held_s), np.zeros_like(held_s)
-    for j, share in enumerate(spread, start=1):
-        rows = len(share)
-        there_s = held_s[:rows] * (1 + queue[:rows])
-        per_s = j / (away_s[:rows, None] + there_s)
-        queue[:rows] = per_s * there_s
-        throughput[:rows] += share * per_s
-        held[:rows] += share * per_s * held_s[:rows]
-        present[:rows] += share * queue[:rows]
+    for rows, share, per_s, queue in _repairman(held_s, away_s, spread):
+        per_s *= share
+        throughput[:rows] += per_s
+        per_s *= held_s[:rows]
+        held[:rows] += per_s
+        present[:rows] += share * queue
     return throughput, np.minimum(held, 1.0), present
 
 
+def _repairman(
+    held_s: Array, away_s: Array, spread: Sequence[Array]
+) -> Iterator[tuple[int, Array, Array, Array]]:
+    """The recursion over 1, 2, ... items in a process: for the first so many layouts, which have the threads,
+    the probability of that many, what they do per second, and how many of them are at the GIL.
+
+    The last two are written over in the next step; the first of them may be changed.
+    """
+    queue, per_s = np.zeros_like(held_s), np.empty_like(held_s)
+    last, away, there_s = 0, away_s[:, None], np.empty_like(held_s)
+    for j, share in enumerate(spread, start=1):
+        rows = len(share)
+        if rows != last:
+            last, own = rows, held_s[:rows]
+            queue, per_s, there_s, away = queue[:rows], per_s[:rows], there_s[:rows], away[:rows]
+        np.add(queue, 1, out=there_s)
+        there_s *= own
+        np.add(away, there_s, out=per_s)
+        np.divide(j, per_s, out=per_s)
+        np.multiply(per_s, there_s, out=queue)
+        yield rows, share, per_s, queue
+
+
 def _speeds(
-    machine: Machine, k: Array, holders: Array, busy: Array, busy_variance: Array, used: Array
+    machine: Machine, shape: _Shape, holders: Array, alone: Array, used: Array, gain: Array | None
 ) -> tuple[Array, Array]:
     """Mean speed of a GIL holder and of a task without it, while *k* of these run.
 
     The number of holders has the mean *holders* and the variance that follows from that of processes that
-    have items (*busy*); two points stand for it. Together they never do more than the cores give.
+    have items (*busy*); two points stand for it. Together they never do more than the cores give. *alone* is
+    the speed of the first holder.
     """
+    k, busy, busy_variance = shape.k, shape.busy, shape.busy_variance
     share = np.minimum(1.0, holders / np.maximum(busy, 1e-9))
     variance = busy * share * (1 - share) + share**2 * busy_variance
     most = np.maximum(busy, holders)
@@ -213,10 +287,9 @@ def _speeds(
     of_holders, of_free = np.zeros_like(k), np.zeros_like(k)
     for some in (holders - sd, holders + sd):
         tasks = np.maximum(k + some, 1.0)
-        each = machine.total_speed(tasks, used) / tasks
+        each = machine.total_speed(tasks, used, gain) / tasks
         of_holders += some * each / 2
         of_free += each / 2
-    alone = machine.total_speed(k + 1, used) / (k + 1)
     return np.where(holders > 0, of_holders / np.maximum(holders, 1e-300), alone), of_free
 
 

@@ -11,7 +11,7 @@ the machine is taken to have.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import hypot, sqrt
 
 import numpy as np
@@ -190,14 +190,7 @@ def solved(
     if machine.physical_cores is None:
         return of, solve(of, machine)
     gains = np.repeat(np.clip(values[:, _GAIN], 0.0, 1.0), len(items))
-    columns: dict[str, Array] = {one.name: np.empty(len(gains)) for one in fields(Prediction)}
-    for gain in np.unique(gains):
-        mine = gains == gain
-        some = LayoutDemands(**{one.name: getattr(of, one.name)[mine] for one in fields(LayoutDemands)})
-        told = solve(some, replace(machine, smt_gain_ratio=float(gain)))
-        for name, column in columns.items():
-            column[mine] = getattr(told, name)
-    return of, Prediction(**columns)
+    return of, solve(of, machine, gains)
 
 
 class _Compared:
@@ -236,7 +229,9 @@ class _Compared:
 
     def throughput_square(self, at: Array) -> float:
         """Mean square of what throughput is off, over its variance; 0 where there is no layout."""
-        off = self._of_layouts((at * self._scale)[None, :])[0] if self._items else np.zeros((1, 1))
+        n = len(self._items)
+        # five figures of each layout stand last, throughput first
+        off = self.residuals(at)[-5 * n : -4 * n] if n else np.zeros(1)
         return float((off**2).mean())
 
     def _look(self, at: Array) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
+from operator import attrgetter
 
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -167,10 +168,10 @@ def _is_told(window: WindowRecord) -> bool:
 
 def _summed(windows: Sequence[WindowRecord]) -> WindowRecord:
     """One long window; a clock that one of them lacks is None."""
-    sums: dict[str, float | None] = {}
-    for name in _SUMS:
-        values = [getattr(window, name) for window in windows]
-        sums[name] = None if None in values else fsum(values)
+    columns = zip(*map(attrgetter(*_SUMS), windows), strict=True)  # one look at a window, not one per clock
+    sums: dict[str, float | None] = {
+        name: None if None in values else fsum(values) for name, values in zip(_SUMS, columns, strict=True)
+    }
     n_done, n_failed = (sum(getattr(window, name) for window in windows) for name in ("n_done", "n_failed"))
     return replace(windows[0], n_done=n_done, n_failed=n_failed, void=(), **sums)  # type: ignore[arg-type]
 

@@ -1,0 +1,232 @@
+"""What studies of any size cost: time, CPU and memory of the commands that read them, and how each grows.
+
+    python bench/scale.py [--axis windows,samples,layouts,launches,processes] [--most 10000]
+                          [--commands rank,report,export,explain,watch,serve] [--keep DIR] [--picture FILE]
+
+Studies are written by the store, of launches that `tuner grid --simulate` made. A figure is of a whole
+process, from its start to its end (`serve`: until its first page is there). Below each table stands the
+exponent with which it grows from one size to the next: 1 is in proportion, 0 not at all. A command that takes
+longer than --limit is ended, and shown as "over". --keep leaves the studies in DIR and takes those found there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import log
+from pathlib import Path
+
+from scale_picture import render_curves
+from scale_study import Size, write_study
+
+from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.layout import Layout, divisors_grid
+from tuner.core.strategies.of_study import strategy_of
+from tuner.study import run_study
+
+TUNER = str(Path(sys.executable).with_name("tuner"))
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "rank": ("rank", "STUDY"),
+    "report": ("report", "STUDY", "--force", "-o", "PAGE"),
+    "export": ("export", "STUDY", "--page"),
+    "explain": ("explain", "STUDY"),
+    "watch": ("watch", "STUDY", "--once"),
+    "serve": ("serve", "STUDY", "--port", "0"),
+}
+USUAL = Size(n_windows=1000, n_samples=100_000, layouts=divisors_grid(24))
+PAGE_TRIES_S = 0.05
+SIDES = [(p, t) for p in (1, 8, 64, 512) for t in (1, 8, 64)]  #: processes and threads
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one run of a command."""
+
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int
+
+
+def sizes(axis: str, most: int) -> dict[int, Size]:
+    """What is measured along *axis*: the figure on it, and the study."""
+    if axis == "windows":
+        counts = [100, 1000, 10_000, 100_000]
+        return {n: replace(USUAL, n_windows=n, n_samples=100 * n) for n in counts if n <= most}
+    if axis == "samples":
+        counts = [11_000, 100_000, 1_000_000, 10_000_000]
+        return {n: replace(USUAL, n_samples=n) for n in counts if n <= 100 * most}
+    if axis == "launches":
+        return {USUAL.n_windows // n: replace(USUAL, windows_per_launch=n) for n in (50, 10, 5, 1)}
+    counts = [2, 6, 20, 200, 2000]
+    return {n: replace(USUAL, layouts=layouts(n), n_windows=max(1000, n)) for n in counts if n <= most}
+
+
+def layouts(n: int) -> list[Layout]:
+    """So many, of few threads: 1x1, 1x2, 1x3, 1x4, 2x1 ..."""
+    return [Layout(1 + number // 4, 1 + number % 4) for number in range(n)]
+
+
+def cost_of(
+    command: Sequence[str], limit_s: float, ready: Callable[[str], None] | None = None
+) -> Cost | None:
+    """Run *command*; with *ready*, until it returns: it is given the first line. None: it took too long."""
+    began_s = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    signal.signal(signal.SIGALRM, lambda *_: process.kill())
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        assert process.stdout is not None
+        wall_s = None
+        if ready is not None:
+            ready(process.stdout.readline())
+            wall_s = time.monotonic() - began_s
+            process.terminate()
+        told = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode == -signal.SIGKILL:
+        return None
+    if process.returncode not in (0, 5) and ready is None:
+        raise SystemExit(f"{' '.join(command)}: {told}")
+    if wall_s is None:
+        wall_s = time.monotonic() - began_s
+    return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def growth(points: Sequence[tuple[float, float]]) -> list[float]:
+    """Exponents from one point to the next."""
+    return [log(after / before) / log(to / of) for (of, before), (to, after) in pairwise(points)]
+
+
+def show(axis: str, found: Mapping[str, Mapping[int, Cost | None]]) -> None:
+    """A table of one axis: per command and size wall time, CPU and peak memory."""
+    for command, costs in found.items():
+        print(f"\n{command}, by {axis}")
+        for n, cost in costs.items():
+            told = (
+                "over"
+                if cost is None
+                else f"{cost.wall_s:8.2f} s  CPU {cost.cpu_s:8.2f} s  {cost.peak_bytes / 1e6:6.0f} MB"
+            )
+            print(f"{n:10}  {told}")
+        known = [(n, cost) for n, cost in costs.items() if cost is not None]
+        of_cpu = growth([(n, cost.cpu_s) for n, cost in known])
+        of_memory = growth([(n, float(cost.peak_bytes)) for n, cost in known])
+        print("  grows as n^ CPU " + " ".join(f"{one:.2f}" for one in of_cpu), end="")
+        print(", memory " + " ".join(f"{one:.2f}" for one in of_memory), flush=True)
+
+
+def measure(axis: str, folder: Path, options: argparse.Namespace) -> dict[str, dict[int, Cost | None]]:
+    """The costs of each command along *axis*."""
+    found: dict[str, dict[int, Cost | None]] = {command: {} for command in options.commands}
+    for n, size in sizes(axis, options.most).items():
+        study = folder / f"{axis}-{n}.tuner.db"
+        if not study.exists():
+            began_s = time.monotonic()
+            write_study(study, size)
+            took_s = time.monotonic() - began_s
+            print(
+                f"{study.name}: {study.stat().st_size / 1e6:.0f} MB written in {took_s:.0f} s",
+                file=sys.stderr,
+            )
+        names = {"STUDY": str(study), "PAGE": str(folder / "page.html")}
+        for command in options.commands:
+            line = [TUNER, *(names.get(word, word) for word in COMMANDS[command])]
+            ready = fetch if command == "serve" else None
+            found[command][n] = cost_of(line, options.limit, ready)
+    return found
+
+
+def fetch(line: str) -> None:
+    """Get the first page of a server that said *line*."""
+    address = next(word for word in line.split() if word.startswith("http"))
+    while True:
+        try:
+            urllib.request.urlopen(address).read()
+        except ConnectionError:
+            time.sleep(PAGE_TRIES_S)
+        else:
+            return
+
+
+def processes() -> None:
+    """What a launch of P x T costs on the virtual box, and the layout arithmetic beside it."""
+    print("\nvirtual box, 3 windows of 10 s of PxT: CPU seconds; most memory of the process by then")
+    for count, threads in SIDES:
+        layout = Layout(count, threads)
+        service = VirtualService({layout: 50.0})
+        store = MemoryStore(virtual_study(service, window_s=10.0, warmup_s=2.0))
+        began_s = time.process_time()
+        run_study(
+            VirtualBox(service, cores=512).box(), store, MemoryProgress(), PlannedStop(),
+            strategy_of(store.study()),
+        )  # fmt: skip
+        took_s = time.process_time() - began_s
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        assert len(store.windows()) >= 3
+        print(f"{layout!s:>8}  {took_s:8.4f} s  {peak / 1e6:6.0f} MB")
+    from tuner.core.layout import full_grid
+    from tuner.core.model.demand import Demands
+    from tuner.core.model.machine import Machine
+    from tuner.core.model.network import predict
+
+    for name, made in (("divisors", divisors_grid), ("full", full_grid)):
+        began_s = time.process_time()
+        grid = made(512)
+        print(f"{name} grid of 512 cores: {len(grid)} layouts in {time.process_time() - began_s:.4f} s")
+    demands = Demands(gil_s=0.05, child_s=0.4, asleep_s=0.5)
+    for count, threads in SIDES:
+        began_s = time.process_time()
+        predict(demands, Machine(512), [Layout(count, threads)])
+        took_s = time.process_time() - began_s
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(f"network of {count}x{threads} on 512 cores: {took_s:.3f} s, {peak / 1e6:.0f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--axis", default="windows,samples,layouts,launches,processes")
+    parser.add_argument("--commands", default=",".join(COMMANDS))
+    parser.add_argument("--most", type=int, default=10_000, help="windows, layouts, samples/100 at most")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that a command may take")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    options.commands = options.commands.split(",")
+    day = time.strftime("%Y-%m-%d")
+    stamp = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {day}"
+    print(stamp)
+    curves = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.keep or Path(scratch)
+        folder.mkdir(exist_ok=True)
+        for axis in options.axis.split(","):
+            if axis == "processes":
+                processes()
+                continue
+            found = measure(axis, folder, options)
+            show(axis, found)
+            curves[axis] = {
+                command: [(n, cost.cpu_s) for n, cost in costs.items() if cost is not None]
+                for command, costs in found.items()
+            }
+    if options.picture is not None:
+        options.picture.write_text(render_curves(curves, stamp), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
