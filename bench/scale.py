@@ -1,12 +1,12 @@
 """What studies of any size cost: time, CPU and memory of the commands that read them, and how each grows.
 
-    python bench/scale.py [--axis windows,samples,layouts,launches,processes] [--most 10000]
+    python bench/scale.py [--axis windows,samples,layouts,launches,processes,real] [--most 10000]
                           [--commands rank,report,export,explain,watch,serve] [--keep DIR] [--picture FILE]
 
 Studies are written by the store, of launches that `tuner grid --simulate` made. A figure is of a whole
 process, from its start to its end (`serve`: until its first page is there). Below each table stands the
 exponent with which it grows from one size to the next: 1 is in proportion, 0 not at all. A command that takes
-longer than --limit is ended, and shown as "over". --keep leaves the studies in DIR and takes those found there.
+longer than --limit is ended, and shown as "over". --keep leaves the studies in DIR, and takes what is there.
 """
 
 from __future__ import annotations
@@ -21,19 +21,26 @@ import sys
 import tempfile
 import time
 import urllib.request
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log
 from pathlib import Path
+from statistics import median
 
 from scale_picture import render_curves
 from scale_study import Size, write_study
 
+from tuner.adapters.clock import SystemClock
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.procfs import ProcSampler
+from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.layout import Layout, divisors_grid
+from tuner.core.service import ServiceSpec
 from tuner.core.strategies.of_study import strategy_of
+from tuner.core.window import Reading
 from tuner.study import run_study
 
 TUNER = str(Path(sys.executable).with_name("tuner"))
@@ -163,6 +170,46 @@ def fetch(line: str) -> None:
             return
 
 
+def real() -> None:
+    """What tuner's own looks at launches of P sleeping processes cost: one a second, and one every 5 s."""
+    print("\nreal processes (sleep): started and gone in, CPU of a look a second and of one every 5 s")
+    for count in (1, 50, 200):
+        clock = SystemClock()
+        launcher = SupervisordLauncher(
+            ServiceSpec("scale", ("sleep", "100000")), cores=count, cpus=None, run_root=None, clock=clock,
+            marker=uuid.uuid4().hex, keep_logs=None,
+            warn=lambda slug, text: print(f"{slug}: {text}", file=sys.stderr),
+        )  # fmt: skip
+        with launcher:
+            with (
+                launcher.running(Layout(count, 1), {}) as launch,
+                ProcSampler(clock).watching(launch, frozenset()) as watch,
+            ):
+                look_s = cpu_of(lambda: watch.sample(Reading(time.monotonic(), 0, 0)))
+                usage_s = cpu_of(watch.usage)
+                closing_s = cpu_of(lambda: watch.usage(closing=True))
+                n_files = len(os.listdir("/proc/self/fd"))
+                n_threads = len(os.listdir("/proc/self/task"))
+                started_s, stopped_s = launch.running_after_s, time.monotonic()
+            gone_s = time.monotonic() - stopped_s
+        print(
+            f"{count:4}x1  {started_s:5.1f} s, {gone_s:5.1f} s   {look_s * 1e3:6.2f} ms,"
+            f" {usage_s * 1e3:6.2f} ms, with memory {closing_s * 1e3:6.2f} ms  "
+            f" {n_files} files, {n_threads} threads",
+            flush=True,
+        )
+
+
+def cpu_of(what: Callable[[], object]) -> float:
+    """CPU seconds, median of 15."""
+    taken = []
+    for _ in range(15):
+        began_s = time.process_time()
+        what()
+        taken.append(time.process_time() - began_s)
+    return median(taken)
+
+
 def processes() -> None:
     """What a launch of P x T costs on the virtual box, and the layout arithmetic beside it."""
     print("\nvirtual box, 3 windows of 10 s of PxT: CPU seconds; most memory of the process by then")
@@ -199,7 +246,7 @@ def processes() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--axis", default="windows,samples,layouts,launches,processes")
+    parser.add_argument("--axis", default="windows,samples,layouts,launches,processes,real")
     parser.add_argument("--commands", default=",".join(COMMANDS))
     parser.add_argument("--most", type=int, default=10_000, help="windows, layouts, samples/100 at most")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a command may take")
@@ -215,8 +262,8 @@ def main() -> None:
         folder = options.keep or Path(scratch)
         folder.mkdir(exist_ok=True)
         for axis in options.axis.split(","):
-            if axis == "processes":
-                processes()
+            if axis in ("processes", "real"):
+                processes() if axis == "processes" else real()
                 continue
             found = measure(axis, folder, options)
             show(axis, found)

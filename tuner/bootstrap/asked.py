@@ -33,8 +33,8 @@ WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 SIMULATED_HOST = "a simulated box"
 STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
-#: of a layout that the model is asked for: 1x10000 takes it half a second, 1x100000 six
-MOST_MODELLED_THREADS = 10_000
+#: of a layout that the model is asked for, as 512x64 has them: 1x32768 takes it two seconds, 1x100000 six
+MOST_MODELLED_THREADS = 32_768
 
 
 def planned(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.collection import collection_paused
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tuner.core.overview import Overview
 
 
+@collection_paused()
 def prediction_of(file: Path, overview: Overview) -> Calibrated | str:
     """The model fitted to the study in *file*, of the variant of its best layout.
 
@@ -30,7 +32,8 @@ def prediction_of(file: Path, overview: Overview) -> Calibrated | str:
 
     try:
         with open_store(file, read_only=True) as store:
-            return read_calibration(store, overview.name, variant=variant)  # pages tell no folders of ours
+            # by its name alone, as pages tell no folders of ours
+            return read_calibration(store, overview.name, variant=variant, windows=overview.windows)
     except ConfigError as error:
         return f"{error.problem}."
 

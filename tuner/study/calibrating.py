@@ -50,23 +50,27 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
     )
 
 
-def read_calibration(store: Store, name: str, *, variant: str | None = None) -> Calibrated:
+def read_calibration(
+    store: Store, name: str, *, variant: str | None = None, windows: Sequence[WindowRecord] | None = None
+) -> Calibrated:
     """What the windows in *store* say of an item, of the memory, and how well the model does on them.
 
     Args:
         store: of any study; *name* is its file's, for errors.
         name: see there.
         variant: of the service, the one to calibrate; None: the service as it is, or the only one there is.
+        windows: all of the store, where somebody listed them already.
 
     Raises:
         ConfigError: there is no window to calibrate on.
     """
     study = store.study()
+    windows = store.windows() if windows is None else windows
     pooled = pooled_variants(study.config)
     all_clocks = clocks_of_counted(
-        _as_modelled(store.windows(), pooled), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
+        _as_modelled(windows, pooled), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
     )
-    if not all_clocks and any(window.is_at_a_rate for window in store.windows()):
+    if not all_clocks and any(window.is_at_a_rate for window in windows):
         raise ConfigError(
             f"{name} was measured at a rate: what its threads wait for is not known",
             hint="Measure it in a closed loop: leave the feeder's rate out.",
@@ -87,7 +91,7 @@ def read_calibration(store: Store, name: str, *, variant: str | None = None) -> 
         calibration.profile,
         source=_source(study, calibration.profile.source),
         machine=replace(calibration.profile.machine, foreign_cores=foreign_cores),
-        noise=replace(_noise(store), model_sd=calibration.misfit_sd),
+        noise=replace(_noise(store, windows), model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
         intervals=around_their_means(calibration.profile.intervals),
         simulated=study.provenance.get(SIMULATED, ""),
@@ -235,9 +239,9 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
     return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0)
 
 
-def _noise(store: Store) -> ProfileNoise:
+def _noise(store: Store, windows: Sequence[WindowRecord]) -> ProfileNoise:
     """Of windows and launches, where the study tells them; the usual where it does not."""
-    usual, pilot = ProfileNoise(), read_pilot(store)
+    usual, pilot = ProfileNoise(), read_pilot(store, windows)
     if pilot is None or pilot.launch.mean is None:
         return usual
     if pilot.window is None or pilot.window.mean is None:  # the launch's has the window's in it

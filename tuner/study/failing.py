@@ -17,7 +17,10 @@ class Failing:
         self.failed: list[Layout] = []
         self._max_attempts = max_attempts
         self._first_cell: dict[Layout, Cell] = {}
-        self._cells: list[Cell] = []
+        self._cells: dict[
+            int, Cell
+        ] = {}  #: that have not ended, by their id(): a study may have 20 000 others
+        self._over_limit: set[Layout] = set()  #: of cells that have ended
         self._seen: set[Layout] = set()  #: gave a window, on another box if not on the first
         self._n_vain: Counter[Layout] = Counter()  # cells in a row without a window
         self._since: dict[Layout, int] = {}  # windows of all layouts when that began
@@ -27,12 +30,13 @@ class Failing:
         """Take note of what was asked for."""
         for cell in cells:
             self._first_cell.setdefault(cell.layout, cell)
-            self._cells.append(cell)
+            self._cells[id(cell)] = cell
 
     @property
     def over_limit(self) -> frozenset[Layout]:
         """Layouts that passed a limit of the user's up to now, and are left out for it."""
-        return frozenset(cell.layout for cell in self._cells if cell.is_over_limit)
+        now = (cell.layout for cell in self._cells.values() if cell.is_over_limit)
+        return frozenset((*self._over_limit, *now))
 
     def is_hopeless(self, layout: Layout) -> bool:
         """Whether it is not tried again: it failed, or will be told to have failed once its block ends."""
@@ -52,6 +56,9 @@ class Failing:
         about a layout.
         """
         for cell in cells:
+            self._cells.pop(id(cell), None)
+            if cell.is_over_limit:
+                self._over_limit.add(cell.layout)
             if cell.kept:
                 self._seen.add(cell.layout)
                 self._n_vain[cell.layout] = 0

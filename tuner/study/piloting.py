@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.pilot import Pilot, batch_square, pilot_of
-from tuner.core.records import StudyRecord
+from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.spread import well_spread
 from tuner.core.strategy import Proposal
 from tuner.core.variance import MeanSquare
@@ -62,9 +63,13 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
     )
 
 
-def read_pilot(store: Store) -> Pilot | None:
-    """What the study in *store* says of its noise and its costs; None: no layout was launched twice."""
-    study, launches, windows = store.study(), store.launches(), store.windows()
+def read_pilot(store: Store, windows: Sequence[WindowRecord] | None = None) -> Pilot | None:
+    """What the study in *store* says of its noise and its costs; None: no layout was launched twice.
+
+    *windows* are all of the store, where somebody listed them already.
+    """
+    study, launches = store.study(), store.launches()
+    windows = store.windows() if windows is None else windows
     timetable = Timetable(study, launches, windows)
     counting = [window for window in windows if not window.void]
     # Each layout as often as it was launched: what a launch took beside its windows, on average.
@@ -77,16 +82,14 @@ def read_pilot(store: Store) -> Pilot | None:
         windows,
         launch_s=launch_s,
         objective=study.objective,
-        within_window=_within_windows(store) if study.objective == "throughput" else None,
+        within_window=_within_windows(store, windows) if study.objective == "throughput" else None,
         confidence=study.confidence,
     )
 
 
-def _within_windows(store: Store) -> MeanSquare | None:
+def _within_windows(store: Store, windows: Sequence[WindowRecord]) -> MeanSquare | None:
     """Variance of one second, from the samples within windows."""
-    counting = [
-        window for window in store.windows() if not window.void and window.n_done and window.block >= 0
-    ]
+    counting = [window for window in windows if not window.void and window.n_done and window.block >= 0]
     rates, lengths_s = [], []
     for window in counting[:_MOST_WINDOWS_READ]:
         samples = store.samples(window.launch_id, window.index, window.attempt)

@@ -28,7 +28,8 @@ _LEAST_BINS = 10
 _OF_BIN_ENDS = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one, for the same reason as `WindowRecord`: there may be 100 000.
+@dataclass(slots=True, unsafe_hash=True)
 class Clocks:
     """One window. Seconds are sums over the window and over all processes; None: nobody told."""
 

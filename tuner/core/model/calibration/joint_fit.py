@@ -11,6 +11,7 @@ the machine is taken to have.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from math import hypot, sqrt
 
@@ -19,7 +20,7 @@ import numpy as np
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import Told, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.looks import Looks, told_by_looks
+from tuner.core.model.calibration.looks import Looks, looks_in_d, spawning_of, told_others_s
 from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
 from tuner.core.model.calibration.sampling import N_DEMANDS
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
@@ -67,7 +68,7 @@ class Problem:
     def __init__(self, groups: Mapping[Layout, Sequence[Clocks]], machine: Machine, noise_sd: float) -> None:
         """*noise_sd* is that of the logarithm of a launch's throughput."""
         self.machine = machine
-        self._groups, self._sd = dict(groups), noise_sd
+        self._groups = dict(groups)
         self.items = {layout: per_item(windows) for layout, windows in groups.items()}
         self.logs = {layout: mean_log_throughput(windows) for layout, windows in groups.items()}
         self.noise_sd = {
@@ -79,7 +80,8 @@ class Problem:
             for layout, windows in groups.items()
             if layout.total_threads == 1
         }
-        self.looks = told_by_looks([one for windows in groups.values() for one in windows])
+        self._in_d = {layout: looks_in_d(windows) for layout, windows in groups.items()}
+        self.looks = self._told_by_looks()
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
@@ -120,14 +122,23 @@ class Problem:
         return Fit(found.x * scale, root, df, tuple(terms), float(found.cost))
 
     def without(self, layouts: Collection[Layout]) -> Problem:
-        """The same, *layouts* never measured."""
-        left = {one: windows for one, windows in self._groups.items() if one not in layouts}
-        return Problem(left, self.machine, self._sd)
+        """The same, *layouts* never measured; windows of the others are not added up again."""
+        found = copy(self)
+        for name in ("_groups", "items", "logs", "noise_sd", "anchors", "_in_d"):
+            known = getattr(self, name)
+            setattr(found, name, {layout: one for layout, one in known.items() if layout not in layouts})
+        found.looks = found._told_by_looks()
+        return found
 
     def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
         """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
         items = [self.items[layout] for layout in layouts]
         return solved(fit.values[None, :], fit.terms, items, self.machine, self.looks)[1]
+
+    def _told_by_looks(self) -> Looks:
+        """Others are seen beside 1x1 alone."""
+        alone = (one for layout in self.anchors for one in self._groups[layout])
+        return Looks(spawning_of(self._in_d), told_others_s(alone))
 
     def _begin(self, layouts: Sequence[Layout], anchor: Told | None) -> Array:
         """Demands to start from: those of 1x1, or of the layout with the fewest threads."""

@@ -11,7 +11,7 @@ from typing import Literal
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.joint_fit import TERMS, Fit, Problem
-from tuner.core.model.calibration.per_item import by_launch, mean_log_throughput
+from tuner.core.model.calibration.per_item import by_launch, log_throughput
 
 _LEAST_LAYOUTS = 6  #: to choose terms on: fewer cannot tell a term from a coincidence
 _FOLDS = 8  #: at most, where terms are chosen
@@ -45,7 +45,7 @@ def launch_noise_sd(groups: Mapping[Layout, Sequence[Clocks]]) -> float:
     """Standard deviation of a launch's log throughput, over all layouts; 2 % weighs as much as two more."""
     squares, df = _USUAL_DF * _USUAL_LAUNCH_SD**2, _USUAL_DF
     for windows in groups.values():
-        logs = [mean_log_throughput(launch) for launch in by_launch(windows)]
+        logs = [log_throughput(launch) for launch in by_launch(windows)]
         if len(logs) > 1:
             squares += stdev(logs) ** 2 * (len(logs) - 1)
             df += len(logs) - 1

@@ -21,12 +21,13 @@ computes, and count in the load average meanwhile. docs/model.md has what was me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, hypot, sqrt
 
 import numpy as np
 
+from tuner.core.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.per_item import by_layout, per_item
 from tuner.core.model.demand import Array
@@ -87,12 +88,22 @@ def told_spawning(windows: Iterable[Clocks]) -> Spawning | None:
     older study, workers of another user), or hardly a look found a thread in D. What starting children
     takes is then a part of the uninterruptible waiting that nobody knows.
     """
-    groups = by_layout(windows)
+    return spawning_of({layout: looks_in_d(of_layout) for layout, of_layout in by_layout(windows).items()})
+
+
+def looks_in_d(windows: Iterable[Clocks]) -> tuple[float, float]:
+    """Looks of *windows* that found a task in D: starting a child, and not."""
+    looks = [_in_d(one) for one in windows]
+    return fsum(starting for starting, _ in looks), fsum(other for _, other in looks)
+
+
+def spawning_of(in_d: Mapping[Layout, tuple[float, float]]) -> Spawning | None:
+    """`told_spawning` of windows that are counted already: `looks_in_d` of each layout."""
     n_starting = n_other = 0.0
-    for layout in sorted(groups, key=lambda one: (one.total_threads, one.threads)):
-        of_layout = [_in_d(one) for one in groups[layout]]
-        n_starting += fsum(starting for starting, _ in of_layout)
-        n_other += fsum(other for _, other in of_layout)
+    for layout in sorted(in_d, key=lambda one: (one.total_threads, one.threads)):
+        starting, other = in_d[layout]
+        n_starting += starting
+        n_other += other
         if n_starting + n_other >= _PLENTY:
             break
     return Spawning(n_starting, n_other) if n_starting + n_other >= _LEAST_LOOKS else None

@@ -91,7 +91,12 @@ def by_layout(windows: Iterable[Clocks]) -> dict[Layout, list[Clocks]]:
 def mean_log_throughput(windows: Sequence[Clocks]) -> float:
     """Of one layout: each launch counts once, however many windows it has."""
     launches = by_launch(windows)
-    return fsum(log(per_item(launch).throughput_per_s) for launch in launches) / len(launches)
+    return fsum(log_throughput(launch) for launch in launches) / len(launches)
+
+
+def log_throughput(launch: Sequence[Clocks]) -> float:
+    """Of the windows of one launch together: the logarithm of what `per_item` says."""
+    return log(sum(one.n_done for one in launch) / fsum(one.length_s for one in launch))
 
 
 def _total(windows: Iterable[Clocks], of: Callable[[Clocks], float | None]) -> float | None:
