@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
 from random import Random
 
 import numpy as np
@@ -21,6 +22,8 @@ from tuner.core.model.calibration.calibrate import (
     held_out_after,
 )
 from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.joint_fit import Problem
+from tuner.core.model.calibration.per_item import by_launch, by_layout, log_throughput, per_item
 from tuner.core.model.calibration.sampling import Sampling
 from tuner.core.model.demand import NO_TERMS, SECONDS, Demands, Terms
 from tuner.core.model.machine import Machine
@@ -355,3 +358,22 @@ def test_what_a_study_cannot_give_is_one_clear_error() -> None:
         held_out(study_of(PYTHON, layouts("1x4", "4x1")), BOX, method="alone")
     with pytest.raises(ConfigError, match="4 layouts were measured: 4 to see leave none to predict"):
         held_out_after(study_of(PYTHON, SMALL), BOX, n_layouts=4)
+
+
+def test_leaving_layouts_out_is_the_same_as_never_having_measured_them() -> None:
+    windows = study_of(STARTING, noise=NOISY, seed=3)
+    groups = by_layout(windows)
+    left_out = [Layout(1, 1), Layout(2, 4)]
+    whole = Problem(groups, BOX, 0.02)
+    without = whole.without(left_out)
+    anew = Problem({one: own for one, own in groups.items() if one not in left_out}, BOX, 0.02)
+
+    assert (without.items, without.logs, without.noise_sd) == (anew.items, anew.logs, anew.noise_sd)
+    assert (without.looks, list(without.anchors)) == (anew.looks, list(anew.anchors))
+    assert whole.looks != without.looks
+    assert list(without.fit(list(without.items)).values) == list(anew.fit(list(anew.items)).values)
+
+
+def test_a_launch_gives_what_its_windows_add_up_to() -> None:
+    for launch in by_launch(study_of(PYTHON, noise=NOISY, seed=4)):
+        assert log_throughput(launch) == pytest.approx(log(per_item(launch).throughput_per_s), rel=1e-9)

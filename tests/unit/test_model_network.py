@@ -235,3 +235,30 @@ def test_those_who_wake_up_are_some_of_those_in_line(
 def test_demands_that_cannot_be_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"should be|nothing"):
         Demands(**bad)
+
+
+@pytest.mark.parametrize("threads", [8, 48])
+def test_layouts_asked_for_several_times_at_once_get_the_same_answer_to_the_last_bit(threads: int) -> None:
+    layouts = [*full_grid(4), Layout(2, threads)]
+    demands, machine = Demands(0.02, child_s=0.03, asleep_s=0.01), Machine(4, 2)
+    once = predict(demands, machine, layouts)
+    often = predict(demands, machine, layouts * 3)
+
+    for name in ("throughput_per_s", "load", "n_gil_waiting", "busy_cores"):
+        assert np.array_equal(np.tile(getattr(once, name), 3), getattr(often, name)), name
+
+
+def test_what_second_threads_add_may_differ_from_layout_to_layout() -> None:
+    layouts = full_grid(4)
+    of = layout_demands(
+        Demands(0.02, child_s=0.03), Terms(), [x.processes for x in layouts], [x.threads for x in layouts]
+    )
+    gains = np.where(np.arange(len(layouts)) % 2, 0.1, 0.6)
+    mixed = solve(of, Machine(4, 2), gains)
+
+    for gain in (0.1, 0.6):
+        alone = solve(of, Machine(4, 2, smt_gain_ratio=gain))
+        own = gains == gain
+        assert np.array_equal(mixed.throughput_per_s[own], alone.throughput_per_s[own])
+        assert np.array_equal(mixed.load[own], alone.load[own])
+    assert len({float(one) for one in solve(of, Machine(4, 2)).throughput_per_s}) > 2

@@ -671,3 +671,17 @@ def test_a_study_that_is_being_written_is_read_as_it_grows(file: Path) -> None:
         writer.add_launch(writer.launches()[0][1])
 
         assert len(reader.launches()) == before + 1
+
+
+def test_windows_are_listed_again_only_when_the_file_has_changed(file: Path) -> None:
+    with SqliteStore.open(file) as writer, SqliteStore.open(file, read_only=True) as reader:
+        before = reader.windows()
+        last = before[-1]
+        assert reader.windows() is before
+
+        kept = writer.window(last.launch_id, last.index, last.attempt)
+        writer.add_window(last.launch_id, replace(kept, index=last.index + 1))
+
+        assert len(reader.windows()) == len(before) + 1
+        assert reader.windows() == writer.windows()
+        assert writer.windows() is not writer.windows()  # its own writing is never missed
