@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.ports import Store
 
 if TYPE_CHECKING:
+    from tuner.core.limits import Verdict
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.overview import Live, Overview
@@ -236,8 +237,11 @@ def _explained(
     from tuner.core.model.diagnosis.evidence import why_unknown
     from tuner.core.ranking import rank
 
-    ranking = rank(record, windows, confidence=record.confidence, limits=question.limits_of(record))
-    found = _explanation(record, windows, ranking)
+    limits, verdicts = question.limits_of(record), {}
+    if limits:  # ranking 100 000 windows takes a while, and without limits there are no verdicts
+        ranking = rank(record, windows, confidence=record.confidence, limits=limits)
+        verdicts = ranking.verdicts
+    found = _explanation(record, windows, verdicts)
     if found is None:
         return why_unknown(windows), ()
     best = found.diagnoses[0].layout.variant
@@ -265,7 +269,7 @@ def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking
     """*ranking*, saying what binds its layouts, or why that is not known."""
     from tuner.core.model.diagnosis.evidence import NO_WINDOWS, why_unknown
 
-    found = _explanation(record, windows, ranking)
+    found = _explanation(record, windows, ranking.verdicts)
     if found is not None:
         return ranking.with_bound_by(found.bound_by, None)
     why = why_unknown(windows)
@@ -273,12 +277,12 @@ def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking
 
 
 def _explanation(
-    record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking
+    record: StudyRecord, windows: Sequence[WindowRecord], verdicts: Mapping[Layout, Verdict | None]
 ) -> Explanation | None:
-    """What binds the layouts of *ranking*; None: no window has the clocks for it."""
+    """What binds the layouts, of which *verdicts* say what limits they keep; None: no clocks for it."""
     from tuner.core.model.diagnosis.evidence import evidence_of
 
-    seen = evidence_of(record, windows, {row.layout: row.verdict for row in ranking.rows})
+    seen = evidence_of(record, windows, verdicts)
     if not seen:
         return None
     from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of

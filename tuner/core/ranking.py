@@ -113,6 +113,11 @@ class Ranking:
     boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
 
     @property
+    def verdicts(self) -> dict[Layout, Verdict | None]:
+        """Whether each layout keeps the limits; None: there are none."""
+        return {row.layout: row.verdict for row in self.rows}
+
+    @property
     def is_bound_known(self) -> bool:
         """Whether any row says what binds its layout."""
         return any(row.bound_by for row in self.rows)

@@ -13,6 +13,7 @@ from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
 from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted, spare_cores_of
+from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, has_gil, machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
@@ -66,6 +67,7 @@ def read_calibration(
     """
     study = store.study()
     windows = store.windows() if windows is None else windows
+    noise = _noise(store, windows)  # first: both this and the clocks take much memory for a while
     pooled = pooled_variants(study.config)
     all_clocks = clocks_of_counted(
         _as_modelled(windows, pooled), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
@@ -82,7 +84,7 @@ def read_calibration(
         calibration = calibrate_jointly(clocks, machine, name=study.service)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
-    memory = fit_memory([_memory_seen(one) for one in clocks if one.pss_bytes is not None])
+    memory = fit_memory(_memory_seen(one) for one in clocks if one.pss_bytes is not None)
     busy_cores = max(one.busy_cores for one in clocks)
     foreign_cores = sum(one.foreign_cores * one.length_s for one in clocks) / sum(
         one.length_s for one in clocks
@@ -91,7 +93,7 @@ def read_calibration(
         calibration.profile,
         source=_source(study, calibration.profile.source),
         machine=replace(calibration.profile.machine, foreign_cores=foreign_cores),
-        noise=replace(_noise(store, windows), model_sd=calibration.misfit_sd),
+        noise=replace(noise, model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
         intervals=around_their_means(calibration.profile.intervals),
         simulated=study.provenance.get(SIMULATED, ""),
@@ -114,7 +116,7 @@ def read_calibration(
             busy_cores=busy_cores,
         ),
         memory=memory,
-        measured=tuple(_measured([one for one in clocks if one.layout == layout]) for layout in layouts),
+        measured=tuple(map(_measured, by_layout(clocks).values())),
         left_out=_left_out(calibration, clocks, layouts, machine),
         foreign_cores=foreign_cores,
         simulated=tuple(simulated_told(study)),

@@ -28,7 +28,7 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     )
     if not blocks:
         return Section("windows", "Every window in time order", [Text(["Nothing has been launched yet."])])
-    if not layout_means(overview.windows):
+    if all(window.void or window.block == WARMING_BLOCK for window in overview.windows):
         told = "The picture has launches and what was void, and no throughput."
         blocks.append(Text([f"{nothing_counts(overview)} {told}"]))
     blocks.append(Text([_void_sentence(overview)]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import sqrt
@@ -73,22 +73,23 @@ class MemoryFit:
         return ""
 
 
-def fit_memory(seen: Sequence[MemorySeen]) -> MemoryFit | None:
+def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
     """Fit the three parts to *seen*, none below 0; None: nobody saw any memory.
 
     Least squares of relative errors over layouts (the windows of one are averaged). A part that the layouts
     cannot tell from the others (no layout with two threads; children in step with threads) is left to them.
     """
-    of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
-    for one in seen:
+    of_layout: dict[Layout, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for one in seen:  # of 100 000 windows: none of them is kept
         if one.pss_bytes > 0:
-            of_layout[one.layout].append(one)
+            sizes, numbers = of_layout[one.layout]
+            sizes.append(one.pss_bytes)
+            numbers.append(one.n_children)
     if not of_layout:
         return None
     rows, n_layouts = [], len(of_layout)
-    for layout, windows in of_layout.items():
-        pss = sum(one.pss_bytes for one in windows) / len(windows)
-        children = sum(one.n_children for one in windows) / len(windows)
+    for layout, (sizes, numbers) in of_layout.items():
+        pss, children = sum(sizes) / len(sizes), sum(numbers) / len(numbers)
         rows.append(_row(layout, children) / pss)
     design = np.asarray(rows)
     told = _told(design)
