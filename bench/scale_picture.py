@@ -7,6 +7,7 @@ from html import escape
 from math import ceil, floor, log10
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 320, 240, 48, 34  #: of one picture, px
+_ENTRY = 90  #: of the legend, px
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  #: Okabe and Ito's
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4")
 
@@ -17,7 +18,8 @@ def render_curves(curves: Curves, stamp: str) -> str:
     """One picture per axis, side by side; a line per command."""
     names = list(dict.fromkeys(name for lines in curves.values() for name in lines))
     width = _LEFT + len(curves) * (_WIDTH + _LEFT)
-    height = _TOP + _HEIGHT + 70
+    per_row = max(1, (width - _LEFT) // _ENTRY)
+    height = _TOP + _HEIGHT + 54 + 16 * -(-len(names) // per_row)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
         ' font-family="sans-serif" font-size="11" fill="#333">',
@@ -27,7 +29,7 @@ def render_curves(curves: Curves, stamp: str) -> str:
     for number, (axis, lines) in enumerate(curves.items()):
         parts += _one(axis, lines, names, _LEFT + number * (_WIDTH + _LEFT))
     for number, name in enumerate(names):
-        x, y = _LEFT + 90 * number, height - 26
+        x, y = _LEFT + _ENTRY * (number % per_row), _TOP + _HEIGHT + 44 + 16 * (number // per_row)
         parts.append(f'<path d="M{x} {y - 4}h24" {_stroke(number)}/>')
         parts.append(f'<text x="{x + 28}" y="{y}">{escape(name)}</text>')
     parts.append(f'<text x="{_LEFT}" y="{height - 8}">CPU seconds; {escape(stamp)}</text></svg>')

@@ -237,6 +237,9 @@ def _axis_effects(
     objective: str,
     confidence: float,
 ) -> tuple[AxisEffect, ...]:
+    axes = axes_of(study.config)
+    if not axes:
+        return ()
     layouts, is_adaptive = list(measured), study.strategy != "all"
     seen: Sequence[Observation] = [
         Observation(number, block_of[one.launch], log(launch_value(one, objective)))
@@ -247,7 +250,7 @@ def _axis_effects(
         seen = comparable(seen, box_of, len(layouts))
     launches = [Launched(one.block, layouts[one.layout], one.value) for one in seen]
     side = Side(launches, is_adaptive=is_adaptive)
-    return axis_effects(axes_of(study.config), side, confidence)
+    return axis_effects(axes, side, confidence)
 
 
 def _judged(

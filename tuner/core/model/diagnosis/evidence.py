@@ -138,7 +138,8 @@ def _added(
         return None
     spare_cores = spare_cores_of(study)
     # once, not for each of 100 000 windows: that would take seconds
-    clocks = clocks_of(_summed(read), spare_cores=spare_cores)
+    summed = _summed(read)
+    clocks = clocks_of(summed, spare_cores=spare_cores)
     if clocks.source == "service":
         return None
     return Evidence(
@@ -150,7 +151,7 @@ def _added(
         child_cpu_s=clocks.child_cpu_s or 0.0,
         others_cpu_s=clocks.foreign_cores * clocks.length_s,
         backend_cpu_s=clocks.backend_cpu_s,
-        backend_elsewhere_s=max(0.0, fsum(window.backend_cpu_s for window in read) - clocks.backend_cpu_s),
+        backend_elsewhere_s=max(0.0, summed.backend_cpu_s - clocks.backend_cpu_s),
         run_delay_s=clocks.run_delay_s,
         blocked_s=clocks.blocked_s,
         gil_waiting_s=clocks.gil_waiting_s,
@@ -172,8 +173,8 @@ def _summed(windows: Sequence[WindowRecord]) -> WindowRecord:
     sums: dict[str, float | None] = {
         name: None if None in values else fsum(values) for name, values in zip(_SUMS, columns, strict=True)
     }
-    n_done, n_failed = (sum(getattr(window, name) for window in windows) for name in ("n_done", "n_failed"))
-    return replace(windows[0], n_done=n_done, n_failed=n_failed, void=(), **sums)  # type: ignore[arg-type]
+    counts = {name: sum(map(attrgetter(name), windows)) for name in ("n_done", "n_failed")}
+    return replace(windows[0], void=(), **counts, **sums)  # type: ignore[arg-type]
 
 
 def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:
