@@ -1,119 +1,125 @@
 #!/usr/bin/env python3
-"""Fuzz the stackwalker: build the libFuzzer target, run it for a while, fail on the first finding.
+"""Fuzz the stackwalker: dumps, then symbols; fail on the first finding, show what was reached.
 
-    tests/fuzz/run.py --seconds 30 [--corpus DIR ...]
+    tests/fuzz/run.py --seconds 1800 --coverage [--corpus DIR ...]
 
-Every minidump and every .sym file below the corpus folders becomes a seed, beside one that is built in.
-The exit status is 0 when nothing was found, 1 when something was (the input is kept and named), 2 without
-clang or libFuzzer.
+Every minidump and every .sym file below the corpus folders becomes a seed, beside those that are built in
+and those that were kept. The exit status is 0 when nothing was found, 1 when something was (the input is kept
+and named), 2 without clang or libFuzzer.
 """
 
 import argparse
+import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+
+import coverage_table
+import seeds
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parents[1] / "workers" / "crash_processor" / "stackwalker"
-SANITIZERS = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
-LONGEST_SEED_BYTES = 256 * 1024
-SYMBOLS = b"""MODULE Linux x86_64 000000000000000000000000000000010 a
-FILE 0 a.c
-FILE 1 b.c
-INLINE_ORIGIN 0 inlined()
-FUNC 1000 100 0 crash()
-INLINE 0 7 0 0 1000 20
-1000 20 42 1
-1020 e0 43 0
-FUNC m 1100 80 0 main
-1100 80 9 0
-PUBLIC 1800 0 start
-STACK CFI INIT 1000 100 .cfa: $rsp 8 + .ra: .cfa 8 - ^
-STACK CFI 1001 .cfa: $rsp 16 + $rbp: .cfa 16 - ^
-STACK CFI 1004 .cfa: $rbp 16 + $rbx: .undef $r12: 5 7 * 2 / 3 % 8 @
-"""
+COMPILE = ["-std=gnu11", "-g", f"-I{SOURCES}"]
+SANITIZERS = ["-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+PROFILED = ["-O1", "-fsanitize=fuzzer", "-fprofile-instr-generate", "-fcoverage-mapping"]
+HUNG_S = 600  # of wall time, for one input; its CPU time is limited in fuzz_target.h
+INPUT_MB = 2048
+LONGEST_TOLD = 8000  # characters of a finding
 
 
-def small_dump() -> bytes:
-    """A dump with one of each thing: a thread, its stack, a module, an exception, names."""
-    blobs = bytearray()
-    start = 32 + 6 * 12
+@dataclass(frozen=True)
+class Target:
+    """One libFuzzer program: its name, its C files, and what its inputs are."""
 
-    def put(blob: bytes) -> int:
-        at = start + len(blobs)
-        blobs.extend(blob)
-        return at
+    name: str
+    files: tuple[str, ...]
+    longest_bytes: int
 
-    def text(name: str) -> bytes:
-        units = name.encode("utf-16-le")
-        return struct.pack("<I", len(units)) + units
-
-    base, stack_at = 0x400000, 0x7FFF0000
-    words = [base + 0x1105, stack_at + 64, base + 0x1810, 0, stack_at + 96, base + 0x1010, 7, base + 0x1120]
-    stack = struct.pack("<16Q", *(words * 2))
-    stack_rva = put(stack)
-    context = bytearray(1232)
-    struct.pack_into("<I", context, 48, 0x10000B)
-    struct.pack_into("<QQ", context, 152, stack_at, stack_at + 32)
-    struct.pack_into("<Q", context, 248, base + 0x1002)
-    context_rva = put(bytes(context))
-    name_rva = put(text("/bin/a"))
-    build_id = b"LEpB" + bytes([1] * 20)
-    cv_rva = put(build_id)
-    module = struct.pack("<QIIII", base, 0x4000, 0, 0, name_rva) + bytes(52)
-    module += struct.pack("<IIII", len(build_id), cv_rva, 0, 0) + bytes(16)
-    thread = struct.pack(
-        "<IIIIQQIIII", 1, 0, 0, 0, 0, stack_at, len(stack), stack_rva, len(context), context_rva
-    )
-    exception = struct.pack("<IIIIQQII", 1, 0, 11, 1, 0, 0, 0, 0) + bytes(120)
-    exception += struct.pack("<II", len(context), context_rva)
-    system = struct.pack(
-        "<HHHBBIIIIIHH", 9, 6, 0x2D07, 2, 0, 0, 0, 0, 0x8201, put(text("Linux 5.1 #1 x86_64")), 0, 0
-    )
-    memory = struct.pack("<IQII", 1, stack_at, len(stack), stack_rva)
-    streams = [
-        (3, struct.pack("<I", 1) + thread),
-        (4, struct.pack("<I", 1) + module),
-        (5, memory),
-        (6, exception),
-        (7, system + bytes(24)),
-        (24, struct.pack("<IIQ", 1, 1, put(text("worker")))),
-    ]
-    directory = b"".join(struct.pack("<III", kind, len(body), put(body)) for kind, body in streams)
-    header = struct.pack("<4sIIIIIQ", b"MDMP", 0xA793, len(streams), 32, 0, 0, 0)
-    return header + directory + bytes(blobs)
+    def seeds(self, folders: list[Path]) -> Iterable[bytes]:
+        return seeds.dump_seeds(folders) if self.name == "dump" else seeds.symbol_seeds(folders)
 
 
-def seeds(folders: list[Path]) -> Iterator[bytes]:
-    """Pairs of dump and symbols, in the target's format; only what is small enough to mutate well."""
-    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    contents = [path.read_bytes() for path in files if path.stat().st_size <= LONGEST_SEED_BYTES]
-    dumps = [small_dump()] + [data for data in contents if data.startswith(b"MDMP")]
-    symbols = [SYMBOLS] + [data[:8192] for data in contents if data.startswith(b"MODULE ")]
-    for i, dump in enumerate(dumps):
-        yield struct.pack("<I", len(dump)) + dump + symbols[i % len(symbols)]
-    for text in symbols:
-        yield struct.pack("<I", len(dumps[0])) + dumps[0] + text
+TARGETS = (
+    Target("dump", ("dump_fuzz.c", "dump_mutator.c"), seeds.LONGEST_DUMP_BYTES),
+    Target("symbols", ("symbols_fuzz.c",), seeds.LONGEST_SYMBOLS_BYTES),
+)
 
 
-def build(clang: str, folder: Path) -> Path:
-    target = folder / "stackwalker_fuzz"
+def build(clang: str, folder: Path, target: Target, flags: list[str], suffix: str) -> Path:
+    program = folder / f"{target.name}_{suffix}"
     sources = sorted(path for path in SOURCES.glob("*.c") if path.name != "main.c")
-    command = [
-        clang,
-        "-std=gnu11",
-        "-g",
-        "-O1",
-        *SANITIZERS,
-        f"-I{SOURCES}",
-        str(HERE / "stackwalker_fuzz.c"),
+    command = [clang, *COMPILE, f"-I{folder}", *flags, *(str(HERE / name) for name in target.files)]
+    subprocess.run([*command, *map(str, sources), "-o", str(program)], check=True)
+    return program
+
+
+def write_corpus(corpus: Path, target: Target, folders: list[Path]) -> None:
+    """Add the seeds to what a kept corpus holds already."""
+    corpus.mkdir(parents=True, exist_ok=True)
+    kept = [path.read_bytes() for path in sorted((HERE / "kept" / target.name).glob("*"))]
+    for i, seed in enumerate([*kept, *target.seeds(folders)]):
+        (corpus / f"seed-{i:04}").write_bytes(seed)
+
+
+def fuzz_command(
+    program: Path, corpus: Path, target: Target, options: argparse.Namespace, extra: list[str]
+) -> list[str]:
+    return [
+        *(str(program), f"-timeout={HUNG_S}", f"-rss_limit_mb={INPUT_MB}", f"-seed={options.seed}"),
+        *(f"-max_len={target.longest_bytes}", f"-dict={HERE / target.name}.dict", "-print_final_stats=1"),
+        *(f"-artifact_prefix={options.artifacts.resolve()}/{target.name}-", *extra, str(corpus)),
     ]
-    subprocess.run([*command, *map(str, sources), "-o", str(target)], check=True)
-    return target
+
+
+def run_until(options: argparse.Namespace) -> list[str]:
+    return [f"-runs={options.runs}"] if options.runs else [f"-max_total_time={options.seconds}"]
+
+
+def told(target: Target, output: str) -> str:
+    """One line of what libFuzzer's last lines say."""
+    figures = dict(re.findall(r"stat::(\w+):\s+(\d+)", output))
+    done = re.search(r"Done \d+ runs in (\d+) second", output)
+    took = f"in {done[1]} s " if done else ""
+    return (
+        f"{target.name}: {figures['number_of_executed_units']} inputs {took}"
+        f"({figures['average_exec_per_sec']}/s), at most {figures['peak_rss_mb']} MB\n"
+    )
+
+
+def fuzz(chosen: list[Target], folder: Path, corpora: Path, options: argparse.Namespace) -> int:
+    """Run the targets at once; how many found something."""
+    running = []
+    for target in chosen:
+        program = build(options.clang, folder, target, SANITIZERS, "fuzz")
+        log = (folder / f"{target.name}.log").open("w+", errors="replace")
+        command = fuzz_command(program, corpora / target.name, target, options, run_until(options))
+        running.append((target, log, subprocess.Popen(command, stderr=log)))
+    n_found = 0
+    try:
+        for target, log, process in running:
+            found = process.wait() != 0
+            n_found += found
+            log.seek(0)
+            text = log.read()
+            if found:
+                sys.stderr.write(text[-LONGEST_TOLD:])
+            else:
+                sys.stdout.write(told(target, text))
+    finally:
+        for _, log, process in running:
+            process.kill()
+            process.wait()
+            log.close()
+    return n_found
+
+
+def missing_tool(problem: str) -> int:
+    sys.stderr.write(f"Error: {problem}\n")
+    return 2
 
 
 def has_libfuzzer(clang: str, folder: Path) -> bool:
@@ -123,43 +129,58 @@ def has_libfuzzer(clang: str, folder: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def missing_tool(problem: str) -> int:
-    sys.stderr.write(f"Error: {problem}\n")
-    return 2
-
-
-def main() -> int:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=30, help="how long to run (default 30)")
+    parser.add_argument("--seconds", type=int, default=30, help="how long each target runs (default 30)")
+    parser.add_argument("--runs", type=int, default=0, help="end after so many inputs, not after a time")
+    parser.add_argument("--seed", type=int, default=1, help="of libFuzzer's random numbers (default 1)")
+    parser.add_argument(
+        "--target", choices=[target.name for target in TARGETS], help="one of them (default: both)"
+    )
     parser.add_argument("--corpus", type=Path, nargs="*", default=[], help="folders of dumps and .sym files")
     parser.add_argument(
         "--artifacts", type=Path, default=Path("."), help="where a finding is kept (default .)"
     )
+    parser.add_argument("--keep", type=Path, help="folder where what was learnt stays, for the next run")
+    parser.add_argument(
+        "--coverage", action="store_true", help="print what was reached, file by file (llvm-cov)"
+    )
     parser.add_argument("--clang", default="clang", help="compiler with libFuzzer (default clang)")
     options = parser.parse_args()
     missing = [str(folder) for folder in options.corpus if not folder.is_dir()]
-    if missing or options.seconds < 1:
-        parser.error(f"no such folder: {', '.join(missing)}" if missing else "--seconds must be 1 or more")
+    if missing:
+        parser.error(f"no such folder: {', '.join(missing)}")
+    if options.seconds < 1 or options.runs < 0:
+        parser.error("--seconds must be 1 or more, --runs 0 or more")
+    return options
+
+
+def main() -> int:
+    options = parsed()
     if not shutil.which(options.clang):
         return missing_tool(f"{options.clang} was not found. Install clang with libFuzzer.")
+    tools = coverage_table.tools(options.clang) if options.coverage else None
+    if options.coverage and not tools:
+        return missing_tool(f"llvm-cov and llvm-profdata of {options.clang} were not found. Install llvm.")
+    chosen = [target for target in TARGETS if options.target in (None, target.name)]
+    reached: list[coverage_table.Profile] = []
     with tempfile.TemporaryDirectory(prefix="stackwalker-fuzz-") as name:
         folder = Path(name)
         if not has_libfuzzer(options.clang, folder):
             return missing_tool(f"{options.clang} cannot link libFuzzer. Install its runtime (compiler-rt).")
-        target = build(options.clang, folder)
-        corpus = folder / "corpus"
-        corpus.mkdir()
-        for i, seed in enumerate(seeds(options.corpus)):
-            (corpus / f"seed-{i:04}").write_bytes(seed)
-        command = [str(target), f"-max_total_time={options.seconds}", "-timeout=10", "-rss_limit_mb=2048"]
-        command += [
-            f"-max_len={LONGEST_SEED_BYTES + 8192}",
-            f"-artifact_prefix={options.artifacts.resolve()}/",
-        ]
-        command += ["-print_final_stats=1", "-verbosity=1", str(corpus)]
-        found = subprocess.run(command, check=False).returncode != 0
-    sys.stderr.write("The fuzzer found something: see above.\n" if found else "Nothing found.\n")
-    return 1 if found else 0
+        (folder / "fixed_inputs.h").write_text(seeds.fixed_inputs())
+        corpora = options.keep or folder / "corpora"
+        for target in chosen:
+            write_corpus(corpora / target.name, target, options.corpus)
+        n_found = fuzz(chosen, folder, corpora, options)
+        if tools:
+            for target in chosen:
+                program = build(options.clang, folder, target, PROFILED, "profiled")
+                command = fuzz_command(program, corpora / target.name, target, options, ["-runs=0"])
+                reached.append(coverage_table.profile(command, program, folder))
+            sys.stdout.write(coverage_table.render(tools, reached, SOURCES, folder))
+    sys.stderr.write("The fuzzer found something: see above.\n" if n_found else "Nothing found.\n")
+    return 1 if n_found else 0
 
 
 if __name__ == "__main__":
