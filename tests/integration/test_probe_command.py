@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,7 +60,14 @@ def test_the_command_finds_the_layout_and_its_folder_and_no_shell_reads_it(tmp_p
         ("print('12 items')", "it should print one whole number, and printed '12 items'"),
         ("print(-1)", "printed '-1'"),
         ("pass", "printed ''"),
-        ("print('1' * 5000)", "it should print one whole number, and printed '1111"),
+        ("print('1' * 4000)", "it should print one whole number, and printed '1111"),
+        ("print('1' * 5000)", "it printed more than 4096 bytes"),
+        ("while True: print('1' * 4000)", "it printed more than 4096 bytes"),
+        ("import sys; print('1\\n' * 100); sys.exit(2)", "it failed with exit code 2: it said nothing"),
+        (
+            "import os; os.write(2, b'no' * 99_999 + b' idea'); os._exit(1)",
+            "it failed with exit code 1: nono",
+        ),
         (
             "import sys; sys.stderr.write('no such table'); sys.exit(7)",
             "it failed with exit code 7: no such table",
@@ -72,6 +81,22 @@ def test_what_is_not_a_number_is_said_with_what_it_was(
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
 
     assert said in error_of(probe_of(*python(code)))
+
+
+def test_a_child_that_goes_on_printing_behind_the_command_s_back_is_not_waited_for(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    behind = f"(echo $BASHPID > {child}.new; mv {child}.new {child}; exec yes >&2)"
+    command = f"{behind} & while [ ! -e {child} ]; do :; done; echo 5"
+    try:
+        with probe_of("bash", "-c", command).counting(Layout(1, 1)) as counting:
+            asked_s = counting.read().at_s
+            while (reading := counting.read()).at_s <= asked_s:
+                pass
+
+        assert reading.n_done_total == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(int(child.read_text()), signal.SIGKILL)
 
 
 def test_a_command_that_hangs_is_killed_with_all_that_it_started(

@@ -157,3 +157,43 @@ def test_failed_items_that_are_among_all_are_not_done_and_done_never_falls() -> 
 def test_a_bug_in_what_asks_reaches_whoever_reads() -> None:
     with asked(Answers(ZeroDivisionError())) as (counting, _), pytest.raises(ZeroDivisionError):
         read_until(counting, lambda _: False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"a": 1e308, "b": 1e308}, "a count is beyond 9007199254740992"),
+        ({"a": float("nan")}, "a count is beyond"),
+        ({"a": 10**4000}, "a count is beyond"),
+        ({"a": 8e15, "b": 8e15}, "the sum of all counts is beyond"),
+        ({f"s{n}": 1 for n in range(10_001)}, "10001 series were told"),
+    ],
+)
+def test_what_cannot_be_a_count_of_items_is_no_answer(counts: dict[str, float], said: str) -> None:
+    with asked(Answers(Counts({"a": 0}), Counts(counts))) as (counting, _):
+        error = read_until_it_fails(counting)
+
+    assert said in error.problem
+
+
+def test_series_that_come_and_go_are_not_remembered_for_ever() -> None:
+    n_asked = 0
+
+    def other_series_each_time() -> Counts:
+        nonlocal n_asked
+        n_asked += 1
+        return Counts({f"{n_asked} {n}": 1 for n in range(4000)})
+
+    with asked(other_series_each_time) as (counting, _):
+        error = read_until_it_fails(counting)
+
+    assert "more than 10000 series came and went" in error.problem
+
+
+def test_a_problem_that_quotes_others_is_one_short_line() -> None:
+    with asked(Answers(MeasurementError("it said \x1b[2J\n" + "x" * 100_000))) as (counting, _):
+        error = read_until_it_fails(counting)
+
+    assert "it said  [2J xxx" in error.problem
+    assert len(error.problem) < 500
+    assert error.problem.isprintable()

@@ -218,7 +218,8 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
         VoidReason: ("void_reason", window.void),
     }
     for kind, (table, rows) in details.items():
-        names = [field.name for field in fields(kind)]  # as the columns are called, see schema.sql
+        # as the columns are called, see schema.sql
+        names = [field.name for field in fields(kind) if field.metadata.get("stored", True)]
         values = attrgetter(*names)  # astuple copies deeply: twenty times slower
         connection.executemany(
             f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",

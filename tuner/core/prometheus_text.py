@@ -6,9 +6,14 @@ one looks only at the lines of the metric that is asked for.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from tuner.core.counts import is_count
+
+MOST_SAMPLES = 10_000  #: of one metric, with the labels that are asked for
+MOST_LINES = 50_000  #: of one metric, whatever their labels: each takes some 10 us
+_LONGEST_LINE = 1 << 16
 
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\\n]|\\[\\"n])*)"\s*(,|$)')
 _LABELS = re.compile(r'\{((?:[^"}\n]|"(?:[^"\\\n]|\\[\\"n])*")*)\}')
@@ -21,12 +26,17 @@ def parse_samples(text: str, metric: str, labels: Mapping[str, str]) -> dict[str
     """The samples called *metric* that have all of *labels*, by their labels as they are written.
 
     Raises:
-        ValueError: a line of *metric* is not the format, its value is no count, or two have the same labels.
+        ValueError: a line of *metric* is not the format, its value is no count, two have the same labels, or
+            there are more than any service has.
     """
     found: dict[str, float] = {}
-    for line in text.split("\n"):
-        if not line.startswith(metric) or line[len(metric) : len(metric) + 1] not in ("{", " ", "\t"):
-            continue
+    for n, line in enumerate(_lines_of(text, metric)):
+        if n == MOST_LINES or len(found) > MOST_SAMPLES:
+            raise ValueError(
+                f"{metric} has more than {MOST_SAMPLES} samples, or {MOST_LINES} with all labels"
+            )
+        if len(line) > _LONGEST_LINE:
+            raise ValueError(f"{line[:80]!r}... is longer than any sample")
         rest = line[len(metric) :].lstrip()
         shown = _LABELS.match(rest) if rest.startswith("{") else None
         own = "" if shown is None else shown[1]
@@ -39,6 +49,18 @@ def parse_samples(text: str, metric: str, labels: Mapping[str, str]) -> dict[str
             raise ValueError(f"{metric}{{{own}}} stands there twice")
         found[own] = _count(value[1], line)
     return found
+
+
+def _lines_of(text: str, metric: str) -> Iterator[str]:
+    """One by one: a list of all of a page's lines may take ten times its size."""
+    text, begins = f"\n{text}", f"\n{metric}"
+    at = text.find(begins)
+    while at >= 0:
+        end = text.find("\n", at + 1)
+        line = text[at + 1 :] if end < 0 else text[at + 1 : end]
+        if line[len(metric) : len(metric) + 1] in ("{", " ", "\t"):
+            yield line
+        at = -1 if end < 0 else text.find(begins, end)
 
 
 def _parse_labels(text: str, line: str) -> dict[str, str]:
@@ -58,6 +80,6 @@ def _count(text: str, line: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{line[:80]!r} is no sample") from None
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{text} is no count, in {line[:80]!r}")
+    if not is_count(value):
+        raise ValueError(f"{text[:80]} is no count, in {line[:80]!r}")
     return value

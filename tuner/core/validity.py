@@ -3,6 +3,7 @@
 Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
 others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``probe-gap`` (no
 fresh counts), ``counts-fell`` (a total went down), ``no-items``, ``wrong-layout`` (too few threads).
+``packets-lost`` (what counted items did not arrive).
 ``worker-died`` and more of ``wrong-layout`` come from the launch and are passed through.
 """
 
@@ -42,6 +43,15 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
         return ()
     detail = f"{layout} has {counted(wanted, 'thread')}: {usage.n_threads} run, {n_counting} count items"
     return (VoidReason("wrong-layout", detail),)
+
+
+def lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
+    """Whether something that counted items was lost between two readings."""
+    n_lost = end.n_lost_total - begin.n_lost_total
+    if n_lost <= 0:
+        return ()
+    what = counted(n_lost, "packet")
+    return (VoidReason("packets-lost", f"the kernel dropped {what} to the probe, and what they counted"),)
 
 
 def void_reasons(

@@ -5,7 +5,7 @@ Times named ``at_s`` are monotonic seconds; totals only grow; rates, resets and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
@@ -22,6 +22,8 @@ class Reading:
     child_cpu_ns_total: int | None = None  #: CPU of the children the items spawned
     waiting_ns_total: int | None = None  #: time items spent waiting (fetch, save)
     n_slots: int | None = None  #: threads that count items, where the probe knows
+    #: what counted items and never reached the probe; it voids a window, and is not stored
+    n_lost_total: int = field(default=0, metadata={"stored": False})
 
 
 @dataclass(frozen=True, slots=True)

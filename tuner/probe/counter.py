@@ -42,6 +42,7 @@ _SLOT_BYTES = _SLOT_WORDS * _WORD_BYTES
 _HEADER_BYTES = 64
 _HEADER_WORDS = _HEADER_BYTES // _WORD_BYTES
 _PAGE_BYTES = mmap.ALLOCATIONGRANULARITY  # a file grows by this much, and each page is mapped by itself
+_MOST_SLOTS = 1 << 16  # of a process; a damaged file may claim any number, and a hole in it be that large
 _MAGIC_WORD, _VERSION_WORD, _PID_WORD, _START_WORD, _N_SLOTS_WORD, _SLOT_BYTES_WORD = range(6)
 
 
@@ -359,7 +360,10 @@ class _File:
         """The words of all slots handed out, slot after slot."""
         if self._slotss.size() < self._n_mapped_bytes:  # touching what is not there would end us with SIGBUS
             raise CounterError(f"the counter {self._path} has shrunk: something else writes to it")
-        end_word = _HEADER_WORDS + self._words[_N_SLOTS_WORD] * _SLOT_WORDS
+        n_slots = self._words[_N_SLOTS_WORD]
+        if n_slots > _MOST_SLOTS:
+            raise CounterError(f"the counter {self._path} is damaged: it claims {n_slots} threads")
+        end_word = _HEADER_WORDS + n_slots * _SLOT_WORDS
         if end_word > len(self._words):
             self._map_again(end_word)
         words: List[int] = self._words[_HEADER_WORDS:end_word].tolist()
@@ -372,7 +376,15 @@ class _File:
             )
         # Once it is deleted, the slots mapped so far are all that can still be seen.
         with contextlib.suppress(FileNotFoundError):
-            self._map(_map_file(self._path))
+            try:
+                pages = _map_file(self._path)
+            except FileNotFoundError:
+                raise
+            except (OSError, ValueError) as error:
+                raise CounterError(f"cannot read the counter {self._path}: {error}") from error
+            if len(pages) < n_words * _WORD_BYTES:
+                raise CounterError(f"the counter {self._path} was replaced by a shorter one")
+            self._map(pages)
 
     def _map(self, pages: mmap.mmap) -> None:
         self._slotss = pages

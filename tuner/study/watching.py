@@ -12,7 +12,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.requests import Requests
 from tuner.core.summary import window_from
-from tuner.core.validity import missing_threads, void_reasons
+from tuner.core.validity import lost_counts, missing_threads, void_reasons
 from tuner.core.warmup import has_settled
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
@@ -151,7 +151,10 @@ class RunningLayout:
         requests = window.moments[0].requests, self.feeder.requests()
         closing = self.watch.usage(closing=True)
         usage = [*(moment.usage for moment in window.moments), closing]
-        problems = window.problems or missing_threads(self.layout, closing, window.readings[-1])
+        problems = [
+            *(window.problems or missing_threads(self.layout, closing, window.readings[-1])),
+            *lost_counts(window.readings[0], window.readings[-1]),
+        ]
         void = void_reasons(
             window.samples,
             usage,

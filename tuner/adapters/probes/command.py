@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
-from tuner.core.durations import render_duration
+from tuner.adapters.probes.short_run import Printed, run
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.service import layout_variables
@@ -61,44 +58,25 @@ class CommandProbe:
             yield counting
 
     def _counts(self, facts: Mapping[str, str]) -> Counts:
-        """Its output goes through files: a child that it leaves in the background may hold them for ever."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            try:
-                process = subprocess.Popen(
-                    self._command,
-                    executable=self._program,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    cwd=self._directory,
-                    env={**os.environ, **facts},
-                    process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
-                )
-            except OSError as error:
-                raise MeasurementError(f"it cannot be run: {error.strerror}") from error
-            try:
-                code = process.wait(self._timeout_s)
-            except subprocess.TimeoutExpired as error:
-                took = f"it took longer than {render_duration(self._timeout_s)} and was killed"
-                raise MeasurementError(took) from error
-            finally:
-                if process.returncode is None:
-                    with suppress(ProcessLookupError):  # it may end meanwhile
-                        os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-            out.seek(0)
-            err.seek(0)
-            return Counts({"the number": _number(code, out.read(_MOST_BYTES + 1), err.read(_MOST_BYTES))})
+        printed = run(
+            self._command,
+            self._program,
+            self._directory,
+            {**os.environ, **facts},
+            self._timeout_s,
+            _MOST_BYTES,
+        )
+        return Counts({"the number": _number(printed)})
 
 
-def _number(code: int, out: bytes, err: bytes) -> int:
-    if code < 0:
-        raise MeasurementError(f"it was killed by signal {-code}")
-    if code:
-        said = " ".join(err.decode("utf-8", "replace").split()) or "it said nothing"
-        raise MeasurementError(f"it failed with exit code {code}: {said[-_SHOWN:]}")
-    match = _NUMBER.fullmatch(out)
-    if match is None or len(out) > _MOST_BYTES:
-        shown = out.decode("utf-8", "replace").strip()[:_SHOWN]
+def _number(printed: Printed) -> int:
+    if printed.code < 0:
+        raise MeasurementError(f"it was killed by signal {-printed.code}")
+    if printed.code:
+        said = " ".join(printed.err.decode("utf-8", "replace").split()) or "it said nothing"
+        raise MeasurementError(f"it failed with exit code {printed.code}: {said[-_SHOWN:]}")
+    match = _NUMBER.fullmatch(printed.out)
+    if match is None:
+        shown = printed.out.decode("utf-8", "replace").strip()[:_SHOWN]
         raise MeasurementError(f"it should print one whole number, and printed {shown!r}")
     return int(match[1])

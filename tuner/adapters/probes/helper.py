@@ -18,6 +18,7 @@ from typing import IO, Any
 from tuner.adapters.job import User
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.json_text import parse_json
 
 START_S = 60.0  #: to load the user's code, on a box that does other things too
 _LEAVING_S = 5.0  #: after its stdin was closed
@@ -200,8 +201,8 @@ class Helper:
 
 def _parsed(line: bytes, hide: Callable[[str], str]) -> Mapping[str, Any]:
     try:
-        answer = json.loads(line)
-    except (ValueError, RecursionError):
+        answer = parse_json(line)
+    except ValueError:
         answer = None
     if not isinstance(answer, dict):
         shown = hide(line.decode("utf-8", "replace"))[:_SHOWN]

@@ -12,6 +12,7 @@ from tuner.core.errors import MeasurementError
 
 _AT_A_TIME_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 16  #: what comes after it in a line is not looked at
+MOST_AT_A_LOOK_BYTES = 1 << 30  #: about a second of work; a hole in a file is soon made, and read for hours
 _TAIL_BYTES = 64  #: of what was read last: it still stands there, unless somebody rewrote the file
 
 
@@ -36,15 +37,18 @@ class FollowedLog:
         """The lines that were ended since the last call, the first 64 KiB of each, without their ends.
 
         Raises:
-            MeasurementError: there is no such file, and there was none; it cannot be read, or is no file.
+            MeasurementError: there is no such file, and there was none; it cannot be read, or is no file; or
+                there is more than 1 GiB that was not read yet: the next call goes on.
         """
         try:
             self._follow_path()
             for file in self._files:
                 yield from file.new_lines()
+                self.n_cuts += file.was_cut
         except OSError as error:
             raise MeasurementError(f"{self.path} cannot be read: {error.strerror}") from error
-        self.n_cuts += sum(file.was_cut for file in self._files)
+        if n_bytes := sum(file.n_left_bytes for file in self._files):
+            raise MeasurementError(f"{self.path} holds {n_bytes >> 20} MB that were not read yet")
         while len(self._files) > 2:
             self._files.pop(0).close()
 
@@ -64,9 +68,13 @@ class FollowedLog:
             raise
         if self._files and self._files[-1].is_it(found):
             return
-        if not stat.S_ISREG(found.st_mode):  # to open a pipe would wait for its writer
+        if not stat.S_ISREG(found.st_mode):  # to open a device may do something
             raise MeasurementError(f"{self.path} is no file that lines are added to")
-        self._files.append(_OpenLog(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)))
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced by a pipe meanwhile
+            os.close(descriptor)
+            raise MeasurementError(f"{self.path} is no file that lines are added to")
+        self._files.append(_OpenLog(descriptor))
 
 
 class _OpenLog:
@@ -74,6 +82,7 @@ class _OpenLog:
 
     def __init__(self, descriptor: int) -> None:
         self.was_cut = False  #: seen at the last look
+        self.n_left_bytes = 0  #: that were there at the last look, and too many to be read
         self._descriptor = descriptor
         self._offset = 0
         self._tail = b""  #: what stands before the offset
@@ -91,7 +100,9 @@ class _OpenLog:
         self.was_cut = self._begins_anew()
         if self.was_cut:
             self._offset, self._tail, self._line = 0, b"", b""
-        ends = os.fstat(self._descriptor).st_size  # a writer who is faster than us must not hold us
+        size = os.fstat(self._descriptor).st_size  # a writer who is faster than us must not hold us
+        ends = min(size, self._offset + MOST_AT_A_LOOK_BYTES)
+        self.n_left_bytes = size - ends if size > ends else 0
         while self._offset < ends:
             part = os.pread(self._descriptor, min(_AT_A_TIME_BYTES, ends - self._offset), self._offset)
             if not part:

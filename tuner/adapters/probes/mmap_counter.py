@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Clock
 from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader
+
+_LARGEST_NS = 2**62  #: 146 years; what is stored has 63 bits
 
 
 class CounterProbe:
@@ -75,6 +78,8 @@ class CounterCounting:
             totals = self._reader.totals()
         except CounterError as error:
             raise MeasurementError(str(error)) from error
+        if max(totals.n_done, totals.n_failed) > LARGEST_COUNT or max(totals) > _LARGEST_NS:
+            raise MeasurementError(f"the counters in {self._folder} are damaged: no worker can count so much")
         return Reading(
             at_s=at_s,
             n_done_total=totals.n_done,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import MeasurementError
 from tuner.core.figures import counted
 from tuner.core.segments import Segments, joined
@@ -19,6 +20,8 @@ PATIENCE_S = 0.2  #: that a look waits for the answer; the study looks once a se
 MOST_FAILURES = 5  #: in a row
 MOST_FAILURES_AT_FIRST = 30  #: before the first answer: a service that just started may not answer yet
 MOST_FALLS = 3  #: of one count within a launch; more, and it is not one total that is read
+MOST_SERIES = 10_000  #: of a launch; those that are gone are remembered, too
+_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class PolledCounting:
             return self._reading
 
     def _check(self) -> None:
+        """Raise what makes the counts of this launch worthless, and warn of those that began anew."""
         most = MOST_FAILURES_AT_FIRST if self._done.latest is None else MOST_FAILURES
         if self._n_failures >= most:
             times = f"{self._n_failures} times in a row"
@@ -121,12 +125,12 @@ class PolledCounting:
         for series, n_falls in {**self._done.n_falls, **self._failed.n_falls}.items():
             if n_falls > self._most_falls:
                 raise MeasurementError(
-                    f"{series} of {self._name} fell ({counted(n_falls, 'time')} in this launch): it is not a"
-                    " total, or each answer comes from another process"
+                    f"{one_line(series)} of {self._name} fell ({counted(n_falls, 'time')} in this launch):"
+                    " it is not a total, or each answer comes from another process"
                 )
         falls = (*self._done.falls, *self._failed.falls)
         for fall in falls[self._n_told :]:
-            seen = f"{fall.series} fell from {fall.before:g} to {fall.after:g}"
+            seen = f"{one_line(fall.series)} fell from {fall.before:g} to {fall.after:g}"
             text = f"{self._name} began to count anew: {seen}; what it had counted is kept"
             self._warn("count-restarted", text)
         self._n_told = len(falls)
@@ -151,21 +155,46 @@ class PolledCounting:
                 at_s = counts.at_s
             with self._changed:
                 self._n_answered = asked
-                if counts is not None:
-                    self._take(counts, at_s)
-                elif problem is not None:
-                    self._n_failures, self._problem = self._n_failures + 1, problem
+                try:
+                    if counts is not None:
+                        self._take(counts, at_s)
+                except MeasurementError as error:
+                    problem = error.problem
+                if problem is not None:
+                    self._n_failures, self._problem = self._n_failures + 1, one_line(problem)
                 self._changed.notify_all()
 
     def _take(self, counts: Counts, at_s: float) -> None:
+        """Make *counts* the latest; MeasurementError, and nothing is taken, when they cannot be any."""
         assert self._reading is not None
+        done, failed = _joined(self._done, counts.done), _joined(self._failed, counts.failed)
         self._n_failures = 0
-        self._done, self._failed = joined(self._done, counts.done), joined(self._failed, counts.failed)
+        self._done, self._failed = done, failed
         n_failed = int(self._failed.total)
         n_done = int(self._done.total) - (n_failed if self._failed_included else 0)
         # the two are not counted in one instant: never back by one that failed in between
         n_done = max(n_done, self._reading.n_done_total)
         self._reading = replace(self._reading, at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)
+
+
+def _joined(before: Segments, counts: Mapping[str, float]) -> Segments:
+    if any(not abs(count) <= LARGEST_COUNT for count in counts.values()):  # what is not a number, too
+        raise MeasurementError(f"a count is beyond {LARGEST_COUNT}: it cannot be one of items")
+    if len(counts) > MOST_SERIES:
+        raise MeasurementError(f"{len(counts)} series were told, and {MOST_SERIES} are the most")
+    after = joined(before, counts)
+    assert after.latest is not None
+    if after.total > LARGEST_COUNT:
+        raise MeasurementError(f"the sum of all counts is beyond {LARGEST_COUNT}: it cannot be one of items")
+    if len(after.latest) > MOST_SERIES:
+        raise MeasurementError(f"more than {MOST_SERIES} series came and went in this launch")
+    return after
+
+
+def one_line(problem: str) -> str:
+    """*problem* in one line, however it was told: answers of others are quoted in it."""
+    line = "".join(c if c.isprintable() else " " for c in problem[: 4 * _SHOWN])
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
 Polled = TypeVar("Polled", bound=PolledCounting)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import select
-import time
+import struct
+import termios
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from tuner.adapters.probes.bounded_socket import Bound, TooMuchError
 from tuner.adapters.probes.sql import Row
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
 
 _GRACE_S = 0.5  #: for the server to give up by itself: then the connection stays
+_LARGEST_BYTES = 8 << 20  #: of two rows; libpq keeps a row until it is there as a whole
 _SHOWN = 200
 
 if TYPE_CHECKING:
@@ -79,6 +83,9 @@ class PostgresDatabase:
             self._disconnect()
             took = f"PostgreSQL did not answer within {render_duration(self._timeout_s)}"
             raise MeasurementError(took) from error
+        except TooMuchError as error:
+            self._disconnect()
+            raise MeasurementError(f"PostgreSQL did not give a number: {error}") from error
         except psycopg.Error as error:
             self._disconnect()
             raise _said(str(error)) from error
@@ -112,13 +119,13 @@ class PostgresDatabase:
         """At most two rows; there may be more. TimeoutError when the server is later than told."""
         from psycopg.pq import ExecStatus
 
-        deadline_s = time.monotonic() + self._timeout_s + _GRACE_S
+        bound = Bound(self._timeout_s + _GRACE_S, _LARGEST_BYTES)
         server = connection.pgconn
         server.send_query_params(query.encode(), None)  # this way of asking takes one statement only
         server.set_single_row_mode()
         rows: list[Row] = []
         problem = None
-        while len(rows) < 2 and (result := _next_result(server, deadline_s)) is not None:
+        while len(rows) < 2 and (result := _next_result(server, bound)) is not None:
             if result.status == ExecStatus.FATAL_ERROR:
                 problem = _said(result.error_message.decode("utf-8", "replace"))
             rows += [_row(result, number) for number in range(result.ntuples)]
@@ -132,14 +139,20 @@ class PostgresDatabase:
             self._connection = None
 
 
-def _next_result(server: PGconn, deadline_s: float) -> PGresult | None:
+def _next_result(server: PGconn, bound: Bound) -> PGresult | None:
     readable = select.poll()
     readable.register(server.socket, select.POLLIN)
     while server.is_busy():
-        if not readable.poll(max(0.0, deadline_s - time.monotonic()) * 1000):
+        if not readable.poll(bound.left_s() * 1000):
             raise TimeoutError
+        bound.take(_n_waiting_bytes(server.socket))
         server.consume_input()
     return server.get_result()
+
+
+def _n_waiting_bytes(descriptor: int) -> int:
+    count = struct.Struct("i")
+    return int(count.unpack(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(count.size)))[0])
 
 
 def _row(result: PGresult, number: int) -> Row:

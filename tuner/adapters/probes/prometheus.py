@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
+from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.core.durations import render_duration
@@ -93,20 +93,22 @@ class PrometheusProbe:
         return Counts(done, failed)
 
     def _page(self, url: SplitResult) -> str:
-        deadline_s = time.monotonic() + self._timeout_s
+        bound = Bound(self._timeout_s, 2 * LARGEST_BYTES)  # headers and the lengths of chunks on top
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         with closing(http.client.HTTPConnection(url.netloc, timeout=self._timeout_s)) as connection:
+            connection.connect()
+            connection.sock = BoundedSocket(connection.sock, bound)
             connection.request("GET", path, headers=_HEADERS)
             answer = connection.getresponse()
-            if answer.status != http.client.OK:
+            if answer.status != http.client.OK:  # a redirection, too: it may lead anywhere
                 raise MeasurementError(f"no page: status {answer.status} {answer.reason}")
+            if (encoding := answer.headers.get("Content-Encoding", "identity")) != "identity":
+                raise MeasurementError(f"the page is packed ({encoding}), which was not asked for")
             page = bytearray()
             while part := answer.read1(_AT_A_TIME_BYTES):
                 page += part
                 if len(page) > LARGEST_BYTES:
                     raise MeasurementError(f"the page is larger than {LARGEST_BYTES >> 20} MB")
-                if time.monotonic() > deadline_s:  # one that comes drop by drop
-                    raise TimeoutError
             # the format asks for the last line's end; granian leaves it out, and tells the length
             if answer.length or not page or (answer.length is None and not page.endswith(b"\n")):
                 raise MeasurementError(f"the page breaks off after {len(page)} bytes")

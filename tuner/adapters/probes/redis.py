@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
+from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, Warn, one_line, polling
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.ports import Clock
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _COUNTERS = ("get", "hget", "smembers_hget")  #: a fall of these is a restart; of a length, items that went
 MOST_MEMBERS = 10_000
+_SHOWN = 80
+_LARGEST_BYTES = 8 << 20  #: of all answers to a look; lists of empty lists take sixteen times as much memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,11 @@ class RedisProbe:
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[PolledCounting]:  # noqa: ARG002  # the port's signature
         """Watch one launch, over a connection of its own."""
-        client = self._client()
+        bound = Bound(self._timeout_s, _LARGEST_BYTES)
+        client = self._client(bound)
         asked = PolledCounting(
             self._clock,
-            lambda: self._counts(client),
+            lambda: self._counts(client, bound),
             "Redis",
             self._warn,
             most_falls=MOST_FALLS if self._are_counters else 0,
@@ -94,28 +98,32 @@ class RedisProbe:
         """
         from redis import BusyLoadingError
 
-        with closing(self._client()) as client:
+        bound = Bound(self._timeout_s, _LARGEST_BYTES)
+        with closing(self._client(bound)) as client:
             try:
-                self._counts(client)
+                self._counts(client, bound)
             except MeasurementError as error:
                 if isinstance(error.__cause__, BusyLoadingError):
                     return  # it is there, and will answer
                 raise ConfigError(
-                    f"the redis probe cannot count: {error.problem}",
+                    f"the redis probe cannot count: {one_line(error.problem)}",
                     hint="Start Redis first (a hook before_study may), or say where it is: the url.",
                 ) from error
 
-    def _client(self) -> Redis:
+    def _client(self, bound: Bound) -> Redis:
         from redis import Redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        return Redis.from_url(
+        client = Redis.from_url(
             self._url,
             socket_timeout=self._timeout_s,
             socket_connect_timeout=self._timeout_s,
             retry=Retry(NoBackoff(), 0),  # the next look is the next try
         )
+        pool = client.connection_pool
+        pool.connection_class = _bounded(pool.connection_class, bound)
+        return client
 
     @property
     def _are_counters(self) -> bool:
@@ -123,15 +131,20 @@ class RedisProbe:
             term.command in _COUNTERS and term.sign == 1 for term in (*self._done, *self._failed)
         )
 
-    def _counts(self, client: Redis) -> Counts:
+    def _counts(self, client: Redis, bound: Bound) -> Counts:
         from redis import RedisError
 
         terms = (*self._done, *self._failed, *([] if self._fed is None else [self._fed]))
+        bound.renew()
         try:
             numbers = _numbers(client, terms)
         except RedisError as error:  # its timeouts and lost connections are among these
             raise MeasurementError(f"{type(error).__name__}: {error}") from error
         if self._are_counters:
+            for term in terms:
+                for name, n in numbers[term].items():
+                    if n < 0:
+                        raise MeasurementError(f"{name} is {n}: no count")
             return Counts(
                 {name: n for term in self._done for name, n in numbers[term].items()},
                 {name: n for term in self._failed for name, n in numbers[term].items()},
@@ -146,13 +159,28 @@ class RedisProbe:
         return Counts(done, {"the sum of failed": _sum(numbers, self._failed)})
 
 
+def _bounded(kind: Any, bound: Bound) -> Any:
+    """Connections of *kind*, over TLS or not, that give up when an answer is too late or too much."""
+
+    class Bounded(kind):  # type: ignore[misc]  # as the url says
+        def _connect(self) -> Any:
+            return BoundedSocket(super()._connect(), bound)
+
+    return Bounded
+
+
 def _numbers(client: Redis, terms: Sequence[Term]) -> dict[Term, dict[str, int]]:
     """Of each term, its numbers by name: one, but for the members of a set."""
     members: dict[str, list[bytes]] = {}
     for term in terms:
         if term.command == "smembers_hget":
             found: Any = client.sscan_iter(term.key, count=1000)
-            members[term.key] = sorted(set(islice(found, MOST_MEMBERS + 1)))
+            try:
+                members[term.key] = sorted(set(islice(found, MOST_MEMBERS + 1)))
+            except (ValueError, TypeError, RecursionError) as error:
+                raise MeasurementError(f"the answer is none of Redis: {type(error).__name__}") from error
+            if not all(isinstance(member, bytes) for member in members[term.key]):
+                raise MeasurementError(f"{term.key} has members that are no text")
             if len(members[term.key]) > MOST_MEMBERS:
                 raise MeasurementError(f"{term.key} has more than {MOST_MEMBERS} members")
     names: list[tuple[Term, str]] = []
@@ -166,7 +194,14 @@ def _numbers(client: Redis, terms: Sequence[Term]) -> dict[Term, dict[str, int]]
             arguments = (term.key, term.field) if term.command == "hget" else (term.key,)
             asked.execute_command(term.command.upper(), *arguments)  # type: ignore[no-untyped-call]
             names.append((term, str(term)))
-        answers = asked.execute() if names else []
+        try:
+            answers = asked.execute() if names else []
+        except (
+            ValueError,
+            TypeError,
+            RecursionError,
+        ) as error:  # of the client, as it reads what is no answer
+            raise MeasurementError(f"the answer is none of Redis: {type(error).__name__}: {error}") from error
     numbers: dict[Term, dict[str, int]] = {term: {} for term in terms}
     for (term, name), answer in zip(names, answers, strict=True):
         if answer is None and term.command == "smembers_hget":
@@ -179,8 +214,8 @@ def _number(name: str, answer: Any) -> int:
     """An item that was never counted is none."""
     try:
         return int(answer or 0)
-    except ValueError as error:
-        raise MeasurementError(f"{name} is no whole number: {answer[:80]!r}") from error
+    except (ValueError, TypeError) as error:
+        raise MeasurementError(f"{name} is no whole number: {repr(answer)[:_SHOWN]}") from error
 
 
 def _sum(numbers: dict[Term, dict[str, int]], terms: Sequence[Term]) -> int:

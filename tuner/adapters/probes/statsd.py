@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from tuner.core.counts import LARGEST_COUNT
+from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.statsd import parse_counts
 from tuner.core.window import Reading
@@ -23,6 +25,7 @@ _MOST_AT_A_TIME = 100  #: packets, before the thread lets others have their turn
 #: 208 KiB holds some 550 small packets
 _PAUSE_S = 0.01
 _MOST_AT_A_LOOK = 10_000  #: some 20 ms of work
+_LONGEST_TURN_S = 0.05  #: packets of 64 KiB, full of counts, take milliseconds each
 _SO_MEMINFO = 55  #: socket(7): nine 32-bit figures of the socket's memory
 _DROPS = 8  #: the place among them of packets dropped since it was opened
 _MEMINFO = struct.Struct("9I")
@@ -112,14 +115,24 @@ class StatsdCounting:
         return int(_MEMINFO.unpack(figures)[_DROPS])
 
     def read(self) -> Reading:
-        """What was sent up to now; in a flood, what was received of it."""
+        """What was sent up to now; in a flood, what was received of it, and what was lost.
+
+        Raises:
+            MeasurementError: the counts that were sent cannot be any of items.
+        """
         at_s = self._clock.monotonic_s()
         self._drain(_MOST_AT_A_LOOK)
+        if sum(self._totals.values()) > LARGEST_COUNT:
+            raise MeasurementError(
+                f"what was sent to statsd adds up to more than {LARGEST_COUNT}: it cannot be a count of items"
+            )
         n_failed = 0 if self._failed is None else int(self._totals[self._failed])
         n_done = int(self._totals[self._name]) - (n_failed if self._failed_included else 0)
         # the two come one after the other: never back by one that failed in between
         self._n_done = max(n_done, self._n_done)
-        return Reading(at_s=at_s, n_done_total=self._n_done, n_failed_total=n_failed)
+        return Reading(
+            at_s=at_s, n_done_total=self._n_done, n_failed_total=n_failed, n_lost_total=self.n_lost()
+        )
 
     def _receive(self) -> None:
         waiting = select.poll()
@@ -130,10 +143,13 @@ class StatsdCounting:
                 time.sleep(_PAUSE_S)
 
     def _drain(self, most: int) -> bool:
-        """Take what is there, at most so many packets: whoever sends faster than we read must not hold us.
-        Whether that was all."""
+        """Take what is there, at most so many packets and not for long: whoever sends faster than we read
+        must not hold us. Whether that was all."""
+        ends_s = time.monotonic() + _LONGEST_TURN_S
         with self._receiving:
             for _ in range(most):
+                if time.monotonic() > ends_s:
+                    break
                 try:
                     packet = self._receiver.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
                 except BlockingIOError:

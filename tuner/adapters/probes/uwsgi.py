@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket, TooMuchError
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
+from tuner.core.json_text import parse_json
 from tuner.core.layout import Layout
 from tuner.ports import Clock
 
@@ -55,19 +55,14 @@ class UwsgiProbe:
             answer = self._answer(stats)
         except TimeoutError as error:
             raise MeasurementError(f"no whole answer in {render_duration(self._timeout_s)}") from error
+        except TooMuchError as error:
+            raise MeasurementError(str(error)) from error
         except OSError as error:
             raise MeasurementError(f"no answer: {error.strerror or error}") from error
-        try:
-            told = json.loads(answer)
-        except (ValueError, RecursionError) as error:
-            raise MeasurementError(f"the answer is no JSON: {answer[:80]!r}") from error
-        workers = told.get("workers") if isinstance(told, dict) else None
-        if not isinstance(workers, list) or not workers:
-            raise MeasurementError("the answer tells of no workers: is it uWSGI's stats socket?")
-        return Counts(_by_worker(workers, "requests"), _by_worker(workers, "exceptions"))
+        return parse_stats(answer)
 
     def _answer(self, stats: str) -> bytes:
-        deadline_s = time.monotonic() + self._timeout_s
+        bound = Bound(self._timeout_s, LARGEST_BYTES)
         host, _, port = stats.rpartition(":")
         is_path = stats.startswith("/")
         family = socket.AF_UNIX if is_path else socket.AF_INET
@@ -75,13 +70,22 @@ class UwsgiProbe:
         with socket.socket(family) as connection:
             connection.settimeout(self._timeout_s)
             connection.connect(stats if is_path else (host, int(port)))
-            while part := connection.recv(_AT_A_TIME_BYTES):
+            bounded = BoundedSocket(connection, bound)
+            while part := bounded.recv(_AT_A_TIME_BYTES):
                 answer += part
-                if len(answer) > LARGEST_BYTES:
-                    raise MeasurementError(f"the answer is larger than {LARGEST_BYTES >> 20} MB")
-                if time.monotonic() > deadline_s:  # one that comes drop by drop
-                    raise TimeoutError
         return bytes(answer)
+
+
+def parse_stats(answer: bytes) -> Counts:
+    """What every worker did; MeasurementError when *answer* does not say."""
+    try:
+        told = parse_json(answer)
+    except ValueError as error:
+        raise MeasurementError(f"the answer is no JSON ({error}): {answer[:80]!r}") from error
+    workers = told.get("workers") if isinstance(told, dict) else None
+    if not isinstance(workers, list) or not workers:
+        raise MeasurementError("the answer tells of no workers: is it uWSGI's stats socket?")
+    return Counts(_by_worker(workers, "requests"), _by_worker(workers, "exceptions"))
 
 
 def _by_worker(workers: list[Any], what: str) -> dict[str, float]:
@@ -91,5 +95,8 @@ def _by_worker(workers: list[Any], what: str) -> dict[str, float]:
         count = worker.get(what) if isinstance(worker, dict) else None
         if type(number) is not int or type(count) is not int or count < 0:  # a bool is an int
             raise MeasurementError(f"a worker has no count of {what}: {str(worker)[:80]}")
-        counts[f"{what} of worker {number}"] = count
+        series = f"{what} of worker {number}"
+        if series in counts:
+            raise MeasurementError(f"worker {number} stands there twice")
+        counts[series] = count
     return counts
