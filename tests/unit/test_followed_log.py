@@ -133,6 +133,20 @@ def test_a_giant_line_is_one_line_and_takes_no_memory(path: Path) -> None:
     log.close()
 
 
+def test_more_than_can_be_read_in_a_look_is_no_answer_until_it_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.lines.MOST_AT_A_LOOK_BYTES", 3 * _MB)
+    add(path, b"a" * 7 * _MB + b"\n")
+    log = FollowedLog(path, from_end=False)
+
+    for n_left in (4, 1):
+        with pytest.raises(MeasurementError, match=f"holds {n_left} MB that were not read yet"):
+            lines(log)
+    assert [len(line) for line in lines(log)] == [LONGEST_LINE_BYTES]
+    log.close()
+
+
 def test_garbage_is_lines_of_bytes(path: Path) -> None:
     add(path, bytes(range(256)) * 2 + b"\n")
     log = FollowedLog(path, from_end=False)
