@@ -1,0 +1,409 @@
+"""Probes whose peers lie: the launch ends with a cause, soon, and memory stays bounded."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.probes import polled
+from tuner.adapters.probes.lines import FollowedLog
+from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.adapters.probes.postgres_database import PostgresDatabase
+from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
+from tuner.adapters.probes.redis import RedisProbe, Term
+from tuner.adapters.probes.sql import SqlProbe
+from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
+from tuner.adapters.probes.uwsgi import UwsgiProbe
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.validity import lost_counts
+from tuner.ports import Counting, Probe
+from tuner.probe.counter import open_counter
+
+from ..answering_server import Send, dripping, endlessly, page, sending, server
+
+pytestmark = pytest.mark.integration
+CLOCK = SystemClock()
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+PATIENCE_S = 60.0
+SOON_S = 1.0  #: time limit of a probe whose peer would hold it
+LONG_S = 30.0  #: of one whose peer lies at once
+
+
+def no_warning(slug: str, text: str) -> None:
+    pytest.fail(f"{slug}: {text}")
+
+
+@pytest.fixture(autouse=True)
+def _fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES", 1)
+
+
+def read_until_patience_ends(counting: Counting) -> None:
+    ends_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < ends_s:
+        counting.read()
+
+
+def error_of(probe: Probe) -> str:
+    with probe.counting(Layout(1, 1)) as counting, pytest.raises(MeasurementError) as caught:
+        read_until_patience_ends(counting)
+    return caught.value.problem
+
+
+def prometheus(port: int, timeout_s: float = LONG_S) -> PrometheusProbe:
+    url = f"http://127.0.0.1:{port}/metrics"
+    return PrometheusProbe(CLOCK, url, Metric("items"), None, timeout_s, no_warning)
+
+
+def redis(port: int, timeout_s: float = LONG_S, command: str = "get", protocol: int = 3) -> RedisProbe:
+    url = f"redis://127.0.0.1:{port}/0?protocol={protocol}"
+    return RedisProbe(CLOCK, url, [Term(command, "key", "field")], [], timeout_s, no_warning)
+
+
+def redis_2(port: int, timeout_s: float) -> RedisProbe:
+    """Greets by two commands, which ``talking`` says yes to."""
+    return redis(port, timeout_s, protocol=2)
+
+
+def uwsgi(port: int, timeout_s: float) -> UwsgiProbe:
+    return UwsgiProbe(CLOCK, f"127.0.0.1:{port}", timeout_s, no_warning)
+
+
+def postgres(port: int, timeout_s: float) -> SqlProbe:
+    url = f"postgresql://me@127.0.0.1:{port}/db?sslmode=disable&gssencmode=disable"
+    return SqlProbe(CLOCK, lambda: PostgresDatabase(url, timeout_s), "select 1", None, no_warning)
+
+
+def talking(answer: bytes) -> Send:
+    """Yes to greetings, *answer* to a transaction, and to a scan that there is more; until it is left."""
+
+    def send(connection: socket.socket) -> None:
+        while heard := connection.recv(65536):
+            if b"MULTI" in heard:
+                connection.sendall(b"+OK\r\n+QUEUED\r\n" + answer)
+            elif b"SSCAN" in heard:
+                connection.sendall(b"*2\r\n$1\r\n1\r\n*0\r\n")
+            else:
+                connection.sendall(b"+OK\r\n" * heard.count(b"CLIENT"))
+
+    return send
+
+
+#: which bound is met first depends on the box
+TOO_LONG = "larger than [0-9]+ MB|Timeout|no whole (page|answer) in 1s|did not answer within|timeout"
+PROMETHEUS: list[tuple[bytes | Send, str]] = [
+    (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), TOO_LONG),
+    (endlessly(CHUNKED + b"8\r\nitems 5\n\r\n0\r\n", b"X: y\r\n"), TOO_LONG),
+    (dripping(b"HTTP/1.1 200"), TOO_LONG),
+    (dripping(HEAD + b"A: "), TOO_LONG),
+    (dripping(CHUNKED + b"8\r\nitems 5\n\r\n"), TOO_LONG),
+    (CHUNKED + b"-5\r\nitems 5\n", "no page"),
+    (CHUNKED + b"f" * 60_000 + b"\r\nitems 5\n", "no page"),
+    (HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nitems 5", "the page breaks off after 7 bytes"),
+    (
+        HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"#" * 10_000_000),
+        "the page is packed .gzip.",
+    ),
+    (page(b"items NaN\n"), "NaN is no count"),
+    (page(b"items -1\n"), "-1 is no count"),
+    (page(b"items 1e308\n"), "1e308 is no count"),
+    (page(b"items 1\nitems 2\n"), "stands there twice"),
+    (page(b'items{a="1"} 1\nitems{a="1"} 1\n'), "stands there twice"),
+    (page(b"<html>items are here</html>\n"), "the page has no sample of items"),
+    (b"HTTP/1.1 \x1b[31m\r\n\r\n", "no page"),
+    (b"HTTP/1.1 500 " + b"x" * 60_000 + b"\r\n\r\n", "no page: status 500 xxx"),
+]
+REDIS: list[tuple[bytes | Send, str]] = [
+    (b":abc\r\n", "Redis"),
+    (b":" + b"9" * 5000 + b"\r\n", "Redis"),
+    (b"$99999999999\r\nabc", "Redis"),
+    (endlessly(b"$99999999999\r\n", b"x" * 65536), TOO_LONG),
+    (endlessly(b"*999999999\r\n", b":1\r\n" * 16384), TOO_LONG),
+    (endlessly(b"+", b"x" * 65536), TOO_LONG),
+    (b"*1\r\n" * 100_000, "RecursionError"),
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Protocol Error"),
+    (dripping(b"$10000\r\n"), TOO_LONG),
+]
+REDIS_2: list[tuple[bytes | Send, str]] = [
+    (talking(b"*1\r\n+\xff\xfe\r\n"), "is no whole number"),
+    (talking(b"*1\r\n*1\r\n:5\r\n"), "is no whole number: .5"),
+    (talking(b"*1\r\n:-5\r\n"), "is -5: no count"),
+    (talking(b"*1\r\n$19\r\n9999999999999999999\r\n"), "a count is beyond"),
+    (talking(b"*2\r\n:1\r\n:2\r\n"), "Wrong number of response items"),
+    (talking(b":7\r\n"), "none of Redis"),
+    (talking(b"*1\r\n:%b\r\n" % (b"9" * 5000)), "none of Redis"),
+    (talking(b"*1\r\n" * 100_000), "RecursionError"),
+]
+UWSGI: list[tuple[bytes | Send, str]] = [
+    (b"[" * 4_000_000, "nested too deeply"),
+    (endlessly(b'{"workers": [', b'{"a":[],"b":{}},' * 4096), TOO_LONG),
+    (b'{"workers": [{"id": 1, "id": 2}]}', "'id' stands twice"),
+    (b'{"workers": [{"id": 1, "requests": 1e308, "exceptions": 0}]}', "a worker has no count"),
+    (b'{"workers": [{"id": 1, "requests": %b, "exceptions": 0}]}' % (b"9" * 4000), "a count is beyond"),
+    (dripping(b"{"), TOO_LONG),
+]
+
+
+def packet(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack(">i", len(body) + 4) + body
+
+
+GREETING = packet(b"R", bytes(4)) + packet(b"Z", b"I")
+ROW = packet(b"T", struct.pack(">h", 1) + b"n\0" + struct.pack(">ihihih", 0, 0, 25, -1, -1, 0))
+BEFORE = packet(b"1", b"") + packet(b"2", b"") + ROW
+SET = packet(b"1", b"") + packet(b"2", b"") + packet(b"n", b"") + packet(b"C", b"SET\0") + packet(b"Z", b"I")
+POSTGRES: list[tuple[bytes | Send, str]] = [
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "PostgreSQL says"),
+    (GREETING + b"\xff" * 1000, "PostgreSQL"),
+    (endlessly(GREETING, packet(b"N", b"SNOTICE\0Mx\0\0") * 1000), TOO_LONG),
+    (
+        endlessly(
+            GREETING + SET + SET + BEFORE + b"D" + struct.pack(">ihi", 1 << 30, 1, 1 << 29), b"x" * 65536
+        ),
+        TOO_LONG,
+    ),
+]
+PEERS = [
+    *((prometheus, *case) for case in PROMETHEUS),
+    *((redis, *case) for case in REDIS),
+    *((redis_2, *case) for case in REDIS_2),
+    *((uwsgi, *case) for case in UWSGI),
+    *((postgres, *case) for case in POSTGRES),
+]
+
+
+HELD = [case for case in PEERS if case[2] == TOO_LONG]
+LIED_TO = [case for case in PEERS if case[2] != TOO_LONG]
+
+
+def named(cases: Sequence[tuple[Callable[..., Probe], bytes | Send, str]]) -> list[str]:
+    return [f"{probe.__name__}-{n}" for n, (probe, _, _) in enumerate(cases)]
+
+
+@pytest.mark.parametrize(("probe", "answer", "said"), LIED_TO, ids=named(LIED_TO))
+def test_a_peer_that_lies_ends_the_launch_with_a_cause_in_one_short_line(
+    probe: Callable[..., Probe], answer: bytes | Send, said: str
+) -> None:
+    send = sending(answer) if isinstance(answer, bytes) else answer
+    with server(send, http=probe not in (uwsgi, redis_2)) as (_, port):
+        error = error_of(probe(port, LONG_S))
+
+    assert re.search(said, error), error
+    assert error.isprintable()
+    assert len(error) < 500
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("probe", "answer", "said"), HELD, ids=named(HELD))
+def test_a_peer_that_never_ends_its_answer_is_left(
+    probe: Callable[..., Probe], answer: Send, said: str
+) -> None:
+    with server(answer, http=probe is not uwsgi) as (_, port):
+        error = error_of(probe(port, SOON_S))
+
+    assert re.search(said, error), error
+
+
+def test_a_redirection_is_not_followed_anywhere() -> None:
+    asked: list[bytes] = []
+
+    def elsewhere(connection: socket.socket) -> None:
+        asked.append(connection.recv(100))
+        connection.sendall(page(b"items 5\n"))
+
+    with server(elsewhere) as (_, port):
+        for place in (f"http://127.0.0.1:{port}/", "file:///etc/passwd"):
+            with server(sending(b"HTTP/1.1 302 Go\r\nLocation: %b\r\n\r\n" % place.encode()), http=True) as (
+                _,
+                here,
+            ):
+                assert "no page: status 302 Go" in error_of(prometheus(here))
+
+    assert asked == []
+
+
+@pytest.mark.long
+def test_members_of_a_set_that_never_end_are_not_waited_for() -> None:
+    with server(talking(b"")) as (_, port):
+        error = error_of(redis(port, SOON_S, "smembers_hget", protocol=2))
+
+    assert re.search(TOO_LONG, error), error
+
+
+def test_a_pipe_in_the_place_of_a_database_or_a_log_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    for place in (path, link):
+        sql = SqlProbe(CLOCK, lambda place=place: SqliteDatabase(place, 30.0), "select 1", None, no_warning)  # type: ignore[misc]
+        assert f"{place} is no file of SQLite" in error_of(sql)
+
+
+def test_a_counter_that_claims_what_no_worker_counts_is_refused(tmp_path: Path) -> None:
+    probe = CounterProbe(CLOCK, tmp_path)
+    with probe.counting(Layout(1, 1)) as counting:
+        folder = Path(counting.environment["TUNER_COUNTER_DIR"])
+        open_counter(str(folder)).slot().done()
+        (path,) = folder.iterdir()
+        with path.open("r+b") as file:
+            file.seek(64)
+            file.write(b"\xff" * 8)
+
+        with pytest.raises(MeasurementError, match="are damaged: no worker can count so much"):
+            counting.read()
+
+
+def test_counts_that_add_up_to_no_number_of_items_are_refused_by_statsd() -> None:
+    with StatsdProbe(CLOCK, "all", None, no_warning).counting(Layout(1, 1)) as counting:
+        send_to(counting, b"all:999999999999999|c|@0.000000000000001")
+
+        with pytest.raises(MeasurementError, match="it cannot be a count of items"):
+            counting.read()
+
+
+def test_lost_packets_void_the_window_in_which_they_were_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.statsd._BUFFER_BYTES", 4096)
+    warned: list[str] = []
+    with StatsdProbe(CLOCK, "all", None, lambda slug, _: warned.append(slug)).counting(
+        Layout(1, 1)
+    ) as counting:
+        before = counting.read()
+        with counting._receiving:
+            for _ in range(100):
+                send_to(counting, b"all:1|c\n" + b"x" * 1000)
+        after = counting.read()
+        later = counting.read()
+
+    (reason,) = lost_counts(before, after)
+    assert reason.slug == "packets-lost"
+    assert after.n_done_total + after.n_lost_total == 100
+    assert lost_counts(after, later) == ()
+    assert warned == ["packets-lost"]
+
+
+def send_to(counting: StatsdCounting, packet: bytes) -> None:
+    host, port = counting.environment["TUNER_STATSD"].split(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(packet, (host, int(port)))
+
+
+# ------------------------------------------------------------- memory, of a process that runs the probe only
+
+FLOOD = """
+import socket, sys
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.connect(("127.0.0.1", int(sys.argv[1])))
+junk = [b"", b"all", b"x" * 60000, b"\\xff\\0" * 500, b"y" * 400 + b":1|c", b"\\n" * 1000]
+junk += [b"all:nan|c", b"all:-1|c", b"all:1e308|c"]
+for n in range(int(sys.argv[2])):
+    sender.send(b"all:1|c\\nn%d:1|c\\n" % n + junk[n % 100 if n % 100 < 9 else 0])
+"""
+
+
+@pytest.mark.long
+def test_a_million_packets_of_garbage_are_counted_or_told_as_lost_and_take_no_memory() -> None:
+    told = run_apart("flood", "1000000")
+
+    assert told["done"] + told["lost"] == 1_000_000
+    assert told["grew_mb"] < 16
+
+
+@pytest.mark.long
+def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.write(b"done")
+        file.seek(10**9)  # a hole: no disk is filled
+        file.write(b"\ndone\n")
+    told = run_apart("log", str(path))
+
+    assert told["done"] == 2
+    assert told["grew_mb"] < 16
+
+
+@pytest.mark.long
+def test_eight_megabytes_of_the_worst_json_take_a_bounded_memory() -> None:
+    told = run_apart("json", "x")
+
+    assert "a worker has no count of requests" in told["error"]
+    assert told["grew_mb"] < 600
+
+
+def run_apart(kind: str, argument: str) -> dict[str, Any]:
+    """What this file prints as a program: its own memory is that of one probe."""
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, kind, argument],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def main(kind: str, argument: str) -> None:
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    told = {"flood": flooded, "log": lines_of, "json": unpacked}[kind](argument)
+    grew_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb) >> 10
+    sys.stdout.write(json.dumps({**told, "grew_mb": grew_mb}))
+
+
+def flooded(n_packets: str) -> dict[str, object]:
+    with StatsdProbe(CLOCK, "all", None, lambda *_: None).counting(Layout(1, 1)) as counting:
+        port = counting.environment["TUNER_STATSD"].split(":")[1]
+        with subprocess.Popen([sys.executable, "-S", "-c", FLOOD, port, n_packets]) as sender:
+            while sender.poll() is None:
+                counting.read()
+                time.sleep(0.01)
+        assert sender.returncode == 0
+        before = -1
+        while (reading := counting.read()).n_done_total != before:
+            before = reading.n_done_total
+        return {"done": reading.n_done_total, "lost": reading.n_lost_total}
+
+
+def lines_of(path: str) -> dict[str, object]:
+    log = FollowedLog(Path(path), from_end=False)
+    n_done = sum(b"done" in line for line in log.new_lines())
+    log.close()
+    return {"done": n_done}
+
+
+def unpacked(_: str) -> dict[str, object]:
+    polled.MOST_FAILURES_AT_FIRST = 1
+    bomb = b'{"workers":[' + b'{"a":0},' * ((8 << 20) // 8 - 4) + b"{}]}"
+    with server(sending(bomb)) as (_host, port):
+        probe = UwsgiProbe(CLOCK, f"127.0.0.1:{port}", 120.0, lambda *_: None)
+        with probe.counting(Layout(1, 1)) as counting:
+            try:
+                while True:
+                    counting.read()
+            except MeasurementError as error:
+                return {"error": error.problem}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
