@@ -1,4 +1,7 @@
-"""A scheduler and boxes as real processes on loopback, each box with a lock and a name of its own."""
+"""A scheduler and boxes as real processes on loopback, each box with a lock and a name of its own.
+
+And what a fleet of them is ordered, one launch after another, and tells of it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from tuner.core.fleet import (
+    Began,
+    Ended,
+    Lost,
+    News,
+    Order,
+    Place,
+    Refused,
+    Sampled,
+    Took,
+    WarmedUp,
+)
+from tuner.core.layout import Layout
+from tuner.core.strategy import Proposal
+from tuner.ports import Fleet
+
 PATIENCE_S = 120.0
+LAYOUT = Layout(2, 2)  #: of every order
+MADE = [Began, WarmedUp, Took, Ended]  #: what is told of a launch that is made as ordered
 MARKER = "TUNER_TEST_SESSION"  #: of this test alone
 _TUNER = "from tuner.cli import main; main()"
 
@@ -140,3 +161,45 @@ def pids_with(word: str) -> list[int]:
         if is_ours and word.encode() in words and state not in (b"Z", b"X"):
             found.append(int(entry.name))
     return found
+
+
+# ---------------------------------------------------------------------- orders, and what is told of them
+
+
+def order(box: str, name: str = "one", *, window_s: float = 2.0, n_windows: int = 1) -> Order:
+    """One launch that *box* is to make."""
+    return Order(name, Place(0, 0, box, Proposal(LAYOUT, window_s, n_windows)), 1)
+
+
+def made(fleet: Fleet, ordered: Order) -> list[News]:
+    """What is told of an order from when it is sent until it is over."""
+    fleet.send(ordered)
+    return told(fleet, Ended, Lost, Refused)
+
+
+def until_in_a_window(fleet: Fleet, ordered: Order) -> None:
+    """Send an order and wait until it measures."""
+    fleet.send(ordered)
+    _news_until(fleet, lambda one: isinstance(one, Sampled) and one.sample is not None)
+
+
+def told(fleet: Fleet, *kinds: type) -> list[News]:
+    """What is told up to the first of one of *kinds*."""
+    return _news_until(fleet, lambda one: isinstance(one, kinds))
+
+
+def of_order(news: Sequence[News]) -> list[type]:
+    """The kinds of *news* that are of an order, but for how a launch goes on."""
+    return [type(one) for one in news if hasattr(one, "order") and not isinstance(one, Sampled)]
+
+
+def _news_until(fleet: Fleet, wanted: Callable[[News], bool]) -> list[News]:
+    found: list[News] = []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline_s:
+        news = fleet.news(fleet.clock.monotonic_s() + 1.0)
+        if news is not None:
+            found.append(news)
+            if wanted(news):
+                return found
+    raise AssertionError(f"never told: {[type(one).__name__ for one in found]}")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,30 @@ from tuner.core.fleet import (
     BoxWent,
     Ended,
     Lost,
-    News,
-    Order,
-    Place,
     Refused,
     Sampled,
     Took,
-    WarmedUp,
     Warned,
 )
-from tuner.core.layout import Layout
-from tuner.core.strategy import Proposal
-from tuner.ports import Fleet
 
 from ..e2e.sleeping_worker import sleeping_worker
-from ..fleet_processes import PATIENCE_S, Machines, machines_in, pids_with, wait_until
+from ..fleet_processes import (
+    LAYOUT,
+    MADE,
+    PATIENCE_S,
+    Machines,
+    machines_in,
+    made,
+    of_order,
+    order,
+    pids_with,
+    told,
+    until_in_a_window,
+    wait_until,
+)
 
 pytestmark = pytest.mark.integration
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "fleet.schema.json"
-LAYOUT = Layout(2, 2)
 STUDY = (
     "study: {strategy: all, layouts: [2x2], window: 2s, warmup: 1s, repeats: 1, warm_cache: no,"
     " foreign_limit: 1000, memory_pressure_limit: 1}\n"
@@ -81,62 +86,19 @@ def asked(tmp_path: Path) -> Asked:
     return Asked(worker, config)
 
 
-def order(box: str, name: str = "one", *, window_s: float = 2.0, n_windows: int = 1) -> Order:
-    return Order(name, Place(0, 0, box, Proposal(LAYOUT, window_s, n_windows)), 1)
-
-
-def news_until(fleet: Fleet, wanted: Callable[[News], bool]) -> list[News]:
-    """What is told, up to the first that is *wanted*."""
-    found: list[News] = []
-    deadline_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline_s:
-        news = fleet.news(fleet.clock.monotonic_s() + 1.0)
-        if news is not None:
-            found.append(news)
-            if wanted(news):
-                return found
-    raise AssertionError(f"never told: {[type(one).__name__ for one in found]}")
-
-
-def told(fleet: Fleet, *kinds: type, name: str | None = None) -> list[News]:
-    """What is told up to the first of one of *kinds*, of a box or an order of that name."""
-    return news_until(
-        fleet, lambda one: isinstance(one, kinds) and (name is None or name in (_of(one), _box_of(one)))
-    )
-
-
-def _of(news: News) -> str | None:
-    return getattr(news, "order", None)
-
-
-def _box_of(news: News) -> str | None:
-    return news.facts.name if isinstance(news, BoxCame) else getattr(news, "box", None)
-
-
-def of_order(news: Sequence[News]) -> list[type]:
-    return [type(one) for one in news if _of(one) is not None and not isinstance(one, Sampled)]
-
-
-def in_a_window(fleet: Fleet) -> None:
-    news_until(fleet, lambda one: isinstance(one, Sampled) and one.sample is not None)
-
-
 def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     machines.box("box-1")
     with asked.fleet(machines) as fleet:
         (came,) = told(fleet, BoxCame)
-        fleet.send(order("box-1"))
-        news = told(fleet, Ended, Lost, Refused)
-        fleet.send(order("box-1", "two"))
-        again = told(fleet, Ended, Lost, Refused)
+        news, again = (made(fleet, order("box-1", name)) for name in ("one", "two"))
 
     assert isinstance(came, BoxCame)
     assert came.facts.name == "box-1"
     assert came.facts.cores > 0
     assert came.facts.provenance["host"]
     assert abs(came.facts.ahead_s) < 1.0
-    assert of_order(news) == of_order(again) == [Began, WarmedUp, Took, Ended]
+    assert of_order(news) == of_order(again) == MADE
     (window,) = [one.window for one in news if isinstance(one, Took)]
     assert (window.void, window.layout) == ((), LAYOUT)
     assert window.n_done > 0
@@ -158,8 +120,7 @@ def test_a_box_that_cannot_run_the_service_refuses_and_says_what_is_missing(
     )
     with fleet_of(machines.address, None, record, missing, "s.tuner.db") as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1"))
-        news = told(fleet, Ended, Lost, Refused)
+        news = made(fleet, order("box-1"))
 
     assert isinstance(news[-1], Refused)
     assert "/no/such/program" in news[-1].problem
@@ -170,18 +131,16 @@ def test_a_box_whose_worker_is_killed_is_gone_with_its_launch(machines: Machines
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
         box.end(signal.SIGKILL)
         news = told(fleet, Lost)
         wait_until(lambda: not asked.running(), "the launch of a killed box ends")
         machines.box("box-1")
         told(fleet, BoxCame)
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
+        after = made(fleet, order("box-1", "two"))
 
     assert [type(one) for one in news if not isinstance(one, Sampled)] == [BoxWent, Lost]
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+    assert of_order(after) == MADE
 
 
 @pytest.mark.long
@@ -192,17 +151,15 @@ def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
         (launch,) = pids_with("tuner.bootstrap.fleet_order")
         os.kill(launch, signal.SIGKILL)
         news = told(fleet, Lost, BoxWent)
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
+        after = made(fleet, order("box-1", "two"))
 
     assert isinstance(news[-1], Lost)
     assert "SIGKILL" in news[-1].why
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+    assert of_order(after) == MADE
     assert box.process.poll() is None
 
 
@@ -213,16 +170,14 @@ def test_an_order_that_is_given_up_ends_at_once_and_its_box_is_free_again(
     machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
         fleet.give_up("one")
         news = told(fleet, BoxCame)
         assert asked.running() == []
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
+        after = made(fleet, order("box-1", "two"))
 
     assert of_order(news) == []
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+    assert of_order(after) == MADE
 
 
 def test_an_order_that_is_given_up_as_soon_as_it_was_sent_does_not_keep_its_box(
@@ -236,10 +191,9 @@ def test_an_order_that_is_given_up_as_soon_as_it_was_sent_does_not_keep_its_box(
             fleet.send(order("box-1", f"early-{n}", window_s=600.0))
             fleet.give_up(f"early-{n}")
             assert of_order(told(fleet, BoxCame)) == []
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
+        after = made(fleet, order("box-1", "two"))
 
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+    assert of_order(after) == MADE
 
 
 @pytest.mark.long
@@ -248,8 +202,7 @@ def test_boxes_end_after_the_window_in_hand_when_the_study_does(machines: Machin
     machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=8.0, n_windows=5))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=8.0, n_windows=5))
         fleet.finish()
         news = told(fleet, Ended, Lost, Refused)
 
@@ -266,8 +219,7 @@ def test_a_box_that_is_told_to_end_finishes_its_window_and_leaves(machines: Mach
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=8.0, n_windows=5))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=8.0, n_windows=5))
         box.process.terminate()
         news = told(fleet, BoxWent)
 
@@ -282,8 +234,7 @@ def test_nothing_goes_on_for_a_coordinator_that_is_gone(machines: Machines, aske
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
 
     wait_until(lambda: not asked.running(), "the launch of a study that ended is ended")
     assert box.process.poll() is None
@@ -321,9 +272,8 @@ def test_nothing_goes_on_for_a_coordinator_that_was_killed(machines: Machines, a
     wait_until(lambda: not asked.running(), "the launch of a killed study is ended")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+        after = made(fleet, order("box-1", "two"))
+    assert of_order(after) == MADE
 
 
 @pytest.mark.long
@@ -332,17 +282,15 @@ def test_boxes_and_study_find_a_scheduler_again_that_was_killed(machines: Machin
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
         scheduler.end(signal.SIGKILL)
         wait_until(lambda: not asked.running(), "a launch ends when the scheduler is gone")
         machines.scheduler(port=int(machines.address.rpartition(":")[2]))
         news = told(fleet, BoxCame)
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
+        after = made(fleet, order("box-1", "two"))
 
     assert [type(one) for one in news if not isinstance(one, Sampled)] == [BoxWent, Lost, BoxCame]
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+    assert of_order(after) == MADE
     assert box.process.poll() is None
 
 
@@ -352,19 +300,17 @@ def test_a_box_that_hangs_is_gone_and_comes_back_when_it_goes_on(machines: Machi
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
         box.process.send_signal(signal.SIGSTOP)
         news = told(fleet, Lost)
         wait_until(lambda: not asked.running(), "a launch ends when its worker hangs")
         box.process.send_signal(signal.SIGCONT)
         back = told(fleet, BoxCame)
-        fleet.send(order("box-1", "two"))
-        after = told(fleet, Ended, Lost, Refused)
+        after = made(fleet, order("box-1", "two"))
 
     assert [type(one) for one in news if not isinstance(one, Sampled)] == [BoxWent, Lost]
     assert of_order(back) == []
-    assert of_order(after) == [Began, WarmedUp, Took, Ended]
+    assert of_order(after) == MADE
 
 
 @pytest.mark.long
@@ -375,8 +321,7 @@ def test_a_launch_that_was_suspended_ends_without_telling_of_its_window(
     machines.box("box-1")
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1", window_s=600.0))
-        in_a_window(fleet)
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
         (launch,) = pids_with("tuner.bootstrap.fleet_order")
         os.kill(launch, signal.SIGSTOP)
         time.sleep(12.0)  # longer than a thread is believed to have overslept
@@ -425,8 +370,7 @@ def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: As
     assert "box-1" in tuner("fleet", "boxes", machines.address, "--certs", certs).stdout
     with asked.fleet(machines, certs) as fleet:
         told(fleet, BoxCame)
-        fleet.send(order("box-1"))
-        assert isinstance(told(fleet, Ended, Lost, Refused)[-1], Ended)
+        assert isinstance(made(fleet, order("box-1"))[-1], Ended)
 
     plain = tuner("fleet", "boxes", machines.address.replace("tls", "tcp"))
     wrong = tuner("fleet", "boxes", machines.address, "--certs", others)
