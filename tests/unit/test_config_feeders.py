@@ -6,10 +6,10 @@ import pytest
 
 from tuner.config.feeders import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
-from tuner.config.redaction import HIDDEN
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 from tuner.core.pace import Pace, Share, WithinP95, rate_kept
+from tuner.core.redaction import HIDDEN
 
 URL = "http://127.0.0.1:8000/search?q=tea"
 

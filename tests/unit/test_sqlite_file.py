@@ -344,9 +344,6 @@ def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Pat
     assert told[0] == told[1]
 
 
-OLD = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7]
-
-
 def test_a_file_of_every_older_version_is_kept_for_these_tests() -> None:
     versions = [int.from_bytes(old.read_bytes()[60:64], "big") for old in OLD]
 
@@ -381,14 +378,14 @@ def test_what_a_killed_older_tuner_had_not_put_into_its_file_is_in_the_copy(tmp_
     with contextlib.closing(sqlite3.connect(held)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA wal_autocheckpoint = 0")
-        writer.execute("UPDATE study SET service = 'changed at last'")
+        writer.execute("UPDATE study SET service = 'changed-at-last'")
         writer.commit()
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{held}{suffix}", f"{path}{suffix}")
     SqliteStore.open(path).close()
 
     with SqliteStore.open(tmp_path / "old.tuner.db.schema-7", read_only=True) as copy:
-        assert copy.study().service == "changed at last"
+        assert copy.study().service == "changed-at-last"
 
 
 def test_no_copy_takes_the_place_of_another_file(tmp_path: Path) -> None:
