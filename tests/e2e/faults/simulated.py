@@ -7,6 +7,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from tuner.adapters import sqlite_digests
+
 from ..typed import Typed
 
 PROFILE = Path(__file__).resolve().parents[3] / "configs" / "profiles" / "gil-bound.yaml"
@@ -33,6 +35,7 @@ def begun_anew(whole: Path, path: Path) -> None:
         for (name,) in found:
             if name not in ("study", "study_layout", "provenance"):
                 connection.execute(f"DELETE FROM {name}")
+        sqlite_digests.keep_everything(connection)
         connection.commit()
         connection.execute("VACUUM")
 
