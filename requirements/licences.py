@@ -32,6 +32,8 @@ BY_HAND = {
     "async-timeout": "Apache-2.0",
     "axe-core-python": "MIT AND MPL-2.0",  # axe.min.js is in it
     "colorama": "BSD-3-Clause",
+    "importlib-metadata": "Apache-2.0",  # before Python 3.12
+    "lazy-importer": "Apache-2.0",  # likewise
     "docutils": "LicenseRef-Public-Domain AND BSD-2-Clause AND PSF-2.0 AND GPL-3.0-or-later",
     "jinja2": "BSD-3-Clause",
     # the wheels' libraries too: OpenBLAS, LAPACK, GCC's runtime, libquadmath
@@ -41,6 +43,7 @@ BY_HAND = {
     "scipy": f"BSD-3-Clause AND {_FORTRAN}",
     "vine": "BSD-3-Clause",
     "zict": "BSD-3-Clause",
+    "zipp": "MIT",  # before Python 3.12
 }
 #: asks nothing but to keep the notice
 PERMISSIVE = frozenset(

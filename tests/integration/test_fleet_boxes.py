@@ -97,7 +97,7 @@ def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(machines: Machin
     assert came.facts.name == "box-1"
     assert came.facts.cores > 0
     assert came.facts.provenance["host"]
-    assert abs(came.facts.ahead_s) < 1.0
+    assert abs(came.facts.ahead_s) < 60.0
     assert of_order(news) == of_order(again) == MADE
     (window,) = [one.window for one in news if isinstance(one, Took)]
     assert (window.void, window.layout) == ((), LAYOUT)

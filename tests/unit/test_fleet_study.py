@@ -290,6 +290,28 @@ def test_nobody_comes() -> None:
         Ran(facts=[replace(named_boxes(1, 4.0, FACTS)[0], cores=2.0)])
 
 
+def test_a_box_that_was_away_late_in_a_study_is_waited_for_beside_one_that_cannot_be_used() -> None:
+    alike = named_boxes(1, 4.0, FACTS)
+    small = replace(alike[0], name="small", cores=2.0)
+    ran = Ran(facts=[*alike, small], n_blocks=20, absences=[Absence("box-1", 700.0, until_s=760.0)])
+
+    assert ran.outcome.exit_code == 0
+    assert {one.block for one in ran.counted if one.box == "box-1"} >= set(range(20))
+
+
+def test_a_box_that_was_away_is_waited_for_beside_one_on_which_nothing_starts() -> None:
+    ran = Ran(
+        2,
+        n_blocks=8,
+        troubles={"box-2": [Trouble("dies-at-start")]},
+        absences=[Absence("box-1", 200.0, until_s=260.0)],
+    )
+
+    assert "box-left-out" in ran.slugs
+    assert {one.box for one in ran.counted} == {"box-1"}
+    assert ran.outcome.exit_code == 0
+
+
 def test_a_budget_is_of_time_that_goes_by() -> None:
     ran = Ran(3, n_blocks=30, budget_s=150.0)
 

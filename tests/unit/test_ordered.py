@@ -129,6 +129,12 @@ def test_how_it_goes_is_told_every_few_seconds() -> None:
     assert len(seen) in (1, 2)
 
 
+def test_the_first_second_of_a_window_is_told_however_short_the_warm_up_was() -> None:
+    news = told(ordered(), study(window_s=20.0), box(), told_every_s=50.0)
+
+    assert [one.sample is None for one in news if isinstance(one, Sampled)] == [True, False]
+
+
 def test_many_boxes_tell_how_it_goes_less_often_each() -> None:
     assert telling_interval_s(1) == telling_interval_s(100) == 5.0
     assert 1000 / telling_interval_s(1000) == 20.0

@@ -7,6 +7,8 @@ import re
 import struct
 from pathlib import Path
 
+from packaging.version import Version
+
 from tuner import __version__
 from tuner.adapters.study_file import SCHEMA_VERSION
 from tuner.probe.counter import SUFFIX, VERSION, Totals, read_totals
@@ -26,11 +28,12 @@ def test_the_version_stands_in_one_place_and_is_semantic() -> None:
 
 
 def test_the_changelog_has_what_is_not_released_first_and_then_versions_that_fall() -> None:
-    titles = re.findall(r"^## \[(.+?)\](?: - \d{4}-\d{2}-\d{2})?$", CHANGELOG, re.MULTILINE)
+    titles = re.findall(r"^## \[(.+?)\]", CHANGELOG, re.MULTILINE)
     kinds = re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE)
-    numbers = [tuple(map(int, title.split("."))) for title in titles[1:]]
+    dated = re.findall(r"^## \[(.+?)\] - \d{4}-\d{2}-\d{2}$", CHANGELOG, re.MULTILINE)
+    numbers = [Version(title) for title in titles[1:]]
 
-    assert titles == re.findall(r"^## \[(.+?)\]", CHANGELOG, re.MULTILINE)  # each release has its day
+    assert titles[1:] == dated  # each release has its day
     assert titles[0] == "Unreleased"
     assert numbers == sorted(set(numbers), reverse=True)
     assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

@@ -32,6 +32,7 @@ class Roster:
         self._give_up = give_up
         self.members: dict[str, Member] = {}  #: who is there, by name, whether used or left out
         self._alone_since_s = clock.monotonic_s()  #: since when no box can be used
+        self.has_served = False  #: whether the service ran on a box in this session
         self._warm_wall_s: dict[str, float] = {}  #: of boxes that are not there
         for launch in launches:
             seen_s = launch.ended_wall_s or launch.started_wall_s
@@ -76,7 +77,7 @@ class Roster:
         self._store.end_box(box, self._clock.wall_s(), why)
         self._progress.box_went(box, why)
         self._give_up(member, why)
-        if not self.members:
+        if not self.in_use:
             self._alone_since_s = self._clock.monotonic_s()
 
     def refused(self, member: Member, problem: str, hint: str | None) -> None:
@@ -98,16 +99,16 @@ class Roster:
             self._alone_since_s = self._clock.monotonic_s()
 
     def check_patience(self) -> None:
-        """Wait for a box, though not for ever, and not where those that came cannot be used.
+        """Wait for a box, though not for ever, and not where none that came could ever be used.
 
         Raises:
-            ConfigError: no box that is there can use the study's configuration.
-            MeasurementError: the service starts on no box, or none came for too long.
+            ConfigError: no box that came could use the study's configuration.
+            MeasurementError: the service started on no box, or none came for too long.
         """
         problems = [one.problem for one in self.members.values() if one.problem is not None]
-        if problems and len(problems) == len(self.members):
+        if problems and len(problems) == len(self.members) and not self.has_served:
             raise problems[0]
-        if any(one.does_not_start for one in self.members.values()):
+        if any(one.does_not_start for one in self.members.values()) and not self.has_served:
             raise MeasurementError(f"{self._study.service} does not start on any box; why is told above")
         if self._clock.monotonic_s() - self._alone_since_s > PATIENCE_S:
             raise MeasurementError(

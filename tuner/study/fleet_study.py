@@ -265,9 +265,11 @@ class _FleetStudy:
         member.warm_wall_s = self._clock.wall_s()
         self._progress.launch_ended(member.facts.name)
         self._braked = braked_by(launch.error, BRAKED) or self._braked
+        self._roster.has_served |= launch.error is None
         if order.discards:
             self._history.end_warming(launched)
-            work.cell.is_over_limit |= braked_by(launch.error, OVER_LIMIT) is not None
+            if launch.layout == work.cell.layout:  # on trial a box makes another one
+                work.cell.is_over_limit |= braked_by(launch.error, OVER_LIMIT) is not None
         else:
             self._history.end_launch(work.cell, launched)
             if launched.is_spoilt:

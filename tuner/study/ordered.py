@@ -109,7 +109,7 @@ class _Telling:
     def __init__(self, order: Order, tell: Tell, every_s: float | None) -> None:
         self._order, self._box, self._tell = order.id, order.place.box, tell
         self._every_s = inf if every_s is None else every_s
-        self._told_at_s = -inf  #: of the warm-up, or the window
+        self._told_at_s, self._warms_up = -inf, True  #: of the phase that was told of last
 
     def add_launch(self, launch: LaunchRecord) -> int:
         self._tell(Began(self._order, launch))
@@ -155,7 +155,8 @@ class _Telling:
         self._tell(Warned(self._box, slug, text))
 
     def _sampled(self, elapsed_s: float, items_per_s: float | None, sample: Sample | None) -> None:
-        is_anew = elapsed_s < self._told_at_s  # another window
+        warms_up = sample is None
+        is_anew = warms_up != self._warms_up or elapsed_s < self._told_at_s  # of its phase, the first
         if self._every_s < inf and (is_anew or elapsed_s - self._told_at_s >= self._every_s):
-            self._told_at_s = elapsed_s
+            self._told_at_s, self._warms_up = elapsed_s, warms_up
             self._tell(Sampled(self._order, elapsed_s, items_per_s, sample))

@@ -174,6 +174,7 @@ def _shape_of(p: Array, t: Array) -> _Shape:
     # A fit asks for each layout several times at once, with a demand changed: one of them is worked out.
     unlike, place = np.unique(np.stack([-t, p]), axis=1, return_inverse=True)
     first = np.zeros(unlike.shape[1], dtype=int)
+    place = place.reshape(-1)  # numpy 2.0.0 alone gives it another shape
     first[place] = np.arange(len(p))
     spread, busy, busy_variance = _spread(p[first], t[first], k[first])
     spread = [share[place[t >= j]] for j, share in enumerate(spread, start=1)]
