@@ -30,6 +30,7 @@ from tuner.adapters.sweep import RUN_ID, STUDY_ID, Found, Swept, started, sweep
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
 GRACE_S = 5.0  #: between the first signal and SIGKILL
+_EXEC_PATIENCE_S = 10.0  #: until a child has become supervisord; one that takes longer is looked at by tuner
 _PARENT = "TUNER_PARENT_PID"  #: tells the shim who must still be its parent
 
 
@@ -119,19 +120,27 @@ class Guardian:
             return {"error": str(error)}
 
     def _start(self, argv: list[str], environment: dict[str, str], cgroups: str | None) -> dict[str, Any]:
-        """Start supervisord, in a cgroup of the launch's own below *cgroups*; tells what hindered that."""
+        """Start supervisord, in a cgroup of the launch's own below *cgroups*; tells what hindered that.
+
+        Raises:
+            OSError: it cannot be executed.
+        """
         environment = {**environment, _PARENT: str(os.getpid())}
         waiting, going = os.pipe()
+        failing, failed = os.pipe()
         pid = os.fork()  # posix_spawn would leave glibc's signals 32 and 33 ignored in every worker
         if pid == 0:
             try:
                 os.close(going)
                 os.read(waiting, 1)  # until it is where it is to be: what it starts would stay outside
                 os.execve(argv[0], argv, environment)
+            except OSError as error:
+                os.write(failed, f"cannot run {argv[0]}: {error.strerror}".encode())
             finally:
                 os._exit(127)
         self._supervisord = pid
         os.close(waiting)
+        os.close(failed)
         hindered = None
         try:
             if cgroups is not None:
@@ -142,6 +151,8 @@ class Guardian:
             self._remove_cgroup()
         finally:
             os.close(going)
+        if words := _last_words(failing):
+            raise OSError(words)
         return {"pid": pid, "cgroup": self._cgroup, "hindered": hindered}
 
     def _sweep(self, grace_s: float) -> Swept:
@@ -195,6 +206,16 @@ def main() -> None:
     if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
     Guardian(marker, socket.socket(fileno=control), tuner_pid).serve()
+
+
+def _last_words(failing: int) -> str:
+    """What a child says that cannot be executed; empty once it is, for exec closes its end."""
+    poll = select.poll()
+    poll.register(failing, select.POLLIN)
+    try:
+        return os.read(failing, 4096).decode() if poll.poll(_EXEC_PATIENCE_S * 1000) else ""
+    finally:
+        os.close(failing)
 
 
 def _wake_descriptor() -> int:

@@ -63,7 +63,7 @@ class SupervisedLaunch:
         self._logs = logs
         self._guardian = guardian
         self._supervisord_pid = pid
-        self._supervisord = os.pidfd_open(pid)
+        self._supervisord = _held(pid)
         self._problems: dict[object, VoidReason] = {}
         self._warn = warn
         self._long_logs: set[Path] = set()  #: whose length was told
@@ -111,7 +111,7 @@ class SupervisedLaunch:
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""
         if self._supervisord == _CLOSED:
-            return False
+            return False  # or it had ended before it could be held
         poll = select.poll()
         poll.register(self._supervisord, select.POLLIN)
         return not poll.poll(wait_s * 1000)
@@ -156,14 +156,16 @@ class SupervisedLaunch:
                 )
 
     def keep_log(self) -> None:
-        """Put supervisord's log beside the workers'."""
-        shutil.copyfile(self._folder / config.LOG, self._logs / config.LOG)
+        """Put supervisord's log beside the workers', if it came to write one."""
+        with suppress(FileNotFoundError):
+            shutil.copyfile(self._folder / config.LOG, self._logs / config.LOG)
 
     def close(self) -> None:
         """Let go of every descriptor; from now on all is dead."""
         self.watch.close()
-        os.close(self._supervisord)
-        self._supervisord = _CLOSED
+        if self._supervisord != _CLOSED:
+            os.close(self._supervisord)
+            self._supervisord = _CLOSED
 
     def _note(self, key: object, slug: str, detail: str) -> None:
         self._problems.setdefault(key, VoidReason(slug, detail))
@@ -229,6 +231,14 @@ class SupervisedLaunch:
         with suppress(OSError), (self._folder / config.LOG).open("rb") as file:
             return file.read(_LOG_BYTES).decode("utf-8", "replace")
         return ""
+
+
+def _held(pid: int) -> int:
+    """A descriptor of process *pid*; none where it has ended and the guardian has collected it already."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return _CLOSED
 
 
 def _run_by(table: ProcessTable, pid: int) -> list[int]:
