@@ -111,6 +111,7 @@ def test_children_that_nobody_waits_for_are_counted_when_they_have_ended(
         account = ServiceAccount(Path("/proc"), launch)
         without = ServiceAccount(Path("/proc"), launch, tmp_path / "nowhere")
         before, before_without = account.use(), without.use()
+        (tmp_path / "go").touch()
         wait_for(lambda: list(tmp_path.glob("forgotten.*")), "the children do not end")
         used, used_without = account.use(), without.use()
 

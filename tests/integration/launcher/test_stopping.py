@@ -159,8 +159,11 @@ def test_a_second_ctrl_c_ends_workers_at_once(launcher_of: LaunchersOf, tmp_path
     assert not any(map(is_running, pids))
 
 
-def test_workers_that_all_died_are_no_trouble_to_stop(launcher_of: LaunchersOf, warnings_told: Told) -> None:
-    with launcher_of("late", "0.8", "0").running(Layout(2, 1), {}) as launch:
+def test_workers_that_all_died_are_no_trouble_to_stop(
+    launcher_of: LaunchersOf, warnings_told: Told, tmp_path: Path
+) -> None:
+    with launcher_of("ends", str(tmp_path / "go"), "0").running(Layout(2, 1), {}) as launch:
+        (tmp_path / "go").touch()
         while launch.worker_pids():
             time.sleep(0.01)
 

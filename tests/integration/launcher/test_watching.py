@@ -88,13 +88,14 @@ def test_threads_are_not_looked_at_where_the_service_does_not_say(launcher_of: L
         assert launch.problems() == ()
 
 
-def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: LaunchersOf) -> None:
-    with launcher_of("late", "1.0", "5").running(Layout(1, 1), {}) as launch:
+def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: LaunchersOf, tmp_path: Path) -> None:
+    with launcher_of("ends", str(tmp_path / "go"), "5").running(Layout(1, 1), {}) as launch:
+        (tmp_path / "go").touch()
         problem = awaited_problem(launch, "worker-died")
         time.sleep(0.05)
         again = launch.problems()
 
-    assert problem.detail.endswith(" ended: exit status 5; its log ends: too late")
+    assert problem.detail.endswith(" ended: exit status 5; its log ends: as told")
     assert again == (problem,)
     assert launch.worker_pids() == frozenset()
 

@@ -37,6 +37,13 @@ def late(seconds, code):
     sys.exit(int(code))
 
 
+def ends(go, code):
+    """Ends so once the file *go* is there."""
+    _await(go)
+    sys.stdout.write("as told\n")
+    sys.exit(int(code))
+
+
 def stubborn(folder=None):
     """Ignores everything that can be ignored."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
@@ -69,9 +76,9 @@ def note(pid_folder, name):
 
 def forgets(pid_folder, n_children, cpu_s):
     """Starts children one after the other that use so much CPU each, and ignores SIGCHLD: the kernel then
-    adds what they used to nobody. Begins after a second, when somebody looks."""
+    adds what they used to nobody. Begins once there is a file ``go``, when somebody looks."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    time.sleep(1)
+    _await(os.path.join(pid_folder, "go"))
     for _ in range(int(n_children)):
         child = os.fork()
         if child == 0:
@@ -151,6 +158,11 @@ def _death_signal():
     number = ctypes.c_int()
     ctypes.CDLL(None).prctl(2, ctypes.byref(number), 0, 0, 0)  # PR_GET_PDEATHSIG
     return number.value
+
+
+def _await(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
 
 
 def _note(folder, name):
