@@ -10,10 +10,14 @@ if [ -e "$STUDY" ]; then
 else
     set -- "$CONFIG" --study "$STUDY" --budget "$BUDGET" "$@"
 fi
+# This shell is the container's first process: a signal reaches tuner only if it hands it on. The first one wakes `wait`.
+# One that comes before tuner's pid is known is handed on as soon as it is.
+tuner= stopped=
+stop() { if [ -n "$tuner" ]; then kill -TERM "$tuner" 2>/dev/null; else stopped=yes; fi; }
+trap stop TERM INT
 tuner grid "$@" &
 tuner=$!
-# This shell is the container's first process: a signal reaches tuner only if it hands it on. The first one wakes `wait`.
-trap 'kill -TERM "$tuner" 2>/dev/null' TERM INT
+[ -z "$stopped" ] || stop
 wait "$tuner"
 code=$?
 while kill -0 "$tuner" 2>/dev/null; do

@@ -59,6 +59,25 @@ def test_a_study_ends_with_a_runbook_or_says_why_there_is_none(
 
 
 @pytest.mark.long
+def test_a_stop_that_comes_while_tuner_is_started_is_handed_on(tmp_path: Path) -> None:
+    """The shell traces its commands. Its prompt for that sends the signal, before the first one that
+    follows the start; what then still runs, the check that each test ends with finds."""
+    (tmp_path / "worker.py").write_text(sleeping_worker("0.01"))
+    config = tmp_path / "study.yaml"
+    config.write_text(STUDY.format(python=sys.executable, worker=tmp_path / "worker.py"))
+    once = "${!:+$(mkdir once 2>/dev/null && kill -TERM $$)}+ "
+    own = environment(tmp_path, CONFIG=str(config), PS4=once)
+
+    done = subprocess.run(
+        ["/bin/sh", "-x", SCRIPT], capture_output=True, text=True, cwd=tmp_path, env=own, timeout=PATIENCE_S
+    )
+
+    assert (tmp_path / "once").is_dir()
+    assert done.returncode in (128 + signal.SIGTERM, 130), done.stderr  # before tuner hears signals, or after
+    assert n_windows(tmp_path / "s.tuner.db") == 0
+
+
+@pytest.mark.long
 def test_a_stop_is_handed_on_and_the_next_start_goes_on(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(sleeping_worker("0.01"))
     config, study = tmp_path / "study.yaml", tmp_path / "s.tuner.db"
@@ -66,7 +85,8 @@ def test_a_stop_is_handed_on_and_the_next_start_goes_on(tmp_path: Path) -> None:
     own = environment(tmp_path, CONFIG=str(config))
     codes, counts = [], []
 
-    for n_before in (0, 1):
+    for _ in range(2):
+        n_before = counts[-1] if counts else 0
         process = subprocess.Popen(
             ["/bin/sh", SCRIPT], stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=own
         )
