@@ -152,6 +152,47 @@ def test_strangers_are_looked_for_on_the_cpus_of_the_container_only(
     assert after.steal_s_total - before.steal_s_total == pytest.approx(stolen_s)
 
 
+LXCFS = "611 587 0:52 /proc/stat /proc/stat rw,nosuid - fuse.lxcfs lxcfs rw,user_id=0,allow_other\n"
+PLAIN = "590 587 0:55 / /proc rw,nosuid - proc proc rw\n"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "mounts", "why"),
+    [
+        ({0, 1}, PLAIN + LXCFS, "lxcfs"),
+        ({1, 5}, PLAIN, "/proc/stat has 1 of the 2 CPUs that it may run on"),
+        ({4, 5}, PLAIN, "/proc/stat has 0 of the 2 CPUs that it may run on"),
+    ],
+)
+def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_half_counted(
+    container: RecordedContainer, monkeypatch: pytest.MonkeyPatch, cpus: set[int], mounts: str, why: str
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: cpus)
+    (container.proc / "self" / "mountinfo").write_text(mounts)
+    with container.watch() as watch:
+        before = watch.usage()
+        container.ten_seconds_later()
+        after = watch.usage()
+
+    told = container.warnings[0][1]
+    assert "strangers cannot be seen, and void no window: " in told
+    assert why in told
+    assert after.service_cpu_s_total > before.service_cpu_s_total
+    assert after.foreign_cpu_s_total == pytest.approx(before.foreign_cpu_s_total) == pytest.approx(0.0)
+    assert after.steal_s_total == before.steal_s_total
+
+
+def test_a_study_keeps_that_strangers_could_not_be_seen(container: RecordedContainer) -> None:
+    for name in ("cpuinfo", "meminfo"):
+        shutil.copy(RECORDED / "virtual_host" / "proc" / name, container.proc / name)
+    seen = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
+    (container.proc / "self" / "mountinfo").write_text(PLAIN + LXCFS)
+    hidden = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
+
+    assert "strangers" not in seen
+    assert hidden["strangers"].startswith("cannot be seen: /proc/stat is made for this container (lxcfs)")
+
+
 def test_a_kernel_without_pid_namespaces_has_no_containers(tmp_path: Path) -> None:
     assert container_here(tmp_path, tmp_path) is None
 

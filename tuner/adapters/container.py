@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.adapters.box_times import read_box_times
 from tuner.adapters.cgroup import own_cgroup
 
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
@@ -17,14 +18,18 @@ class Container:
 
     cgroup: Path | None  #: the folder of its cgroup, of version 2; None: it cannot be seen
     cpus: frozenset[int]  #: that its processes may run on
+    strangers_hidden: str = ""  #: why nobody can tell what others use of these; empty: it can be seen
 
     @property
     def told(self) -> str:
         """What load and pressure are of here, for people."""
         pressure = "not known: no cgroup of version 2 is mounted" if self.cgroup is None else "of its cgroup"
+        strangers = f"strangers are looked for on {len(self.cpus)} CPUs"
+        if self.strangers_hidden:
+            strangers = f"strangers cannot be seen, and void no window: {self.strangers_hidden}"
         return (
             "this is a container, and its /proc/loadavg the host's: load and active tasks are counted of the"
-            f" service alone; pressure is {pressure}; strangers are looked for on {len(self.cpus)} CPUs"
+            f" service alone; pressure is {pressure}; {strangers}"
         )
 
 
@@ -46,4 +51,27 @@ def container_here(
     if namespace == _FIRST_PID_NAMESPACE:
         return None
     cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
-    return Container(own_cgroup(proc, cgroup), cpus)
+    return Container(own_cgroup(proc, cgroup), cpus, _strangers_hidden(proc, cpus))
+
+
+def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
+    """lxcfs numbers the CPUs of a container anew in /proc/stat: cpu1 there may be CPU 5 of its affinity."""
+    if _is_fuse(proc, "/proc/stat"):
+        return "/proc/stat is made for this container (lxcfs), its CPUs are numbered anew"
+    n_found = read_box_times(proc, cpus).n_cpus
+    if n_found < len(cpus):
+        return f"/proc/stat has {n_found} of the {len(cpus)} CPUs that it may run on"
+    return ""
+
+
+def _is_fuse(proc: Path, point: str) -> bool:
+    """Whether a program, not the kernel, gives what is read at *point*."""
+    try:
+        mounts = (proc / "self" / "mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    for mount in mounts:
+        fields, _, of = mount.partition(" - ")
+        if of.startswith("fuse") and point in fields.split()[4:5]:
+            return True
+    return False

@@ -33,6 +33,9 @@ def describe_host(
         "cores": f"{cores.count:g}",
         "cores_why": cores.why,
         "load_of": "" if container is None else "the service's tasks: /proc/loadavg is the host's",
+        "strangers": f"cannot be seen: {container.strangers_hidden}"
+        if container and container.strangers_hidden
+        else "",
         "threads_per_core": _threads_per_core(proc / "cpuinfo"),
         "memory": _memory(proc),
         "virtualization": virtualization(proc, sys),

@@ -190,15 +190,19 @@ class ProcWatch:
         workers.advance(at_s)
         gil = None if self._gil is None else self._gil.waited_s()
         children.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
+        tuner_cpu_s, backend_cpu_s = self._tuner.cpu_s_total(), self._look_at_backends(service)
+        known_cpu_s = service.cpu_s_total + tuner_cpu_s + backend_cpu_s
+        # then the box used what we know of, and nothing is said of others: a part of the CPUs would be wrong
+        is_blind = self._container is not None and bool(self._container.strangers_hidden)
         # None: no worker was ever seen, because there is none, or it is hidden from us
         return Usage(
             at_s=at_s,
             wall_s=wall_s,
             service_cpu_s_total=service.cpu_s_total,
-            tuner_cpu_s_total=self._tuner.cpu_s_total(),
-            backend_cpu_s_total=self._look_at_backends(service),
-            box_cpu_s_total=self._box_cpu_s,
-            steal_s_total=box.steal_s,
+            tuner_cpu_s_total=tuner_cpu_s,
+            backend_cpu_s_total=backend_cpu_s,
+            box_cpu_s_total=known_cpu_s if is_blind else self._box_cpu_s,
+            steal_s_total=0.0 if is_blind else box.steal_s,
             n_context_switches_total=box.n_context_switches,
             n_processes=len(service.workers),
             n_threads=service.n_threads,

@@ -28,6 +28,7 @@ _WORDS = {
     "cores": "cores of the box",
     "cores_why": "cores, as found",
     "load_of": "load is of",
+    "strangers": "strangers",
     "launch_cgroup": "cgroup of each launch",
     "memory": "memory",
     "swap": "swap",
