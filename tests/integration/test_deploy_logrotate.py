@@ -13,14 +13,40 @@ pytestmark = pytest.mark.integration
 RULES = Path(__file__).resolve().parents[2] / "deploy" / "logrotate" / "tuner"
 
 
+def rules_for(logs: Path, state: Path) -> str:
+    """The rules for other folders, and for whoever runs this."""
+    text = RULES.read_text(encoding="utf-8")
+    assert "su tuner tuner" in text  # the user of the units, whom this box does not have
+    for theirs, ours in (("/var/log/tuner", logs), ("/var/lib/tuner", state), ("    su tuner tuner\n", "")):
+        text = text.replace(theirs, str(ours))
+    return text
+
+
+def test_of_the_folder_of_ansible_only_the_studys_log_is_rotated(tmp_path: Path) -> None:
+    """Those of supervisord beside it are root's: tuner could not rotate them, and supervisord does."""
+    logrotate = needed("logrotate", "logrotate")
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    for name in ("study.log", "supervisord.log", "tuner-study.log"):
+        (folder / name).write_text("a line\n")
+    rules = tmp_path / "rules"
+    rules.write_text(rules_for(tmp_path / "none", folder))
+    rules.chmod(0o644)
+
+    words = [logrotate, "--state", tmp_path / "status", "--force", rules]
+    subprocess.run(words, check=True, capture_output=True)
+
+    rotated = {path.name for path in folder.iterdir()} - {"study.log", "supervisord.log", "tuner-study.log"}
+    assert rotated == {"study.log.1"}
+    assert (folder / "supervisord.log").read_text() == "a line\n"
+
+
 def test_a_log_that_is_held_open_begins_anew_and_the_old_one_is_kept(tmp_path: Path) -> None:
     logrotate = needed("logrotate", "logrotate")
     folder = tmp_path / "log"
     folder.mkdir(mode=0o700)
     rules, state, log = tmp_path / "rules", tmp_path / "state", folder / "night.log"
-    text = RULES.read_text(encoding="utf-8").replace("/var/lib/tuner/*.log ", "")
-    assert "su tuner tuner" in text  # the user of the units, whom this box does not have
-    rules.write_text(text.replace("/var/log/tuner", str(folder)).replace("    su tuner tuner\n", ""))
+    rules.write_text(rules_for(folder, tmp_path / "none"))
     rules.chmod(0o644)
     words = [logrotate, "--state", state, "--force", rules]
 
