@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import time
 from collections.abc import Callable
 
 _NAME = re.compile(r"tuner-launch-(\d+)-(\d+)-(\d+)-[0-9a-f]+")
 _REMOVE_PATIENCE_S = 2.0  #: the last member may need a moment to go
+_KILL_PATIENCE_S = 0.5  #: for those that were killed to go
 _PAUSE_S = 0.02
 
 
@@ -71,14 +73,49 @@ def cpu_s(folder: str) -> float | None:
 
 
 def kill(folder: str) -> None:
-    """Send SIGKILL to all in it at once, so that none can start another; nothing where the kernel is older
+    """Send SIGKILL to all in it at once, so that none can start another; one by one where the kernel is older
     than 5.14, which has no cgroup.kill."""
-    with contextlib.suppress(OSError):
+    try:
         file = os.open(os.path.join(folder, "cgroup.kill"), os.O_WRONLY | os.O_CLOEXEC)
-        try:
+    except FileNotFoundError:
+        kill_each(folder)
+        return
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(OSError):
             os.write(file, b"1")
-        finally:
-            os.close(file)
+    finally:
+        os.close(file)
+
+
+def kill_each(folder: str) -> None:
+    """Send SIGKILL to its members, again and again until none is left: who is killed may have started
+    another just before. Gives up on those that do not go, and so are in the kernel."""
+    deadline = time.monotonic() + _KILL_PATIENCE_S
+    told: set[int] = set()
+    while found := members(folder) - {0, os.getpid()}:  # 0: of another pid namespace
+        if found <= told:
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(_PAUSE_S)
+        for pid in found:
+            _kill_member(folder, pid)
+        told |= found
+
+
+def _kill_member(folder: str, pid: int) -> None:
+    """It is held, then looked for again: a later process of that pid is another one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if pid in members(folder):
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)
 
 
 def remove(folder: str) -> bool:

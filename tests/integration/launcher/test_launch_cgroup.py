@@ -20,6 +20,7 @@ from tuner.adapters.cpu_accounts import ServiceAccount
 from tuner.adapters.guardian import Guardian
 from tuner.core.layout import Layout
 
+from ...permitted import not_permitted
 from ...processes import is_running
 from .conftest import WORKER, LaunchersOf
 
@@ -35,12 +36,12 @@ def cgroups() -> Iterator[Path]:
     """A cgroup of the test's own, below ours, for the launches' cgroups."""
     found = launch_cgroups()
     if found.parent is None:
-        pytest.skip(f"cgroup of a launch: {found.told}")
+        not_permitted("cgroups of launches", found.told)
     folder = found.parent / f"tuner-test-{uuid.uuid4().hex[:8]}"
     try:
         folder.mkdir()
     except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
+        not_permitted("cgroups of launches", error)
     yield folder
     left = launch_cgroup.members(str(folder))
     launch_cgroup.kill(str(folder))
@@ -118,6 +119,35 @@ def test_children_that_nobody_waits_for_are_counted_when_they_have_ended(
     assert used_without.child_cpu_s_total - before_without.child_cpu_s_total < 0.2
     assert used.child_cpu_s_total - before.child_cpu_s_total >= 0.8 * 10 * 0.1
     assert used.cpu_s_total - before.cpu_s_total >= 0.8 * 10 * 0.1
+
+
+def test_before_linux_5_14_all_in_a_cgroup_are_killed_one_by_one(tmp_path: Path) -> None:
+    """A folder without cgroup.kill, whose second member ended before; 0 is of another pid namespace."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with subprocess.Popen(["sleep", "600"]) as member, subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            (tmp_path / "cgroup.procs").write_text(f"0\n{ended.pid}\n{member.pid}\n")
+            launch_cgroup.kill(str(tmp_path))
+            wait_for(lambda: not is_running(member.pid), "the member still runs")
+            lives = other.poll() is None
+        finally:
+            member.kill()
+            other.kill()
+
+    assert lives
+
+
+def test_a_chain_of_forks_does_not_outrun_those_that_are_killed_one_by_one(
+    cgroups: Path, tmp_path: Path
+) -> None:
+    join = f'echo $$ > {cgroups}/cgroup.procs && exec "$@"'
+    with subprocess.Popen(["sh", "-c", join, "sh", sys.executable, WORKER, "forks", tmp_path]):
+        wait_for(lambda: list(tmp_path.iterdir()), "the chain does not begin")
+        launch_cgroup.kill_each(str(cgroups))
+        left = launch_cgroup.members(str(cgroups))
+
+    assert left == set()
 
 
 def driven(cgroups: Path, folder: Path) -> tuple[subprocess.Popen[str], dict[str, int]]:
