@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from .permitted import not_permitted
 
 PATIENCE_S = 60.0
 
@@ -21,12 +21,12 @@ def memory_cgroup(limit_bytes: int) -> Iterator[Path]:
     try:
         folder.mkdir()
     except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
+        not_permitted("a cgroup with little memory", error)
     try:
         try:
             (folder / limit_name).write_text(str(limit_bytes))
         except OSError as error:
-            pytest.skip(f"no cgroup here can limit memory: {error}")
+            not_permitted("a cgroup with little memory", error)
         yield folder / "cgroup.procs"
     finally:
         deadline_s = time.monotonic() + PATIENCE_S

@@ -20,6 +20,7 @@ import pytest
 
 from tuner.adapters.sqlite import SqliteStore
 
+from ...permitted import mount_tmpfs
 from ..typed import Typed
 from .simulated import ASKED, SIMULATE, STUDY, begun_anew, exports, whole_study
 
@@ -34,9 +35,7 @@ class Disk:
         folder.mkdir(exist_ok=True)
         owner = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else os.getuid()
         options = f"size=64m,mode=755,uid={owner}"
-        command = ["mount", "-t", "tmpfs", "-o", options, "tuner-test", str(folder)]
-        if subprocess.run(command, check=False, capture_output=True).returncode != 0:
-            pytest.skip("cannot mount a small tmpfs here (needs root)")
+        mount_tmpfs(folder, options)
 
     def becomes(self, options: str) -> None:
         subprocess.run(["mount", "-o", f"remount,{options}", str(self.folder)], check=True)

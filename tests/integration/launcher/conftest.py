@@ -12,10 +12,20 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
 WORKER = Path(__file__).with_name("worker.py")
 LaunchersOf = Callable[..., SupervisordLauncher]
+
+
+def failure(launcher: SupervisordLauncher, layout: Layout = Layout(2, 1)) -> MeasurementError | ConfigError:  # noqa: B008 - frozen
+    """What *layout* fails with at its start."""
+    with pytest.raises((MeasurementError, ConfigError)) as raised, launcher.running(layout, {}):
+        pytest.fail("it runs")
+    assert "\n" not in raised.value.problem
+    return raised.value
 
 
 @pytest.fixture

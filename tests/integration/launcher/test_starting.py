@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import shutil
 import signal
@@ -13,20 +12,20 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.adapters.guardian import Guardian
-from tuner.adapters.ready import LogLines, Readiness
 from tuner.adapters.supervised_launch import SupervisedLaunch
 from tuner.adapters.supervised_start import await_running
-from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
+
+from ...permitted import mount_tmpfs, root_needed
+from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
 NASTY = [
@@ -43,7 +42,6 @@ NASTY = [
     "\u00e9",
     "\udcff",
 ]
-LaunchersOf = Callable[..., SupervisordLauncher]
 WORKER = str(Path(__file__).with_name("worker.py"))
 DRIVER = str(Path(__file__).with_name("driver.py"))
 
@@ -56,13 +54,6 @@ def reported(path: Path) -> dict[str, Any]:
         time.sleep(0.01)
     report: dict[str, Any] = json.loads(path.read_text())
     return report
-
-
-def failure(launcher: SupervisordLauncher, layout: Layout = Layout(2, 1)) -> MeasurementError | ConfigError:  # noqa: B008 - frozen
-    with pytest.raises((MeasurementError, ConfigError)) as raised, launcher.running(layout, {}):
-        pytest.fail("it runs")
-    assert "\n" not in raised.value.problem
-    return raised.value
 
 
 def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
@@ -195,8 +186,7 @@ def test_the_umask_is_tuners_own(launcher_of: LaunchersOf, tmp_path: Path) -> No
 
 
 def test_root_can_run_workers_as_another_user(launcher_of: LaunchersOf) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
+    root_needed("workers of another user")
     own = Path(tempfile.gettempdir())  # this test's alone: pytest closes its folders to others at every start
     own.chmod(0o755)
     folder = own / "nobodys"
@@ -223,8 +213,7 @@ def test_root_can_run_workers_as_another_user(launcher_of: LaunchersOf) -> None:
 def test_a_folder_the_workers_user_may_not_enter_is_one_clear_error(
     launcher_of: LaunchersOf, tmp_path: Path
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
+    root_needed("workers of another user")
     (tmp_path / "closed").mkdir(0o700)
     launcher = launcher_of(
         spec={"command": ("/bin/sleep", "60"), "user": "nobody", "directory": str(tmp_path / "closed")}
@@ -273,9 +262,7 @@ ALSO_TOO_SMALL = ["size=16k", *(f"nr_inodes={n}" for n in (2, 6, 8, 10, 12))]
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
     launcher_of: LaunchersOf, tmp_path: Path, size: str
 ) -> None:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tuner-test", str(tmp_path)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("cannot mount a small tmpfs here (needs root)")
+    mount_tmpfs(tmp_path, size)
     try:
         error = failure(launcher_of("wait", run_root=tmp_path), Layout(3, 1))
 
@@ -345,51 +332,3 @@ def test_logs_are_kept_where_asked(launcher_of: LaunchersOf, tmp_path: Path) -> 
     kept = tmp_path / "logs" / "0001-2x1"
     assert (kept / "worker_1.log").read_text() == "as told\n"
     assert "exited: worker_0 (exit status 0; expected)" in (kept / "supervisord.log").read_text()
-
-
-SLOWLY_READY = """\
-import time
-for n in range(3):
-    time.sleep(0.05)
-    print("ready", n, flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_launch_is_waited_for_until_it_is_ready(launcher_of: LaunchersOf) -> None:
-    checks: list[LogLines] = []
-
-    def ready(layout: Layout) -> Readiness:
-        checks.append(LogLines(re.compile(b"^ready"), 3 * layout.processes))
-        return Readiness(checks[-1], 60.0)
-
-    command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
-    with launcher_of(spec=command, ready=ready).running(Layout(2, 1), {}) as launch:
-        logged = [path.read_text().count("ready") for path in launch.log_files]
-
-    assert logged == [3, 3]
-    assert len(checks) == 1
-
-
-def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
-    launcher_of: LaunchersOf,
-) -> None:
-    command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
-    launcher = launcher_of(
-        spec=command, ready=lambda _: Readiness(LogLines(re.compile(b"^finished"), 1), 0.5)
-    )
-
-    told = failure(launcher, Layout(1, 1))
-
-    assert isinstance(told, MeasurementError)
-    assert told.problem.startswith(
-        "1x1 is not ready after 0.5 s: 0 of 1 lines are logged that match '^finished'"
-    )
-
-
-def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:
-    launcher = launcher_of(
-        "late", "0.3", "7", ready=lambda _: Readiness(LogLines(re.compile(b"never"), 1), 60.0)
-    )
-
-    assert "died at start: exit status 7" in failure(launcher, Layout(1, 1)).problem

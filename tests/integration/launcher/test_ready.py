@@ -1,0 +1,62 @@
+"""How long a launch is waited for that runs and is not ready to work yet."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from tuner.adapters.ready import LogLines, Readiness
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+
+from .conftest import LaunchersOf, failure
+
+pytestmark = pytest.mark.integration
+SLOWLY_READY = """\
+import time
+for n in range(3):
+    time.sleep(0.05)
+    print("ready", n, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_launch_is_waited_for_until_it_is_ready(launcher_of: LaunchersOf) -> None:
+    checks: list[LogLines] = []
+
+    def ready(layout: Layout) -> Readiness:
+        checks.append(LogLines(re.compile(b"^ready"), 3 * layout.processes))
+        return Readiness(checks[-1], 60.0)
+
+    command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
+    with launcher_of(spec=command, ready=ready).running(Layout(2, 1), {}) as launch:
+        logged = [path.read_text().count("ready") for path in launch.log_files]
+
+    assert logged == [3, 3]
+    assert len(checks) == 1
+
+
+def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
+    launcher_of: LaunchersOf,
+) -> None:
+    command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
+    launcher = launcher_of(
+        spec=command, ready=lambda _: Readiness(LogLines(re.compile(b"^finished"), 1), 0.5)
+    )
+
+    told = failure(launcher, Layout(1, 1))
+
+    assert isinstance(told, MeasurementError)
+    assert told.problem.startswith(
+        "1x1 is not ready after 0.5 s: 0 of 1 lines are logged that match '^finished'"
+    )
+
+
+def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:
+    launcher = launcher_of(
+        "late", "0.3", "7", ready=lambda _: Readiness(LogLines(re.compile(b"never"), 1), 60.0)
+    )
+
+    assert "died at start: exit status 7" in failure(launcher, Layout(1, 1)).problem
