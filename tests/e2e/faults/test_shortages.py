@@ -10,21 +10,28 @@ from pathlib import Path
 
 import pytest
 
+from ...permitted import root_needed
+
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 USER_ID = 60_000 + os.getpid() % 4_000  #: nobody else's: what it may start is counted over all it runs
 STUDY = (
     "study: {strategy: all, layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, max_attempts: 1,"
     " warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1}\n"
 )
-#: each of its processes starts another, again and again
+#: each of its processes starts another, again and again; says once that it cannot
 FORKS_WITHOUT_END = """
 import os, time
+said = False
 while True:
     try:
         os.fork()
     except OSError:
+        if not said:
+            os.write(1, b"full\\n")
+            said = True
         time.sleep(0.05)
 """
+ONCE_FULL = ", ready: {kind: log, pattern: full, count: 1}"  #: tuner looks for room when there is none
 #: opens files until it cannot, and says why
 OPENS_WITHOUT_END = """
 files = []
@@ -39,11 +46,11 @@ def limited(ordinary) -> Limited:
     """tuner as a user of its own, with a limit as prlimit(1) has it."""
 
     def make(*limits: str):
-        if os.geteuid() != 0:
-            pytest.skip("only root can become a user of its own")
+        root_needed("tuner as a user of its own")
         os.chown(ordinary.folder, USER_ID, USER_ID)
         become = ("setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups")
-        environment = dict(ordinary.environment)
+        # else it starts as many threads as there are cores
+        environment = {**ordinary.environment, "OPENBLAS_NUM_THREADS": "1"}
         return replace(
             ordinary,
             environment=environment,
@@ -79,7 +86,7 @@ def running(user_id: int) -> Sequence[str]:
 def test_a_worker_that_forks_without_end_is_stopped_with_all_its_children(limited: Limited) -> None:
     tuner = limited("--nproc=24")
 
-    done = tuner("grid", script(tuner, FORKS_WITHOUT_END))
+    done = tuner("grid", script(tuner, FORKS_WITHOUT_END, ONCE_FULL))
 
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
@@ -100,7 +107,6 @@ def test_a_tuner_that_may_start_too_few_processes_says_so(
     limited: Limited, n_processes: int, code: int, said: str
 ) -> None:
     tuner = limited(f"--nproc={n_processes}")
-    tuner.environment["OPENBLAS_NUM_THREADS"] = "1"  # else it starts as many threads as there are cores
 
     done = tuner("grid", script(tuner, FORKS_WITHOUT_END))
 
