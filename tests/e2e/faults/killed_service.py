@@ -20,6 +20,7 @@ from typing import Any
 from redis import Redis
 
 from tuner.adapters.sqlite import SqliteStore
+from tuner.core.records import LaunchRecord
 
 from ...processes import is_running
 from ...redis_server import RedisServer
@@ -35,14 +36,15 @@ STUDY = (
     "study: {strategy: all, layouts: [1x2, 2x1], window: 1s, windows_per_launch: 2, warmup: 1s, repeats: 999,"
     " warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1, max_attempts: 9}\n"
 )
-#: what a spoilt launch says, by who was killed
+#: what a spoilt launch says, by who was killed while it ran: words that no other victim brings
 NAMED = {
     "supervisord": ("supervisord ended", "supervisord is silent", "supervisord does not answer"),
     "guardian": ("the guardian process",),
-    "worker": ("SIGKILL",),
-    "feeder": ("the feeder", "SIGKILL"),
-    "redis": ("the feeder failed", "ConnectionError", "SIGKILL", "exit status", "the feeder"),
+    "worker": ("terminated by SIGKILL",),
+    "feeder": ("the feeder",),
+    "redis": ("ConnectionError", "restarted or flushed"),
 }
+_AWAY_S = 10.0  #: so long after its kill a victim may still spoil a launch: Redis is away, and comes back
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class RealCampaign:
         self._typist, self._victims, self._redis = typist, victims, redis
         self._chance = random.Random(f"faults {seed}")
         self._guardian_killed_s = -inf
+        self._killed: list[tuple[float, str]] = []  #: when, by the wall clock, and who
         self._mark = f"faults-{uuid.uuid4().hex}"
         typist.environment[MARK] = self._mark
         self._study = typist.folder / "study.tuner.db"
@@ -120,7 +123,9 @@ class RealCampaign:
         while True:
             before = kept(self._study)
             with suppress(ProcessLookupError):  # it had ended: another one
-                os.kill(self._found(victim), signal.SIGKILL)
+                pid, at_s = self._found(victim), time.time()
+                os.kill(pid, signal.SIGKILL)
+                self._killed.append((at_s, victim))
                 break
         self.toll.kills[victim] += 1
         if victim == "guardian":
@@ -218,14 +223,20 @@ class RealCampaign:
             launches, windows = [launch for _, launch in store.launches()], store.windows()
         toll.n_windows = sum(not window.void for window in windows)
         toll.n_void = sum(bool(window.void) for window in windows)
-        errors = [launch.error for launch in launches if launch.error is not None]
+        failed = [launch for launch in launches if launch.error is not None]
+        errors = [launch.error or "" for launch in failed]
         toll.n_failed = len(errors)
         toll.n_spoilt = len(errors) + sum(launch.ended_wall_s is None for launch in launches)
-        words = [word for victim in toll.kills for word in NAMED.get(victim, ())]
-        toll.unnamed = [error for error in errors if not any(word in error for word in words)]
+        toll.unnamed = [launch.error or "" for launch in failed if not self._is_named(launch)]
         toll.n_named = len(errors) - len(toll.unnamed)
         if toll.n_spoilt > toll.kills.total():
             raise BrokenPromise(f"{toll.n_spoilt} launches lost to {toll.kills.total()} kills: {errors}")
+
+    def _is_named(self, launch: LaunchRecord) -> bool:
+        """Whether its error has words of one who was killed while it ran, or shortly before."""
+        ended_s = inf if launch.ended_wall_s is None else launch.ended_wall_s
+        victims = {who for at_s, who in self._killed if launch.started_wall_s - _AWAY_S <= at_s <= ended_s}
+        return any(word in (launch.error or "") for who in victims for word in NAMED.get(who, ()))
 
     def _end_all(self) -> None:
         for pid in self._processes():
