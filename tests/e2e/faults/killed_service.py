@@ -227,16 +227,10 @@ class RealCampaign:
         errors = [launch.error or "" for launch in failed]
         toll.n_failed = len(errors)
         toll.n_spoilt = len(errors) + sum(launch.ended_wall_s is None for launch in launches)
-        toll.unnamed = [launch.error or "" for launch in failed if not self._is_named(launch)]
+        toll.unnamed = [launch.error or "" for launch in failed if not is_named(launch, self._killed)]
         toll.n_named = len(errors) - len(toll.unnamed)
         if toll.n_spoilt > toll.kills.total():
             raise BrokenPromise(f"{toll.n_spoilt} launches lost to {toll.kills.total()} kills: {errors}")
-
-    def _is_named(self, launch: LaunchRecord) -> bool:
-        """Whether its error has words of one who was killed while it ran, or shortly before."""
-        ended_s = inf if launch.ended_wall_s is None else launch.ended_wall_s
-        victims = {who for at_s, who in self._killed if launch.started_wall_s - _AWAY_S <= at_s <= ended_s}
-        return any(word in (launch.error or "") for who in victims for word in NAMED.get(who, ()))
 
     def _end_all(self) -> None:
         for pid in self._processes():
@@ -245,6 +239,13 @@ class RealCampaign:
         if self._tuner is not None and self._tuner.poll() is None:
             self._tuner.kill()
             self._tuner.wait()
+
+
+def is_named(launch: LaunchRecord, killed: Sequence[tuple[float, str]]) -> bool:
+    """Whether its error has words of one who was *killed* (when, who) while it ran, or shortly before."""
+    ended_s = inf if launch.ended_wall_s is None else launch.ended_wall_s
+    victims = {who for at_s, who in killed if launch.started_wall_s - _AWAY_S <= at_s <= ended_s}
+    return any(word in (launch.error or "") for who in victims for word in NAMED.get(who, ()))
 
 
 def _kind(words: Sequence[bytes]) -> str:
