@@ -26,4 +26,4 @@ def mount_tmpfs(folder: Path, options: str) -> None:
     words = ["mount", "-t", "tmpfs", "-o", options, "tuner-test", str(folder)]
     tried = subprocess.run(words, check=False, capture_output=True, text=True)
     if tried.returncode != 0:
-        not_permitted("to mount a small tmpfs", tried.stderr.strip())
+        not_permitted("to mount a small tmpfs", tried.stderr.partition("\n")[0])

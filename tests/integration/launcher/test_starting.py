@@ -11,18 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tuner.adapters.guardian import Guardian
-from tuner.adapters.supervised_launch import SupervisedLaunch
-from tuner.adapters.supervised_start import await_running
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 from ...permitted import mount_tmpfs, root_needed
 from .conftest import LaunchersOf, failure
@@ -281,45 +276,6 @@ def test_too_few_open_files_are_found_before_supervisord_finds_them(files: int, 
     ended = subprocess.run(limited, capture_output=True, text=True, check=False)
 
     assert expected in ended.stdout + ended.stderr
-
-
-def test_a_supervisord_that_cannot_be_executed_is_told_with_the_reason(
-    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
-    with launcher:  # its guardian is there
-        monkeypatch.setenv("TOO_LONG", "x" * (1 << 20))  # the kernel takes 128 KiB
-        error = failure(launcher)
-
-    assert "the guardian process cannot start a launch: cannot run " in error.problem
-    assert error.problem.endswith(": Argument list too long")
-
-
-def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()  # collected, as the guardian does
-    guardian = Guardian(f"test-{uuid.uuid4().hex}")
-    status = os.open(os.devnull, os.O_RDONLY)
-    spec = ServiceSpec("tested", ("true",))
-    try:
-        launch = SupervisedLaunch(Layout(1, 1), spec, tmp_path, tmp_path, guardian, ended.pid, print)
-        with pytest.raises(MeasurementError, match=r"^supervisord ended at start: it said nothing$"):
-            await_running(launch, status, 0.05)
-        launch.close()
-    finally:
-        os.close(status)
-        guardian.close()
-
-
-def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
-    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
-    with launcher:
-        monkeypatch.setattr("sys.executable", shutil.which("false"))  # becomes that instead
-        error = failure(launcher)
-
-    assert error.problem == "supervisord ended at start: it said nothing"
 
 
 def test_logs_are_kept_where_asked(launcher_of: LaunchersOf, tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""A supervisord that cannot be started, or ends at once: what is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.guardian import Guardian
+from tuner.adapters.supervised_launch import SupervisedLaunch
+from tuner.adapters.supervised_start import await_running
+from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
+from tuner.core.service import ServiceSpec
+
+from .conftest import LaunchersOf, failure
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_supervisord_that_cannot_be_executed_is_told_with_the_reason(
+    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
+    with launcher:  # its guardian is there
+        monkeypatch.setenv("TOO_LONG", "x" * (1 << 20))  # the kernel takes 128 KiB
+        error = failure(launcher)
+
+    assert "the guardian process cannot start a launch: cannot run " in error.problem
+    assert error.problem.endswith(": Argument list too long")
+
+
+def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()  # collected, as the guardian does
+    guardian = Guardian(f"test-{uuid.uuid4().hex}")
+    status = os.open(os.devnull, os.O_RDONLY)
+    spec = ServiceSpec("tested", ("true",))
+    try:
+        launch = SupervisedLaunch(Layout(1, 1), spec, tmp_path, tmp_path, guardian, ended.pid, print)
+        with pytest.raises(MeasurementError, match=r"^supervisord ended at start: it said nothing$"):
+            await_running(launch, status, 0.05)
+        launch.close()
+    finally:
+        os.close(status)
+        guardian.close()
+
+
+def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
+    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
+    with launcher:
+        monkeypatch.setattr("sys.executable", shutil.which("false"))  # becomes that instead
+        error = failure(launcher)
+
+    assert error.problem == "supervisord ended at start: it said nothing"
