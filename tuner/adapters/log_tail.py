@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tuner.core.redaction import hidden_in
+from tuner.core.redaction import redacted, secrets_of, without
 
 _READ_BYTES = 8192
+_LONGEST_LINE_BYTES = 1 << 20
+_LOOKED_AT_CHARACTERS = 4096  #: of a line, for what looks like a secret: far more than are shown
 _LINE_CHARACTERS = 200
 
 
@@ -21,14 +23,31 @@ def last_lines(
     those of the *command* and of the *environment* that the program had beside it.
     """
     try:
-        with path.open("rb") as file:
-            before = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
-            file.seek(before)
-            text = file.read(_READ_BYTES).decode("utf-8", "replace")
+        text = _end_of(path)
     except OSError:
         return []
-    if before:  # half a line may hold half a secret, which nobody would know
-        text = text.partition("\n")[2] or text
-    known = {**os.environ, **(environment or {})}
-    lines = ("".join(c if c.isprintable() else " " for c in line).strip() for line in text.split("\n"))
-    return [hidden_in(line, known, command)[:_LINE_CHARACTERS] for line in lines if line][-n_lines:]
+    # as they were written: a secret may have several lines, or characters that nobody can print
+    text = without(text, secrets_of({**os.environ, **(environment or {})}, command))
+    lines = (line.strip("\0 ")[:_LOOKED_AT_CHARACTERS] for line in text.split("\n"))
+    printable = ("".join(c if c.isprintable() else " " for c in line).strip() for line in lines)
+    said = [line for line in printable if line][-n_lines:]
+    return [str(redacted(line))[:_LINE_CHARACTERS] for line in said]
+
+
+def _end_of(path: Path) -> str:
+    """The last whole lines: half a line may hold half a secret, which nobody would know."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        n_bytes = _READ_BYTES
+        while True:
+            before = max(0, size - n_bytes)
+            file.seek(before)
+            text = file.read(size - before).decode("utf-8", "replace")
+            if not before:
+                return text
+            whole = text.partition("\n")[2]
+            if whole.strip():
+                return whole
+            if n_bytes >= _LONGEST_LINE_BYTES:
+                return f"(a line of more than {_LONGEST_LINE_BYTES >> 20} MiB)"
+            n_bytes *= 2

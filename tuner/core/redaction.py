@@ -48,7 +48,12 @@ def redacted(value: Any) -> Any:
 
 
 def hidden_in(text: str, environment: Mapping[str, str], command: Sequence[str] = ()) -> str:
-    """A *text* that a program wrote, for people: as `redacted`, and without the secrets that it was given.
+    """A *text* that a program wrote, for people: as `redacted`, and without the secrets that it was given."""
+    return str(redacted(without(text, secrets_of(environment, command))))
+
+
+def secrets_of(environment: Mapping[str, str], command: Sequence[str] = ()) -> Sequence[str]:
+    """What a program was given that nobody may see, the longest first; of several lines also each line.
 
     These are the values of variables of its *environment* and of options of its *command* whose names are
     those of secrets, and the passwords of URLs, where they have 6 characters or more.
@@ -61,10 +66,15 @@ def hidden_in(text: str, environment: Mapping[str, str], command: Sequence[str] 
             secrets.add(word.removeprefix(shown.removesuffix(HIDDEN)))
     for value in environment.values():
         secrets.update(_PASSWORD.findall(value))
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, HIDDEN)
-    return str(redacted(text))
+    secrets |= {line.strip() for secret in secrets for line in secret.splitlines()}
+    return sorted((secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def without(text: str, secrets: Sequence[str]) -> str:
+    """The *text* with ``HIDDEN`` wherever one of the *secrets* stands."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _hidden_parameter(match: re.Match[str]) -> str:
