@@ -7,27 +7,44 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.core.resuming import HIDDEN
+from tuner.core.secret_names import looks_secret
 
-_SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)?s?(_|-|$)|secret|token|credential|(^|_|-)(api|private|access|signing|encryption)?_?-?key(_|-|$)"
-    r"|(^|_)(auth|dsn|cookie)(_|$)|(^|-)authorization$",
-    re.IGNORECASE,
+_NAME = r"(?P<name>[A-Za-z_][\w.-]*+)"
+_ALONE = r"(?<![\w.-])"  #: what follows is no part of a longer name
+#: a word as a shell has it; it ends where the quotes do that the name stands in
+_WORD = r"""(?:'[^']*+\Z|"[^"]*+\Z|(?:'[^']*'|"[^"]*"|[^\s'"])++)"""
+#: whatever a scheme may be: to look for its beginning would take the square of a long word's time
+_USER_INFO = re.compile(r"(?P<scheme>(?<=[A-Za-z0-9+.-])://)[^/?#\s]*@")
+_PASSWORD = re.compile(r"(?<=[A-Za-z0-9+.-])://[^/?#\s:]*:([^/?#\s]+)@")
+_PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*+)=)[^&#\s]+")
+#: "password": "x", 'password': 'x' and password: 'x', up to the closing quote
+_QUOTED = re.compile(
+    rf"""(?P<before>(?P<quote>['"]|{_ALONE}){_NAME}(?P=quote)\s*+:\s*+(?P<open>['"]))(?:\\.|(?!(?P=open)).)++""",
+    re.DOTALL,
 )
-_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
-_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:]*:([^/?#\s]+)@")
-_PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*)=)[^&#\s]+")
-_WORD = r"""(?:'[^']*'|"[^"]*"|[^\s,'"]+)"""  #: as a shell has it
-_ASSIGNMENT = re.compile(r"(?P<before>(?:^|(?<=[\s,;&|('\"]))(?P<name>[A-Za-z_]\w*)=)" + _WORD)
-_TYPED = re.compile(r"(?P<before>(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?:=|\s+))" + _WORD)
-_HEADER = re.compile(r"(?P<before>(?<![\w-])(?P<name>[A-Za-z][\w-]*):[ \t]+)[^\r\n'\"]+")
-_JSON = re.compile(r'(?P<before>"(?P<name>[^"\\]+)"\s*:\s*")(?:[^"\\]|\\.)+')
+#: "password": 1
+_PLAIN = re.compile(
+    rf"""(?P<before>(?P<quote>['"]){_NAME}(?P=quote)\s*+:\s*+)(?:\[[^]]*+\]?|[^\s,}}\]'"]+)"""
+)
+#: to the line's end, or to that of the quotes that it stands in
+_HEADER = re.compile(
+    rf"""(?P<before>(?:(?P<quoted>(?<=['"]))|{_ALONE}){_NAME}(?:[ \t]*+:[ \t]++|(?P<close>:)(?![/:\s])))"""
+    r"""(?!['"])(?(quoted)[^\r\n'"]+|[^\r\n]+)"""
+)
+_TYPED = re.compile(
+    rf"""(?P<before>(?:(?P<quoted>(?<=['"]))|(?<![\w.-]))(?P<name>--?[A-Za-z][\w.-]*+)(?:=|\s+))"""
+    rf"""(?(quoted)[^\s'"]+|{_WORD})"""
+)
+_ASSIGNMENT = re.compile(
+    rf"""(?P<before>(?:(?P<quoted>(?<=['"]))|(?<![\w.?&-])){_NAME}(?:=|[ \t]++=[ \t]*+))"""
+    rf"""(?(quoted)[^\s'"]+|{_WORD})"""
+)
+_ENDS_SECRET = re.compile(
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|cookie|dsn|authorization|-auth)\d*$", re.I
+)
 _SHORTEST_SECRET = 6  #: characters; to hide each "1" of a text because a TOKEN is 1 would spoil it
-_OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w-]*)=(?P<value>.*)", re.DOTALL)
-
-
-def looks_secret(name: str) -> bool:
-    """Whether a variable or option of this name is likely to hold a secret."""
-    return _SECRET_NAME.search(name.lstrip("-")) is not None
+_OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.-]*)=(?P<value>.*)", re.DOTALL)
+_SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c")  #: sh -c, bash -lc, python -c
 
 
 def redacted(value: Any) -> Any:
@@ -41,8 +58,8 @@ def redacted(value: Any) -> Any:
         return _redacted_words(list(value))
     if isinstance(value, str):
         shown = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
-        for pattern in (_PARAMETER, _JSON, _HEADER, _TYPED, _ASSIGNMENT):
-            shown = pattern.sub(_hidden_parameter, shown)
+        for pattern in (_PARAMETER, _QUOTED, _PLAIN, _HEADER, _TYPED, _ASSIGNMENT):
+            shown = pattern.sub(_hidden_value, shown)
         return shown
     return value
 
@@ -77,17 +94,23 @@ def without(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-def _hidden_parameter(match: re.Match[str]) -> str:
+def _hidden_value(match: re.Match[str]) -> str:
     """``?password=X`` of a URL loses X, and so does ``PASSWORD=X``."""
-    return f"{match['before']}{HIDDEN}" if looks_secret(match["name"]) else match[0]
+    is_secret = looks_secret(match["name"])
+    if is_secret and match.groupdict().get("close"):  # password:x is one, password_reset.wsgi:app is not
+        is_secret = _ENDS_SECRET.search(match["name"]) is not None
+    return f"{match['before']}{HIDDEN}" if is_secret else match[0]
 
 
 def _redacted_words(words: list[Any]) -> list[Any]:
-    """The words of a command: ``--password X`` and ``--password=X`` lose X."""
+    """The words of a command: ``--password X``, ``--password=X`` and ``PASSWORD=X`` lose all of X.
+
+    Of a script, the word after ``-c``, only the word of the shell that is X goes.
+    """
     shown = []
-    hides_next = False
+    hides_next = is_script = False
     for word in words:
-        option = _OPTION.fullmatch(word) if isinstance(word, str) else None
+        option = _OPTION.fullmatch(word) if isinstance(word, str) and not is_script else None
         if hides_next:
             shown.append(HIDDEN)
         elif option is not None and looks_secret(option["option"]):
@@ -95,4 +118,5 @@ def _redacted_words(words: list[Any]) -> list[Any]:
         else:
             shown.append(redacted(word))
         hides_next = isinstance(word, str) and option is None and word.startswith("-") and looks_secret(word)
+        is_script = isinstance(word, str) and _SCRIPT_FOLLOWS.fullmatch(word) is not None
     return shown
