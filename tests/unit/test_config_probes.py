@@ -101,6 +101,18 @@ def test_a_study_does_not_keep_the_password_of_a_database(tmp_path: Path, url: s
     assert "//<hidden>@h/d" in kept or "user=u&password=<hidden>" in kept
 
 
+def test_what_probes_look_for_is_kept_whatever_it_looks_like(tmp_path: Path) -> None:
+    sql = (
+        "{kind: sql, url: 'sqlite:////a/jobs.db', query: select n from t where token='done',"
+        " failed: select n from t where token='failed'}"
+    )
+    log = "{kind: log, pattern: 'password: set', failed: 'password: wrong'}"
+    for first, second in ((sql, log), (log, sql)):
+        settings = load(tmp_path, first, f"  cross_check: {second}\n")
+
+        assert settings_of_study(canonical_json(settings), "study") == settings
+
+
 SECOND = "  cross_check: {kind: log, pattern: done}\n"
 
 

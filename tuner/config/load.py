@@ -24,6 +24,8 @@ __all__ = ["Given", "canonical_json", "load_settings", "names_service", "setting
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
 _RATE = ("service", "feeder", "rate")  #: an option for it needs a feeder that has one
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
+#: of a probe; "where token = 'x'" and "password: .*" are no secrets there. `failed` is either's
+_WHAT_PROBES_LOOK_FOR = {"query", "pattern", "failed"}
 
 
 #: makes of a config's service section, and of the variants that are named, the section of a kind that
@@ -148,7 +150,14 @@ def _names(asked: Any) -> list[str]:
 
 def canonical_json(settings: Settings) -> str:
     """The settings as a study keeps them: sorted, compact, secrets left out."""
-    return json.dumps(redacted(settings.model_dump(mode="json")), sort_keys=True, separators=(",", ":"))
+    whole = settings.model_dump(mode="json")
+    kept = redacted(whole)
+    for probe in ("probe", "cross_check"):
+        asked = whole["service"].get(probe) or {}
+        for name in _WHAT_PROBES_LOOK_FOR & asked.keys():
+            if isinstance(asked[name], str):
+                kept["service"][probe][name] = asked[name]
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
 def settings_of_study(canonical: str, name: str) -> Settings:
