@@ -65,6 +65,20 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
         wait_for(feeder.is_dry)
 
 
+def test_a_feeder_that_fails_says_why_without_the_secrets_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "hunter21")
+    says = 'echo "no login with $DB_PASSWORD or $2"; exit 3'
+    feeder = CommandFeeder(["sh", "-c", says, "sh", "--password", "hunter22"], tmp_path)
+
+    with (
+        pytest.raises(MeasurementError, match=r"exit code 3: no login with <hidden> or <hidden>$"),
+        feeder.feeding(Layout(1, 1)),
+    ):
+        wait_for(feeder.is_dry)
+
+
 def spoilt_by(feeder: CommandFeeder) -> None:
     """A launch that fails once its feeder has ended."""
     with feeder.feeding(Layout(1, 1)):

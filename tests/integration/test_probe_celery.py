@@ -96,7 +96,7 @@ def probe_of(
 
     question = CeleryQuestion(via=via, broker=broker, timeout_s=LONG_S)
     warn = lambda slug, text: warned.append(f"{slug}: {text}")  # noqa: E731
-    return CeleryProbe(SystemClock(), question, jobs, [Layout(1, 1)], str, warn), jobs
+    return CeleryProbe(SystemClock(), question, jobs, [Layout(1, 1)], warn), jobs
 
 
 @contextmanager

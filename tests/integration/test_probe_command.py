@@ -66,8 +66,9 @@ def test_the_command_finds_the_layout_and_its_folder_and_no_shell_reads_it(tmp_p
         ("import sys; print('1\\n' * 100); sys.exit(2)", "it failed with exit code 2: it said nothing"),
         (
             "import os; os.write(2, b'no' * 99_999 + b' idea'); os._exit(1)",
-            "nono idea",
+            "it failed with exit code 1: idea",
         ),
+        ("import os; os.write(2, b'no' * 99_999); os._exit(1)", "1: (a word of 4096 bytes or more)"),
         (
             "import sys; sys.stderr.write('no such table'); sys.exit(7)",
             "it failed with exit code 7: no such table",
@@ -81,6 +82,20 @@ def test_what_is_not_a_number_is_said_with_what_it_was(
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
 
     assert said in error_of(probe_of(*python(code)))
+
+
+@pytest.mark.parametrize("code", ["print(said)", "sys.exit(said)", "sys.exit('x' * 4060 + said)"])
+def test_what_it_says_is_told_without_the_secrets_it_was_given(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+    monkeypatch.setenv("PRIVATE_KEY", "hunter20\nhunter21")
+    says = f"import os, sys; said = os.environ['PRIVATE_KEY'] + ' ' + sys.argv[2] + ' password: x1'; {code}"
+
+    said = error_of(probe_of(*python(says), "--password", "hunter22"))
+
+    assert not [secret for secret in ("hunter", "nter2", "x1") if secret in said]
+    assert "<hidden> <hidden> password: <hidden>" in said.replace("\\n", " ")
 
 
 def test_a_child_that_goes_on_printing_behind_the_command_s_back_is_not_waited_for(tmp_path: Path) -> None:

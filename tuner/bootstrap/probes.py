@@ -113,16 +113,12 @@ def _celery(asked: CeleryProbeSettings, around: Surroundings) -> Probe:
     from tuner.adapters.job import Job
     from tuner.adapters.probes.celery import CeleryProbe, CeleryQuestion
     from tuner.adapters.worker_jobs import WorkerJobs
-    from tuner.core.redaction import redacted
 
     spec, record = around.spec, around.record
 
     def jobs(layout: Layout) -> list[Job]:
         programs = WorkerJobs(spec.of(layout), record.cores, cpus=None, marker="")
         return programs.jobs(layout, {}, logs=Path(), status=Path())
-
-    def hide(text: str) -> str:
-        return str(redacted(text))
 
     one_of_each_variant = {layout.variant: layout for layout in record.layouts}.values()
     question = CeleryQuestion(
@@ -132,7 +128,7 @@ def _celery(asked: CeleryProbeSettings, around: Surroundings) -> Probe:
         n_nodes=asked.nodes,
         timeout_s=asked.timeout,
     )
-    return CeleryProbe(around.clock, question, jobs, tuple(one_of_each_variant), hide, around.warn)
+    return CeleryProbe(around.clock, question, jobs, tuple(one_of_each_variant), around.warn)
 
 
 def _queue(timeout_s: float, settings: Settings, around: Surroundings) -> Probe:

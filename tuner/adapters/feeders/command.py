@@ -103,7 +103,7 @@ class CommandFeeder:
     def _failure(self, log: Path) -> str:
         """How the command failed; empty: it has not."""
         failed = None if self._process is None else self._process.poll()
-        words = " | ".join(last_lines(log, _N_LINES)) or "it printed nothing"
+        words = " | ".join(last_lines(log, _N_LINES, command=self._command)) or "it printed nothing"
         return f"the feeder failed with exit code {failed}: {words}" if failed else ""
 
     def _program(self) -> str:

@@ -16,6 +16,7 @@ from tuner.adapters.sweep import RUN_ID
 from tuner.adapters.worker_interpreter import interpreter_of
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.redaction import hidden_in
 from tuner.ports import Clock
 
 _PROGRAM = Path(__file__).parent / "helpers" / "celery_counts.py"
@@ -52,7 +53,6 @@ class CeleryProbe:
     Args:
         jobs: the programs of a layout: their command, folder, environment and user are the helper's too.
         checked: layouts with which everything has to be there already, one of each variant.
-        hide: takes secrets out of a text.
 
     Raises:
         ConfigError: no interpreter with Celery is found, the app cannot be loaded, or nobody names a broker.
@@ -64,13 +64,11 @@ class CeleryProbe:
         question: CeleryQuestion,
         jobs: Callable[[Layout], Sequence[Job]],
         checked: Sequence[Layout],
-        hide: Callable[[str], str],
         warn: Warn,
     ) -> None:
         self._clock = clock
         self._question = question
         self._jobs = jobs
-        self._hide = hide
         self._warn = warn
         for layout in checked:
             self._check(layout)
@@ -115,6 +113,11 @@ class CeleryProbe:
                 hint="Name it: probe.python, the interpreter whose Celery the service uses.",
             )
         environment |= assigned
+        given = {**environment, "probe.broker": question.broker or ""}
+
+        def hide(text: str) -> str:
+            return hidden_in(text, given, job.argv)
+
         environment.pop(RUN_ID, None)  # it is no process of the launch
         for name in job.without:
             environment.pop(name, None)
@@ -132,7 +135,7 @@ class CeleryProbe:
             "broker": question.broker,
             "options": options,
         }
-        start = HelperStart(_PROGRAM, interpreter, environment, job.directory, job.user, self._hide)
+        start = HelperStart(_PROGRAM, interpreter, environment, job.directory, job.user, hide)
         return Helper(start, wanted, question.timeout_s + _SLACK_S)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.adapters.probes.short_run import Printed, run
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.redaction import hidden_in
 from tuner.core.service import layout_variables
 from tuner.ports import Clock
 
@@ -66,17 +67,28 @@ class CommandProbe:
             self._timeout_s,
             _MOST_BYTES,
         )
-        return Counts({"the number": _number(printed)})
+        return Counts({"the number": _number(printed, self._without_secrets)})
+
+    def _without_secrets(self, said: bytes) -> str:
+        return hidden_in(said.decode("utf-8", "replace"), os.environ, self._command)
 
 
-def _number(printed: Printed) -> int:
+def _number(printed: Printed, shown: Callable[[bytes], str]) -> int:
     if printed.code < 0:
         raise MeasurementError(f"it was killed by signal {-printed.code}")
     if printed.code:
-        said = " ".join(printed.err.decode("utf-8", "replace").split()) or "it said nothing"
+        said = " ".join(shown(_whole(printed.err)).split()) or "it said nothing"
         raise MeasurementError(f"it failed with exit code {printed.code}: {said[-_SHOWN:]}")
     match = _NUMBER.fullmatch(printed.out)
     if match is None:
-        shown = printed.out.decode("utf-8", "replace").strip()[:_SHOWN]
-        raise MeasurementError(f"it should print one whole number, and printed {shown!r}")
+        said = shown(printed.out).strip()[:_SHOWN]
+        raise MeasurementError(f"it should print one whole number, and printed {said!r}")
     return int(match[1])
+
+
+def _whole(end: bytes) -> bytes:
+    """The *end* of what it said without what was cut in two there, which may be half a secret."""
+    if len(end) < _MOST_BYTES:
+        return end
+    whole = end.partition(b"\n")[2].strip() or end.partition(b" ")[2].strip()
+    return whole or b"(a word of %d bytes or more)" % _MOST_BYTES
