@@ -20,6 +20,7 @@ from tuner.core.errors import ConfigError
         ("A=b c", "A", "b c"),
         ("A=b # said aside", "A", "b"),
         ("A=b#c", "A", "b#c"),
+        ("A=b #c", "A", "b"),
         ("A='b # c'", "A", "b # c"),
         ("A='$HOME \\n'", "A", "$HOME \\n"),
         (r'A="b \"c\"\n\\"', "A", 'b "c"\n\\'),
@@ -40,11 +41,35 @@ def test_every_wrong_line_is_told_with_its_number_and_without_its_value(tmp_path
 
     assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
         ":3: no = in the line",
-        ":4: '1B' is no name for an environment variable",
+        ":4: what stands before the = is no name for an environment variable",
         ":6: C: the quote is not closed",
         ":7: TUNER_X is tuner's own to set",
         ":8: D: something follows the closing quote",
     ]
+
+
+def test_nothing_of_a_key_of_several_lines_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "worker.env"
+    file.write_text('KEY="-----BEGIN\nhunterAbc+/Q=\nhunterAbc+/QQ==\nhunterAbc\n-----END"\n')
+
+    with pytest.raises(ConfigError) as caught:
+        read_environment_file(file)
+
+    assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
+        ":1: KEY: the quote is not closed",
+        ":2: what stands before the = is no name for an environment variable",
+        ":3: what stands before the = is no name for an environment variable",
+        ":4: no = in the line",
+        ":5: no = in the line",
+    ]
+
+
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, inside: str) -> None:
+    file = tmp_path / "worker.env"
+    file.write_bytes(f"A=x{inside}y\r\nB='x{inside}'\nC=x{inside}\u3000\n".encode())
+
+    assert read_environment_file(file) == {"A": f"x{inside}y", "B": f"x{inside}", "C": f"x{inside}\u3000"}
 
 
 def test_the_last_of_a_name_wins_and_line_ends_do_not_matter(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files of KEY=VALUE lines, as systemd's EnvironmentFile= and Docker's --env-file read them."""
+"""Files of NAME=VALUE lines: one line, one variable; much as in systemd's EnvironmentFile=."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from tuner.core.errors import ConfigError
 
 LARGEST_BYTES = 256 * 1024  #: of one file, as of a config
-_LINE = re.compile(r"(?:export\s+)?(?P<name>[^=\s]*)\s*=\s*(?P<value>.*)", re.DOTALL)
+_BLANK = " \t"
+_LINE = re.compile(r"(?:export[ \t]+)?(?P<name>[^= \t]*)[ \t]*=[ \t]*(?P<value>.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED = re.compile(
-    r"""(?P<quote>['"])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)\s*(?P<rest>.*)""", re.DOTALL
+    r"""(?P<quote>['"])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)[ \t]*(?P<rest>.*)""", re.DOTALL
 )
 _ESCAPE = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 
@@ -20,10 +21,14 @@ def read_environment_file(path: Path) -> dict[str, str]:
     """The variables of the file, the last one of a name winning.
 
     Blank lines and lines that begin with ``#`` are left out; ``export`` is allowed; a value may stand in
-    single quotes (as it is) or double quotes (with ``\\n \\t \\" \\\\``); nothing is expanded.
+    single quotes (as it is) or double quotes (with ``\\n \\t \\" \\\\ \\$`` and a backquote); nothing is
+    expanded. Without quotes a value ends before a blank and ``#``: of ``P=abc #def`` the value is ``abc``,
+    where systemd and ``docker run`` have ``abc #def``. Lines end with LF or CR LF, and no value goes on in
+    the next line.
 
     Raises:
-        ConfigError: it cannot be read, or with every line that is not KEY=VALUE. Values are not shown.
+        ConfigError: it cannot be read, or with every line that is not NAME=VALUE. Values are not shown,
+            nor what is no name: it may be a line of a key.
     """
     try:
         if path.exists() and not path.is_file():  # to read a pipe would wait for its writer
@@ -39,11 +44,12 @@ def read_environment_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"cannot read the environment file {path}: {error.strerror}") from error
     variables: dict[str, str] = {}
     problems = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r").strip(_BLANK)
+        if not line or line.startswith("#"):
             continue
         try:
-            name, value = parse_line(line.strip())
+            name, value = parse_line(line)
         except ValueError as error:
             problems.append(f"{path}:{number}: {error}")
         else:
@@ -60,13 +66,13 @@ def parse_line(line: str) -> tuple[str, str]:
         raise ValueError("no = in the line")
     name, raw = match["name"], match["value"]
     if _NAME.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is no name for an environment variable")
+        raise ValueError("what stands before the = is no name for an environment variable")
     if name.startswith("TUNER_"):
         raise ValueError(f"{name} is tuner's own to set")
     if "\0" in raw:
         raise ValueError(f"{name}: holds a NUL character")
     if raw[:1] not in ("'", '"'):
-        return name, re.sub(r"\s+#.*", "", raw).strip()
+        return name, re.sub(r"[ \t]+#.*", "", raw, flags=re.DOTALL).strip(_BLANK)
     quoted = _QUOTED.fullmatch(raw)
     if quoted is None:
         raise ValueError(f"{name}: the quote is not closed")
