@@ -10,34 +10,32 @@ from tuner.core.resuming import HIDDEN
 from tuner.core.secret_names import looks_secret
 
 _NAME = r"(?P<name>[A-Za-z_][\w.-]*+)"
-_ALONE = r"(?<![\w.-])"  #: what follows is no part of a longer name
-#: a word as a shell has it; it ends where the quotes do that the name stands in
-_WORD = r"""(?:'[^']*+\Z|"[^"]*+\Z|(?:'[^']*'|"[^"]*"|[^\s'"])++)"""
+_OPTION_NAME = r"(?P<name>--?[A-Za-z][\w.-]*+)"
+_ALONE = r"""(?<![\w.'"-])"""  #: what follows is no part of a longer name
+_IN_QUOTES = r"""(?<=['"])"""  #: what follows ends where these quotes do
+_COLON = r"(?:[ \t]*+:[ \t]++|(?P<close>:)(?![/:\s]))"
+_EQUALS = r"(?:=|[ \t]++=[ \t]*+)"
+#: a word as a shell has it
+_WORD = r"""'[^']*+\Z|"[^"]*+\Z|(?:'[^']*'|"[^"]*"|[^\s'"])++"""
 #: whatever a scheme may be: to look for its beginning would take the square of a long word's time
 _USER_INFO = re.compile(r"(?P<scheme>(?<=[A-Za-z0-9+.-])://)[^/?#\s]*@")
 _PASSWORD = re.compile(r"(?<=[A-Za-z0-9+.-])://[^/?#\s:]*:([^/?#\s]+)@")
-_PARAMETER = re.compile(r"(?P<before>[?&](?P<name>[A-Za-z][\w.-]*+)=)[^&#\s]+")
-#: "password": "x", 'password': 'x' and password: 'x', up to the closing quote
-_QUOTED = re.compile(
-    rf"""(?P<before>(?P<quote>['"]|{_ALONE}){_NAME}(?P=quote)\s*+:\s*+(?P<open>['"]))(?:\\.|(?!(?P=open)).)++""",
-    re.DOTALL,
-)
-#: "password": 1
-_PLAIN = re.compile(
-    rf"""(?P<before>(?P<quote>['"]){_NAME}(?P=quote)\s*+:\s*+)(?:\[[^]]*+\]?|[^\s,}}\]'"]+)"""
-)
-#: to the line's end, or to that of the quotes that it stands in
-_HEADER = re.compile(
-    rf"""(?P<before>(?:(?P<quoted>(?<=['"]))|{_ALONE}){_NAME}(?:[ \t]*+:[ \t]++|(?P<close>:)(?![/:\s])))"""
-    r"""(?!['"])(?(quoted)[^\r\n'"]+|[^\r\n]+)"""
-)
-_TYPED = re.compile(
-    rf"""(?P<before>(?:(?P<quoted>(?<=['"]))|(?<![\w.-]))(?P<name>--?[A-Za-z][\w.-]*+)(?:=|\s+))"""
-    rf"""(?(quoted)[^\s'"]+|{_WORD})"""
-)
-_ASSIGNMENT = re.compile(
-    rf"""(?P<before>(?:(?P<quoted>(?<=['"]))|(?<![\w.?&-])){_NAME}(?:=|[ \t]++=[ \t]*+))"""
-    rf"""(?(quoted)[^\s'"]+|{_WORD})"""
+#: what stands before a value, with its name, and the value
+_FORMS = tuple(
+    (re.compile(before), re.compile(value, re.DOTALL))
+    for before, value in (
+        (rf"[?&]{_NAME}=", r"[^&#\s]+"),  # of a URL
+        # "password": "x", 'password': 'x' and password: 'x', up to the closing quote
+        (rf"""(?P<quote>['"]|(?<![\w.-])){_NAME}(?P=quote)\s*+:\s*+'""", r"(?:\\.|[^'\\])++"),
+        (rf"""(?P<quote>['"]|(?<![\w.-])){_NAME}(?P=quote)\s*+:\s*+\"""", r'(?:\\.|[^"\\])++'),
+        (rf"""(?P<quote>['"]){_NAME}(?P=quote)\s*+:\s*+""", r"""\[[^]]*+\]?|[^\s,}\]'"]+"""),  # "password": 1
+        (_IN_QUOTES + _NAME + _COLON, r"""[^\r\n'"]+"""),  # headers
+        (_ALONE + _NAME + _COLON, r"""(?!['"])[^\r\n]+"""),
+        (rf"{_IN_QUOTES}{_OPTION_NAME}(?:=|\s+)", r"""[^\s'"]+"""),
+        (rf"{_ALONE}{_OPTION_NAME}(?:=|\s+)", _WORD),
+        (_IN_QUOTES + _NAME + _EQUALS, r"""[^\s'"]+"""),
+        (rf"(?<![?&]){_ALONE}{_NAME}{_EQUALS}", _WORD),
+    )
 )
 _ENDS_SECRET = re.compile(
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|cookie|dsn|authorization|-auth)\d*$", re.I
@@ -58,8 +56,8 @@ def redacted(value: Any) -> Any:
         return _redacted_words(list(value))
     if isinstance(value, str):
         shown = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
-        for pattern in (_PARAMETER, _QUOTED, _PLAIN, _HEADER, _TYPED, _ASSIGNMENT):
-            shown = pattern.sub(_hidden_value, shown)
+        for before, hidden in _FORMS:
+            shown = _without_values(shown, before, hidden)
         return shown
     return value
 
@@ -94,12 +92,23 @@ def without(text: str, secrets: Sequence[str]) -> str:
     return text
 
 
-def _hidden_value(match: re.Match[str]) -> str:
-    """``?password=X`` of a URL loses X, and so does ``PASSWORD=X``."""
-    is_secret = looks_secret(match["name"])
-    if is_secret and match.groupdict().get("close"):  # password:x is one, password_reset.wsgi:app is not
-        is_secret = _ENDS_SECRET.search(match["name"]) is not None
-    return f"{match['before']}{HIDDEN}" if is_secret else match[0]
+def _without_values(text: str, before: re.Pattern[str], hidden: re.Pattern[str]) -> str:
+    """``?password=X`` of a URL loses X, and so does ``PASSWORD=X``; in ``error: password: X`` only X goes."""
+    parts = []
+    kept = at = 0
+    while found := before.search(text, at):
+        at = found.end()
+        if _names_secret(found) and (value := hidden.match(text, at)):
+            parts += [text[kept:at], HIDDEN]
+            kept = at = value.end()
+    return "".join((*parts, text[kept:]))
+
+
+def _names_secret(found: re.Match[str]) -> bool:
+    is_secret = looks_secret(found["name"])
+    if is_secret and found.groupdict().get("close"):  # password:x is one, password_reset.wsgi:app is not
+        return _ENDS_SECRET.search(found["name"]) is not None
+    return is_secret
 
 
 def _redacted_words(words: list[Any]) -> list[Any]:
