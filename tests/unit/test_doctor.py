@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.container import Container
 from tuner.adapters.doctor.neighbours import neighbours_seen
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.doctor.cores import Neighbours, neighbours_findings
@@ -91,6 +92,17 @@ def test_backends_of_the_service_are_no_neighbours(tmp_path: Path) -> None:
     assert named.foreign_cores == found.foreign_cores == pytest.approx(without.foreign_cores - 0.07)
     assert 70 in {one.pid for one in without.busiest}
     assert 70 not in {one.pid for one in (*named.busiest, *found.busiest)}
+
+
+def test_in_a_container_neighbours_are_looked_for_on_its_own_cpus(tmp_path: Path) -> None:
+    inside, outside = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
+
+    own = neighbours_seen(
+        inside, 10.0, 0.15, proc=inside.proc, own_pid=30, container=Container(None, frozenset({0}))
+    )
+    all_of_it = neighbours_seen(outside, 10.0, 0.15, proc=outside.proc, own_pid=30)
+
+    assert 0 <= own.foreign_cores < all_of_it.foreign_cores
 
 
 @pytest.mark.parametrize(("cores", "level"), [(0.15, "ok"), (0.16, "warn")])

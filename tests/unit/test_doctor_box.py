@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.box_lock import holder_of
+from tuner.adapters.container import Container
 from tuner.adapters.doctor.box import cores_seen, kernel_seen
 from tuner.adapters.doctor.limits import folder_seen, limits_seen
 from tuner.core.doctor.cores import CoresSeen, cores_findings
@@ -115,6 +116,22 @@ def test_a_box_that_shows_nothing_at_all_is_looked_at_all_the_same(tmp_path: Pat
     levels = {finding.check: finding.level for finding in kernel_findings(kernel)}
     assert levels["clock"] == levels["memory"] == "ok"
     assert levels["pressure"] == levels["memory-figures"] == levels["gil-looks"] == "warn"
+
+
+def test_a_container_is_told_and_its_pressure_is_that_of_its_cgroup(tmp_path: Path) -> None:
+    box = RECORDED / "doctor_metal"  # its own /proc/pressure is on
+    (tmp_path / "memory.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+
+    def found_in(cgroup: Path | None) -> dict[str, Finding]:
+        container = Container(cgroup, frozenset({2, 3, 4, 5}))
+        kernel = kernel_seen(proc=box / "proc", sys=box / "sys", container=container)
+        return {finding.check: finding for finding in kernel_findings(kernel)}
+
+    seen, hidden = found_in(tmp_path), found_in(None)
+    assert (seen["pressure"].level, hidden["pressure"].level) == ("ok", "warn")
+    assert seen["container"].found.startswith("this is a container")
+    assert "strangers are looked for on 4 CPUs" in seen["container"].found
+    assert found_on("doctor_metal")["container"].found.startswith("none")
 
 
 def test_each_limit_on_processes_and_threads_is_found() -> None:

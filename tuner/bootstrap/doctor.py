@@ -43,6 +43,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     """
     from tuner.adapters.box_lock import holder_of, usual_path
     from tuner.adapters.clock import SystemClock
+    from tuner.adapters.container import container_here
     from tuner.adapters.doctor.box import cores_seen, kernel_seen
     from tuner.adapters.doctor.neighbours import neighbours_seen
 
@@ -56,16 +57,18 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     seen = cores_seen(cores)
     spec = _spec(settings, layouts)
     limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
-    neighbours = None
+    neighbours, container = None, container_here()
     if seconds:
         found = backends_found(settings, spec, lambda _slug, _text: None)()
         named = settings.backends or ()
-        neighbours = neighbours_seen(SystemClock(), seconds, limit, backends=named, found=found)
+        neighbours = neighbours_seen(
+            SystemClock(), seconds, limit, backends=named, found=found, container=container
+        )
     return examined(
         BoxSeen(
             cores=seen,
             neighbours=neighbours,
-            kernel=kernel_seen(),
+            kernel=kernel_seen(container=container),
             lock=LockSeen(str(usual_path()), holder_of(usual_path())),
             tools=tuple(tools_seen(settings, spec, cores)),
             room=room_of(settings, layouts, spec, study),

@@ -7,7 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tuner.adapters.box_times import read_box_times, read_pressure_s
+from tuner.adapters.box_times import read_cgroup_pressure_s, read_pressure_s
+from tuner.adapters.container import Container
 from tuner.adapters.cores import usable_cores
 from tuner.adapters.host import steal_ratio, virtualization
 from tuner.core.doctor.cores import CoresSeen
@@ -30,7 +31,6 @@ def cores_seen(
         offered=ours.count,
         why=ours.why,
         cpus=ours.cpus,
-        n_online=read_box_times(proc).n_cpus,
         wanted=wanted,
         siblings=_siblings(sys / _CPUS, ours.cpus),
         governors=_governors(sys / _CPUS, ours.cpus),
@@ -40,8 +40,10 @@ def cores_seen(
     )
 
 
-def kernel_seen(*, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> KernelSeen:
-    """What the kernel shows, of itself and of this process."""
+def kernel_seen(
+    *, proc: Path = Path("/proc"), sys: Path = Path("/sys"), container: Container | None = None
+) -> KernelSeen:
+    """What the kernel shows, of itself, of this process, and of the *container* that it is in."""
     own = proc / "self"
     delays, scope = _text(proc / "sys/kernel/task_delayacct"), _text(proc / "sys/kernel/yama/ptrace_scope")
     memory = _memory_bytes(proc)
@@ -49,7 +51,8 @@ def kernel_seen(*, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Kern
     if "SwapTotal" in memory and "SwapFree" in memory:
         swap = memory["SwapTotal"] - memory["SwapFree"]
     return KernelSeen(
-        has_pressure=read_pressure_s(proc, "memory") is not None,
+        container="" if container is None else container.told,
+        has_pressure=_has_pressure(proc, container),
         has_pss="Pss:" in _text(own / "smaps_rollup"),
         has_run_delays=_text(own / "schedstat").split()[:1] not in ([], ["0"]),
         delay_accounting=None if not delays else delays != "0",
@@ -61,6 +64,14 @@ def kernel_seen(*, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Kern
         swap_used_bytes=swap,
         memory_available_bytes=memory.get("MemAvailable"),
     )
+
+
+def _has_pressure(proc: Path, container: Container | None) -> bool:
+    """Whether a window's figure is there: the box's, or in a container that of its cgroup."""
+    if container is None:
+        return read_pressure_s(proc, "memory") is not None
+    own = container.cgroup
+    return own is not None and read_cgroup_pressure_s(own, "memory") is not None
 
 
 def _siblings(cpus: Path, ours: frozenset[int]) -> dict[int, frozenset[int]] | None:

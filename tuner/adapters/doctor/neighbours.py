@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.adapters.box_times import read_box_times
+from tuner.adapters.container import Container
 from tuner.adapters.cpu_accounts import BackendAccount
 from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
 from tuner.core.doctor.cores import Busy, Neighbours
@@ -24,6 +25,7 @@ def neighbours_seen(
     own_pid: int | None = None,
     backends: Sequence[str] = (),
     found: frozenset[int] = frozenset(),
+    container: Container | None = None,
 ) -> Neighbours:
     """What others use of the box, and what the hypervisor keeps, on average over *seconds*.
 
@@ -33,14 +35,16 @@ def neighbours_seen(
     Args:
         backends: names of programs, or pids, as a config has them.
         found: pids of others, which listen where the config names a server.
+        container: that we are in; others are looked for on its CPUs, as in a window.
     """
     own = os.getpid() if own_pid is None else own_pid
     table = ProcessTable(proc)
     account = BackendAccount(proc, backends, clock, found)
     backends_s = account.cpu_s_total(())
-    began_s, box, processes = clock.monotonic_s(), read_box_times(proc), _processes(table)
+    cpus = None if container is None else container.cpus
+    began_s, box, processes = clock.monotonic_s(), read_box_times(proc, cpus), _processes(table)
     clock.sleep_until(began_s + seconds)
-    ended_s, box_then, processes_then = clock.monotonic_s(), read_box_times(proc), _processes(table)
+    ended_s, box_then, processes_then = clock.monotonic_s(), read_box_times(proc, cpus), _processes(table)
     backends_s = account.cpu_s_total(()) - backends_s
 
     elapsed_s = ended_s - began_s

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from tuner.core.doctor.finding import UNKNOWN, Finding, doubtful, fine
 from tuner.core.figures import counted, percent
+from tuner.core.validity import FOREIGN_SHARE_RATIO
 
 #: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
 _STEADY_GOVERNORS = frozenset({"performance"})
-#: since boot: as much of all cores voids every window when it goes on (`FOREIGN_SHARE_RATIO`)
-STEAL_SHARE_RATIO = 0.01
 _NAMED = 3  #: neighbours
 
 
@@ -25,7 +24,6 @@ class CoresSeen:
     offered: float  #: cores' worth of time
     why: str  #: what sets that
     cpus: frozenset[int]  #: we may run on these
-    n_online: int
     wanted: int  #: cores that the layouts are for
     siblings: Mapping[int, frozenset[int]] | None  #: the CPUs of each one's core, itself among them
     governors: frozenset[str] | None  #: of our CPUs
@@ -179,11 +177,11 @@ def _steal_since_boot(seen: CoresSeen) -> Finding:
         if seen.steal_ratio
         else f"none{where}"
     )
-    if seen.steal_ratio >= STEAL_SHARE_RATIO:
+    if seen.steal_ratio >= FOREIGN_SHARE_RATIO:  # as much voids every window when it goes on
         return doubtful(
             "steal-since-boot",
             found,
-            f"from {percent(STEAL_SHARE_RATIO)} of the cores on, windows are void (stolen) while it goes on",
+            f"from {percent(FOREIGN_SHARE_RATIO)} of the cores on, windows are void (stolen) while it goes on",
             "Ask for a dedicated host, or measure at another hour.",
         )
     return fine("steal-since-boot", found)

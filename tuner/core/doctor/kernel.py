@@ -18,7 +18,8 @@ _PTRACE_ADMIN_ONLY = 2
 class KernelSeen:
     """What this kernel shows of itself and of processes."""
 
-    has_pressure: bool  #: /proc/pressure (PSI)
+    container: str  #: that we are in one, and what its figures are of; empty: in none
+    has_pressure: bool  #: /proc/pressure (PSI), or in a container its cgroup's
     has_pss: bool  #: /proc/PID/smaps_rollup
     has_run_delays: bool  #: /proc/PID/schedstat, filled in
     delay_accounting: bool | None  #: kernel.task_delayacct
@@ -33,12 +34,24 @@ class KernelSeen:
 
 def kernel_findings(seen: KernelSeen) -> Iterator[Finding]:
     """What a study sees less of, and the clock that it goes by."""
+    yield _container(seen)
     yield _pressure(seen)
     yield _memory_figures(seen)
     yield _run_delays(seen)
     yield _gil_looks(seen)
     yield _clock(seen)
     yield _swap(seen)
+
+
+def _container(seen: KernelSeen) -> Finding:
+    if not seen.container:
+        return fine("container", "none: load and pressure are those of the box")
+    return fine(
+        "container",
+        seen.container,
+        "whatever else the host runs on these CPUs is a neighbour: with a cpuset of its own the study has none"
+        " (--cpuset-cpus; docs/containers.md)",
+    )
 
 
 def _pressure(seen: KernelSeen) -> Finding:
@@ -48,7 +61,8 @@ def _pressure(seen: KernelSeen) -> Finding:
         "pressure",
         f"PSI: {UNKNOWN}",
         "a window short of memory is not seen, so it counts; the brake has no pressure to go by",
-        "Boot with psi=1 (CONFIG_PSI), or see that no layout comes near the memory: --max-memory.",
+        "Boot with psi=1 (CONFIG_PSI), in a container mount its cgroup of version 2, or see that no layout comes"
+        " near the memory: --max-memory.",
     )
 
 
