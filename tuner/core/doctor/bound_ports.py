@@ -5,22 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_AT = re.compile(r"(?:--?[\w-]+=|-[a-z])?(?:\[[0-9a-fA-F:]+\]|[\w.*-]*):(\d{1,5})")  # --bind=127.0.0.1:8000
-_OPTION = re.compile(r"-p|--?[\w-]*port")
-_OPTION_WITH = re.compile(r"(?:-p|--?[\w-]*port=)(\d{1,5})")
+#: Options that bind: of gunicorn, hypercorn, uvicorn, granian, waitress, uWSGI and the like. All others are
+#: taken for those of somebody else: a broker, statsd, metrics. ``-p`` is a port here and processes there.
+_BINDING = frozenset(
+    "-b --bind --port --listen --address --http --http-port --http-socket --http11-socket --https"
+    " --https-socket --socket --uwsgi-socket --fastcgi-socket --insecure-bind --quic-bind".split()
+)
+_AT = re.compile(r"(?:(?:\[[0-9a-fA-F:]+\]|[\w.*-]*):)?(\d{1,5})")  # 127.0.0.1:8000, :8000, 8000
 _MOST = 65535
 
 
 def bound_ports(words: Sequence[str]) -> frozenset[int]:
-    """Ports in ``HOST:PORT``, ``:PORT``, ``--port PORT`` and the like; URLs are of others, and left out."""
+    """Ports in ``--bind HOST:PORT``, ``-b:PORT``, ``--port=PORT`` and the like; empty: none is named so."""
     return frozenset(port for port in _named(words) if 0 < port <= _MOST)
 
 
 def _named(words: Sequence[str]) -> Iterator[int]:
     before = ""
     for word in words:
-        if (match := _AT.fullmatch(word) or _OPTION_WITH.fullmatch(word)) is not None:
+        name, equals, value = word.partition("=")
+        if before in _BINDING:
+            value = word
+        elif not (equals and name in _BINDING):
+            value = word.removeprefix("-b") if word.startswith("-b") else ""
+        if (match := _AT.fullmatch(value)) is not None:
             yield int(match[1])
-        elif word.isdecimal() and len(word) <= 5 and _OPTION.fullmatch(before):
-            yield int(word)
         before = word
