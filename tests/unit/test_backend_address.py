@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.backend_address import BackendAddress, backend_addresses
+from tuner.core.backend_address import BackendAddress, backend_addresses, server_urls
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,12 @@ def test_a_url_of_this_box_is_an_address(word: str, address: str) -> None:
 )
 def test_what_lies_elsewhere_or_is_no_backend_is_none(word: str) -> None:
     assert backend_addresses([word]) == ()
+
+
+def test_a_server_whose_host_or_port_a_layout_fills_in_is_not_known_yet() -> None:
+    words = ["redis://r{process}:6379", "redis://127.0.0.1:{port}", "amqp://broker.example/{process}"]
+
+    assert [one.host for one in server_urls(words)] == ["broker.example"]
 
 
 @given(st.lists(st.one_of(st.text(), st.text().map("redis://".__add__), st.text().map("unix:///".__add__))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,16 @@ class _Named:
     key: str
     host: str
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A server that tuner itself asks."""
+
+    key: str  #: of the config
+    url: str
+    ask: Callable[[], None]  #: a question that changes nothing
+    told: str = "answers"
 
 
 def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
@@ -115,10 +125,16 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     from tuner.core.backend_address import server_urls
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
-    met = set()
-    for key, url, ask, told in _asked_by_tuner(settings):
-        met |= {(one.host, one.port) for one in server_urls([url])}
-        yield ServerSeen(shown_server(url), key, problem_of(ask), told, by_hook, needed_by_tuner=True)
+    alike: dict[Hashable, list[_Asked]] = {}
+    for asked in _asked_by_tuner(settings):
+        alike.setdefault(next(iter(_places_of(asked.url)), asked.url), []).append(asked)
+    met = {place for each in alike.values() for asked in each for place in _places_of(asked.url)}
+    for each in alike.values():  # one server; it may know one password and not the other
+        asks = {asked.url: asked for asked in reversed(each)}
+        problems = [(asked, problem) for asked in asks.values() if (problem := problem_of(asked.ask))]
+        first, problem = problems[-1] if problems else (each[0], "")
+        keys = first.key if problem else ", ".join(dict.fromkeys(asked.key for asked in each))
+        yield ServerSeen(shown_server(first.url), keys, problem, first.told, by_hook, needed_by_tuner=True)
     for place in _places(settings):  # those of this box are looked up, not asked
         if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
             met.add((place.host, place.port))
@@ -158,8 +174,15 @@ def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
     yield "service.environment", tuple(spec.environment.values())
 
 
-def _asked_by_tuner(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None], str]]:
-    """The key of the config, the URL, a question that changes nothing, and what an answer means."""
+def _places_of(url: str) -> set[tuple[str, int]]:
+    """Host and port, where it has them."""
+    from tuner.core.backend_address import server_urls
+
+    return {(one.host, one.port) for one in server_urls([url])}
+
+
+def _asked_by_tuner(settings: Settings) -> Iterator[_Asked]:
+    """What probes and the feeder ask."""
     from tuner.adapters.doctor.around import ask_postgres, ask_sqlite
 
     service = settings.service
@@ -176,14 +199,14 @@ def _asked_by_tuner(settings: Settings) -> Iterator[tuple[str, str, Callable[[],
         elif probe.kind == "sql":
             file = probe.file
             ask = partial(ask_postgres, probe.url, _ANSWER_S) if file is None else partial(ask_sqlite, file)
-            yield f"service.{key}.url", probe.url, ask, "answers"
+            yield _Asked(f"service.{key}.url", probe.url, ask)
 
 
-def _of_broker(key: str, url: str) -> tuple[str, str, Callable[[], None], str]:
+def _of_broker(key: str, url: str) -> _Asked:
     from tuner.adapters.doctor.around import ask_rabbitmq, ask_redis
 
     ask = ask_rabbitmq if url.startswith("amqp") else ask_redis
-    return key, url, partial(ask, url, _ANSWER_S), "answers"
+    return _Asked(key, url, partial(ask, url, _ANSWER_S))
 
 
 def interpreters_seen(

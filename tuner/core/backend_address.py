@@ -62,7 +62,10 @@ class ServerUrl:
 
 
 def server_urls(words: Iterable[str]) -> tuple[ServerUrl, ...]:
-    """Those among *words*, wherever they lie; unix sockets and what is none are left out."""
+    """Those among *words*, wherever they lie.
+
+    Unix sockets, hosts with a field still to be filled in (``r{process}``) and what is none are left out.
+    """
     found = set()
     for word in words:
         if (match := _URL.fullmatch(word.strip())) is None:
@@ -73,7 +76,7 @@ def server_urls(words: Iterable[str]) -> tuple[ServerUrl, ...]:
         except ValueError:
             continue
         scheme = parts.scheme.partition("+")[0]
-        if host and scheme in _PORTS:
+        if host and "{" not in host and scheme in _PORTS:
             found.add(ServerUrl(host, port or _PORTS[scheme], match[1]))
     return tuple(sorted(found))
 
