@@ -94,6 +94,17 @@ def test_backends_of_the_service_are_no_neighbours(tmp_path: Path) -> None:
     assert 70 not in {one.pid for one in (*named.busiest, *found.busiest)}
 
 
+def test_children_of_a_backend_are_no_neighbours_either(tmp_path: Path) -> None:
+    box, all_foreign = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
+    without = neighbours_seen(all_foreign, 10.0, 0.15, proc=all_foreign.proc, own_pid=30)
+
+    seen = neighbours_seen(box, 10.0, 0.15, proc=box.proc, own_pid=30, backends=["supervisord"])
+
+    busiest = {one.pid for one in without.busiest}
+    assert {50, 51} < busiest  # its children, who do the work
+    assert {one.pid for one in seen.busiest} == busiest - {40, 50, 51}
+
+
 def test_in_a_container_neighbours_are_looked_for_on_its_own_cpus(tmp_path: Path) -> None:
     inside, outside = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two")
 
@@ -242,7 +253,13 @@ def test_what_is_not_there_and_who_is_there_already_block() -> None:
         ("gunicorn app:app --bind 127.0.0.1:8000", {8000}),
         ("gunicorn app:app -b :80 --bind=[::1]:81", {80, 81}),
         ("uvicorn app:app --host 0.0.0.0 --port 9000 --workers 4", {9000}),
-        ("server --http-port=9001 -p 9002 --threads 8000", {9001, 9002}),
+        ("server --http-port=9001 --threads 8000", {9001}),
+        ("uwsgi --http11-socket=:8080 -p 4 --stats 127.0.0.1:1717", {8080}),
+        ("gunicorn -b:80 app:app", {80}),
+        ("gunicorn --statsd-host=localhost:8125 -c conf.py app:app", set()),
+        ("server --metrics-port 9100 --broker redis:6379 -p 4", set()),
+        ("server --report 5 --import 5 --transport 5 --metrics-port=9100", set()),
+        ("server localhost:8000", set()),
         ("celery -A app worker --broker redis://127.0.0.1:6379/0", set()),
         ("server --port 99999 --port 0", set()),
     ],

@@ -175,6 +175,10 @@ class BackendAccount:
                 self._ended_ticks += self._ticks.pop(pid)
         return (sum(self._ticks.values()) + self._ended_ticks) / TICKS_PER_S
 
+    def counted_pids(self) -> frozenset[int]:
+        """The processes whose CPU is added up, children included, as they are now."""
+        return frozenset(self._table.trees(self._ticks).members)
+
     def missing(self) -> frozenset[str]:
         """Names that stood for no process at the last look."""
         return self._missing

@@ -51,9 +51,9 @@ def neighbours_seen(
     stolen_s = box_then.steal_s - box.steal_s
     used_s = elapsed_s * box_then.n_cpus - (box_then.idle_s - box.idle_s) - stolen_s
     ours_s = _used_s(processes.get(own), processes_then.get(own), with_children=True)
-    busy = []
+    busy, counted = [], account.counted_pids()
     for pid, after in processes_then.items():
-        if pid != own and pid not in found and not {after.name, str(pid)} & {*backends}:
+        if pid != own and pid not in counted:
             cores = _used_s(processes.get(pid), after) / elapsed_s
             if cores >= _NAMED_FROM_CORES:
                 busy.append(Busy(pid, after.name, cores))
