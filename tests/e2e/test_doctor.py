@@ -128,7 +128,7 @@ def test_a_box_is_looked_at_and_nothing_on_it_is_changed(tmp_path: Path) -> None
     scratch = Path(os.environ["TMPDIR"])
     before = files_below(tmp_path, scratch), switches()
 
-    done = audited(tmp_path, "doctor", "--seconds", "0.5", "--json")
+    done = audited(tmp_path, "doctor", "--seconds", "1", "--json")
 
     assert (files_below(tmp_path, scratch), switches()) == before
     *_, told = done.stderr.splitlines()
@@ -284,6 +284,8 @@ def test_a_box_that_another_tuner_has_is_told_without_taking_its_lock(tmp_path: 
     ("words", "problem"),
     [
         (("--seconds", "-1"), "--seconds"),
+        (("--seconds", "nan"), "--seconds"),
+        (("--seconds", "0.5"), "--seconds"),
         (("--cores", "0"), "--cores"),
         (("missing.yaml",), "missing.yaml"),
     ],

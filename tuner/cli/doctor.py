@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +18,10 @@ from tuner.cli.options import (
     ServiceCommand,
     ServiceSettings,
 )
+from tuner.core.errors import ConfigError
 
 _LAYOUTS = "Which layouts"
-MOST_SECONDS = 3600.0
+LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 
 
 def doctor(
@@ -46,7 +48,7 @@ def doctor(
             max=MOST_SECONDS,
             metavar="S",
             rich_help_panel=PLACE,
-            help="How long to see who else uses the box; 0: not at all.",
+            help="How long to see who else uses the box, at least 1; 0: not at all.",
         ),
     ] = 5.0,
     foreign_limit: ForeignLimit = None,
@@ -73,6 +75,8 @@ def doctor(
     from tuner.cli.typed import asked_for, given, service_options
     from tuner.reports.doctor import render_findings, render_findings_json
 
+    _check_seconds(seconds)
+
     options = given(
         {
             ("study", "cores"): cores,
@@ -89,3 +93,12 @@ def doctor(
     render = render_findings_json if as_json else render_findings
     typer.echo(render(findings), nl=False)
     return EXIT_INPUT if bootstrap.blockers(findings) else 0
+
+
+def _check_seconds(seconds: float) -> None:
+    """Accounts of CPU are kept in hundredths of a second: below a second they are noise."""
+    if not math.isfinite(seconds) or 0 < seconds < LEAST_SECONDS:
+        raise ConfigError(
+            f"--seconds: {seconds:g} is too short, or no number",
+            hint=f"Give {LEAST_SECONDS:g} to {MOST_SECONDS:g} seconds, or 0 to leave neighbours out.",
+        )
