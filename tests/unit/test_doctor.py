@@ -19,11 +19,12 @@ from tuner.core.doctor.room import (
     LimitsSeen,
     Planned,
     TaskLimit,
-    disk_finding,
+    copied_spool_bytes,
+    disk_findings,
     limits_findings,
     needed,
-    spool_bytes,
     study_bytes,
+    synthetic_spool_bytes,
 )
 from tuner.core.doctor.service import (
     InterpreterSeen,
@@ -161,15 +162,21 @@ def test_open_files_are_judged_for_workers_supervisord_and_the_load_generator(
 
 
 def test_a_study_is_as_large_as_its_time() -> None:
-    grid = Planned(n_layouts=4, n_blocks=12, windows_per_launch=1, window_s=600.0, budget_s=None, n_items=0)
+    grid = Planned(n_layouts=4, n_blocks=12, windows_per_launch=1, window_s=600.0, budget_s=None)
     race = replace(grid, n_blocks=0, budget_s=9 * 3600.0)
 
     # A simulated study of these 48 windows takes 1 916 928 bytes; a measured one up to 3.5 times as much.
     assert 1_916_928 < study_bytes(grid) < 10_000_000
     assert study_bytes(race) == 100_000 + 250 * 9 * 3600
     assert study_bytes(replace(grid, budget_s=600.0)) == 100_000 + 250 * 600
-    assert spool_bytes(grid) == 0
-    assert spool_bytes(replace(grid, n_items=200)) > 7_786_800  # what 200 items took
+
+
+def test_a_spool_is_as_large_as_what_it_is_filled_with() -> None:
+    """Measured: the most that was there while 100 crashes were filled in, and 20 with larger symbols; what 50
+    copies of 5 dumps took."""
+    assert synthetic_spool_bytes(100) > 7328 * 1024
+    assert synthetic_spool_bytes(20, 5_600_000) > 25_568 * 1024
+    assert copied_spool_bytes([12_000, 12_000, 28_000, 12_000, 20_000], 10) > 1268 * 1024
 
 
 @pytest.mark.parametrize(
@@ -182,8 +189,29 @@ def test_a_study_is_as_large_as_its_time() -> None:
         (None, False, "blocker"),
     ],
 )
-def test_a_disk_has_room_for_the_study_and_for_logs(free: int | None, can_write: bool, level: str) -> None:
-    assert disk_finding(FolderSeen("/data", "the study's file", 1000, free, can_write)).level == level
+def test_a_disk_has_room_for_the_spool_and_for_logs(free: int | None, can_write: bool, level: str) -> None:
+    seen = FolderSeen("/tmp", "the spool", 1000, free, can_write, has_logs=True)
+
+    assert [finding.level for finding in disk_findings([seen])] == [level]
+
+
+def test_a_folder_that_nobody_logs_to_needs_no_room_for_logs() -> None:
+    shared_memory = FolderSeen("/dev/shm", "what workers count in", 65_536, 64 * 1024**2, True)
+
+    assert [finding.level for finding in disk_findings([shared_memory])] == ["ok"]
+    assert [finding.level for finding in disk_findings([replace(shared_memory, has_logs=True)])] == ["warn"]
+
+
+def test_folders_on_one_disk_share_its_room() -> None:
+    study = FolderSeen("/data", "the study's file", 600, 1000, True, disk=7)
+    spool = FolderSeen("/tmp", "the spool", 600, 1000, True, disk=7)
+
+    (together,) = disk_findings([study, spool])
+    apart = disk_findings([study, replace(spool, disk=8)])
+
+    assert together.level == "blocker"
+    assert "/data and /tmp" in together.found
+    assert [finding.level for finding in apart] == ["ok", "ok"]
 
 
 PORT = PortSeen("127.0.0.1:8000", "feeder.url", False, False, "gunicorn (process 7)")

@@ -16,7 +16,7 @@ from tuner.adapters.doctor.limits import folder_seen, limits_seen
 from tuner.core.doctor.cores import CoresSeen, cores_findings
 from tuner.core.doctor.finding import UNKNOWN, Finding
 from tuner.core.doctor.kernel import kernel_findings
-from tuner.core.doctor.room import TaskLimit, disk_finding, limits_findings, needed
+from tuner.core.doctor.room import TaskLimit, disk_findings, limits_findings, needed
 from tuner.core.layout import Layout
 
 RECORDED = Path(__file__).resolve().parent.parent / "proc"
@@ -179,7 +179,8 @@ def test_a_folder_shows_the_room_that_is_left(tmp_path: Path) -> None:
     assert seen.free_bytes is not None
     assert seen.free_bytes > 0
     assert seen.can_write
-    assert disk_finding(gone).level == "blocker"
+    assert seen.disk == tmp_path.stat().st_dev
+    assert [finding.level for finding in disk_findings([gone])] == ["blocker"]
     assert list(tmp_path.iterdir()) == []
 
 

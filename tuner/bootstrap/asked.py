@@ -63,17 +63,7 @@ def planned(
     else:
         box_cores = usable_cores().count if on is None else on[0].cores
     n_boxes = 1 if on is None else on[1]
-    cores = asked.cores or whole_cores(box_cores)
-    layouts = settings.layouts_for(cores)
-    if not layouts:
-        raise ConfigError(
-            f"every layout opens more than {asked.max_connections} connections",
-            hint="Raise --max-connections, or say what a process opens: service.connections.",
-        )
-    if profile is not None:
-        check_simulated(layouts)
-    else:
-        _check_variants(settings.service, layouts)
+    cores, layouts = layouts_asked(settings, box_cores, is_simulated=profile is not None)
     return StudyRecord(
         service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,
@@ -110,6 +100,28 @@ def planned(
             **({"quick": "true"} if quick else {}),
         },
     )
+
+
+def layouts_asked(
+    settings: Settings, box_cores: float, *, is_simulated: bool = False
+) -> tuple[int, tuple[Layout, ...]]:
+    """The cores that the layouts are for, and the layouts, on a box that offers *box_cores*; all checked.
+
+    Raises:
+        ConfigError: there is none, or one that the service, or a profile that is simulated, has not got.
+    """
+    cores = settings.study.cores or whole_cores(box_cores)
+    layouts = settings.layouts_for(cores)
+    if not layouts:
+        raise ConfigError(
+            f"every layout opens more than {settings.study.max_connections} connections",
+            hint="Raise --max-connections, or say what a process opens: service.connections.",
+        )
+    if is_simulated:
+        check_simulated(layouts)
+    else:
+        _check_variants(settings.service, layouts)
+    return cores, layouts
 
 
 def _simulated_cores(profile: Profile) -> int:

@@ -31,11 +31,18 @@ Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 @contextmanager
 def this_box(
-    settings: Settings, record: StudyRecord, study: str, warn: Warn, *, waits_s: float = 0.0
+    settings: Settings,
+    record: StudyRecord,
+    study: str,
+    warn: Warn,
+    *,
+    waits_s: float = 0.0,
+    keeps_file: bool = True,
 ) -> Iterator[Box]:
     """The box we run on, wired for *record*, held for *study* against other tuners, all checked.
 
-    Where another one has it, it is waited for as long as *waits_s*.
+    Where another one has it, it is waited for as long as *waits_s*. Not *keeps_file*: the study's file is
+    kept by a fleet's coordinator, so no room is looked for here.
 
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
@@ -75,7 +82,7 @@ def this_box(
             while_starting=brake.check if brake is not None else lambda: None,
         )
         launcher.check()
-        tell_what_blocks(settings, record.layouts, spec, Path(study), warn)
+        tell_what_blocks(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
         around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
@@ -159,5 +166,10 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
 
 def counter_root() -> Path:
     """Where workers count: memory where there is some, for a page written back to a disk costs them time."""
-    shared_memory = Path("/dev/shm")
-    return shared_memory if os.access(shared_memory, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    return shared_memory() or Path(tempfile.gettempdir())
+
+
+def shared_memory() -> Path | None:
+    """A folder that is kept in memory; None: there is none to write to."""
+    folder = Path("/dev/shm")
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.asked import REPEATS, whole_cores
+from tuner.bootstrap.asked import REPEATS, layouts_asked
 from tuner.bootstrap.backends import backends_found
-from tuner.bootstrap.boxes import counter_root
+from tuner.bootstrap.boxes import shared_memory
 from tuner.bootstrap.doctor_service import interpreters_seen, ports_seen, servers_seen, tools_seen
 from tuner.bootstrap.feeders import StudyName
 from tuner.bootstrap.services import owner, service_of
 from tuner.core.doctor.examined import BoxSeen, Room, examined, room_findings
 from tuner.core.doctor.finding import Finding, blockers
-from tuner.core.doctor.room import FolderSeen, Planned, needed, spool_bytes, study_bytes
+from tuner.core.doctor.room import FolderSeen, Planned, needed, study_bytes
 from tuner.core.doctor.service import LockSeen
-from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.core.validity import foreign_limit_cores
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
-_OUTSTANDING = 1000  #: requests at once, of a rate
 _COUNTERS_BYTES_PER_PROCESS = 65_536
 
 
@@ -47,13 +46,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     from tuner.adapters.doctor.box import cores_seen, kernel_seen
     from tuner.adapters.doctor.neighbours import neighbours_seen
 
-    cores = settings.study.cores or whole_cores(cores_seen(1).offered)
-    layouts = settings.layouts_for(cores)
-    if not layouts:
-        raise ConfigError(
-            f"every layout opens more than {settings.study.max_connections} connections",
-            hint="Raise --max-connections, or say what a process opens: service.connections.",
-        )
+    cores, layouts = layouts_asked(settings, cores_seen(1).offered)
     seen = cores_seen(cores)
     spec = _spec(settings, layouts)
     limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
@@ -79,15 +72,15 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
 
 
 def tell_what_blocks(
-    settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path, warn: Warn
+    settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None, warn: Warn
 ) -> None:
     """Before a study begins: one line for each thing that it will not fit, as far as that is quick to see."""
     for finding in blockers(room_findings(room_of(settings, layouts, spec, study))):
         warn("unfit", f"{finding.check}: {finding.found}: {finding.effect}; {finding.cure}")
 
 
-def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path) -> Room:
-    """What a study of *layouts*, kept in *study*, needs, and what there is."""
+def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
+    """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
     from tuner.adapters.doctor.limits import limits_seen
     from tuner.adapters.supervisord_config import supervisord_files
 
@@ -119,37 +112,52 @@ def _connections(service: CrashProcessorSettings | ScriptSettings, layouts: Sequ
     """Of the load generator; 0 where there is none."""
     if service.kind != "script" or service.feeder.kind != "http":
         return 0
+    from tuner.adapters.feeders.http import CONNECTIONS_PER_THREAD, MOST_OUTSTANDING
+
     fed = service.feeder
     if fed.rate is not None:
-        return fed.max_outstanding or _OUTSTANDING
-    return fed.connections or 2 * max(layout.total_threads for layout in layouts)
+        return fed.max_outstanding or MOST_OUTSTANDING
+    return fed.connections or CONNECTIONS_PER_THREAD * max(layout.total_threads for layout in layouts)
 
 
-def _folders(settings: Settings, layouts: Sequence[Layout], study: Path) -> Iterator[FolderSeen]:
+def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
     from tuner.adapters.doctor.limits import folder_seen, temporary_folder
 
     asked, service = settings.study, settings.service
-    n_items = 0
+    if study is not None:
+        planned = Planned(
+            n_layouts=len(layouts),
+            n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
+            windows_per_launch=asked.windows_per_launch or 1,
+            window_s=asked.window,
+            budget_s=asked.budget,
+        )
+        yield folder_seen(study.absolute().parent, "the study's file", study_bytes(planned))
+    scratch_bytes = 0
     if service.kind == "crash-processor":
-        from tuner.services.crash_processor import items_for
-
-        n_items = service.items or items_for(layouts, service.options)
-    planned = Planned(
-        n_layouts=len(layouts),
-        n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
-        windows_per_launch=asked.windows_per_launch or 1,
-        window_s=asked.window,
-        budget_s=asked.budget,
-        n_items=n_items,
-    )
-    yield folder_seen(study.absolute().parent, "the study's file", study_bytes(planned))
-    own = service.spool if service.kind == "crash-processor" else None
-    if own is not None:
-        yield folder_seen(own if own.is_dir() else own.parent, "the spool", spool_bytes(planned))
-    scratch = 0 if own is not None else spool_bytes(planned)
-    what = "the spool" if scratch else "what launches write and log"
-    yield folder_seen(temporary_folder(), what, scratch)
+        scratch_bytes = _spool_bytes(service, layouts)
+        if service.spool is not None:
+            yield folder_seen(service.spool, "the spool", scratch_bytes)
+            scratch_bytes = 0
+    what = "the spool" if scratch_bytes else "what launches write and log"
+    yield folder_seen(temporary_folder(), what, scratch_bytes, has_logs=True)
     if service.probe.kind == "mmap-counter":
         processes = max(layout.processes for layout in layouts)
         size = _COUNTERS_BYTES_PER_PROCESS * processes
-        yield folder_seen(counter_root(), "what workers count in", size)
+        yield folder_seen(shared_memory() or temporary_folder(), "what workers count in", size)
+
+
+def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> int:
+    """What is still to be filled into the spool; 0: it holds items already, and keeps them."""
+    from tuner.adapters.feeders.spool import SpoolFeeder
+    from tuner.core.doctor.room import LARGEST_SYMBOLS_BYTES, copied_spool_bytes, synthetic_spool_bytes
+    from tuner.services.crash_processor import copies_of, dumps_in, items_for
+
+    with suppress(OSError):  # it cannot be looked into: it is told of by itself
+        if service.spool is not None and not SpoolFeeder(service.spool, ()).is_dry():
+            return 0
+    n_items = service.items or items_for(layouts, service.options)
+    if service.dumps is None:
+        return synthetic_spool_bytes(n_items, service.symbols_bytes or LARGEST_SYMBOLS_BYTES)
+    sizes = [path.stat().st_size for path in dumps_in(service.dumps) if path.is_file()]
+    return copied_spool_bytes(sizes, copies_of(len(sizes), n_items))

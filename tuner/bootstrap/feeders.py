@@ -86,7 +86,7 @@ def _queue(asked: QueueFeederSettings, study: StudyName, scratch: Path, warn: Wa
 
 
 def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn) -> Feeder:
-    from tuner.adapters.feeders.http import HttpFeeder, Traffic
+    from tuner.adapters.feeders.http import MOST_OUTSTANDING, HttpFeeder, Traffic
 
     traffic = Traffic(
         url=asked.target,
@@ -99,7 +99,7 @@ def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, w
         rate_per_s=asked.rate_per_s,
         pace=asked.pace,
         arrivals=asked.arrivals or "poisson",
-        max_outstanding=asked.max_outstanding or 1000,
+        max_outstanding=asked.max_outstanding or MOST_OUTSTANDING,
         timeout_s=asked.timeout,
         wait_s=asked.wait,
         seed=asked.seed,

@@ -89,7 +89,9 @@ def _make(asked: FleetOrder, line: Lifeline) -> None:
 
     assert asked.settings is not None
     try:
-        with this_box(asked.settings, asked.study, asked.name, warn, waits_s=WAITS_S) as box:
+        with this_box(
+            asked.settings, asked.study, asked.name, warn, waits_s=WAITS_S, keeps_file=False
+        ) as box:
             make_order(
                 order,
                 asked.study,

@@ -68,7 +68,8 @@ def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
     """The command that fills *spool*."""
     command = [program(), "fill", "--fs-root", str(spool)]
     if content.dumps is not None:
-        command += ["--dumps", str(content.dumps), "--copies", str(_copies(content.dumps, content.items))]
+        n_copies = copies_of(len(dumps_in(content.dumps)), content.items)
+        command += ["--dumps", str(content.dumps), "--copies", str(n_copies)]
         return (*command, "--symbols", str(content.symbols)) if content.symbols else tuple(command)
     command += ["--synthetic", str(content.items), "--seed", str(content.seed)]
     if content.symbols_bytes is not None:
@@ -76,9 +77,13 @@ def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
     return tuple(command)
 
 
-def _copies(dumps: Path, items: int) -> int:
-    """How often each dump is taken to make *items*; the processor itself refuses a folder without any."""
-    n_dumps = sum(1 for path in dumps.rglob("*") if path.suffix in _DUMPS)
+def dumps_in(folder: Path) -> list[Path]:
+    """The dumps that a spool is filled with; the processor itself refuses a folder without any."""
+    return [path for path in folder.rglob("*") if path.suffix in _DUMPS]
+
+
+def copies_of(n_dumps: int, items: int) -> int:
+    """How often each dump is taken to make *items*."""
     return math.ceil(items / max(1, n_dumps))
 
 

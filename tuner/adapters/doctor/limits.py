@@ -28,15 +28,17 @@ def limits_seen(
     )
 
 
-def folder_seen(folder: Path, what: str, needed_bytes: int) -> FolderSeen:
+def folder_seen(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = False) -> FolderSeen:
     """The room that is left in *folder* for those who are not root."""
     try:
-        room = os.statvfs(folder)
+        room, disk = os.statvfs(folder), folder.stat().st_dev
     except OSError:
+        return FolderSeen(str(folder), what, needed_bytes, None, can_write=False)
+    if not folder.is_dir():
         return FolderSeen(str(folder), what, needed_bytes, None, can_write=False)
     free_bytes = room.f_bavail * room.f_frsize
     can_write = os.access(folder, os.W_OK | os.X_OK)
-    return FolderSeen(str(folder), what, needed_bytes, free_bytes, can_write=can_write)
+    return FolderSeen(str(folder), what, needed_bytes, free_bytes, can_write, disk, has_logs)
 
 
 def temporary_folder() -> Path:

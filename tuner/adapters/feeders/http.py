@@ -22,6 +22,7 @@ from tuner.core.pace import Pace
 from tuner.core.requests import Requests
 
 CONNECTIONS_PER_THREAD = 2  #: unless told: one is answered while the other's request waits
+MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 MANY_FAILED_RATIO = 0.01
 #: ``-I -S``: no PYTHON* variables of the user, no site-packages; the generator needs none
 _BOOT = (
@@ -44,7 +45,7 @@ class Traffic:
     rate_per_s: float | None = None  #: None: closed loop
     pace: Pace | None = None  #: what the rate follows from once the closed loop has warmed up
     arrivals: str = "poisson"
-    max_outstanding: int = 1000
+    max_outstanding: int = MOST_OUTSTANDING
     timeout_s: float = 30.0
     wait_s: float = 60.0
     seed: int = 1

@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 #: Options that bind: of gunicorn, hypercorn, uvicorn, granian, waitress, uWSGI and the like. All others are
 #: taken for those of somebody else: a broker, statsd, metrics. ``-p`` is a port here and processes there.
 _BINDING = frozenset(
-    "-b --bind --port --listen --address --http --http-port --http-socket --http11-socket --https"
-    " --https-socket --socket --uwsgi-socket --fastcgi-socket --insecure-bind --quic-bind".split()
+    (
+        *("-b", "--bind", "--insecure-bind", "--quic-bind", "--port", "--listen", "--address"),
+        *("--http", "--http-port", "--http-socket", "--http11-socket", "--https", "--https-socket"),
+        *("--socket", "--uwsgi-socket", "--fastcgi-socket"),
+    )
 )
 _AT = re.compile(r"(?:(?:\[[0-9a-fA-F:]+\]|[\w.*-]*):)?(\d{1,5})")  # 127.0.0.1:8000, :8000, 8000
 _MOST = 65535

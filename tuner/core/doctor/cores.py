@@ -181,7 +181,7 @@ def _steal_since_boot(seen: CoresSeen) -> Finding:
         return doubtful(
             "steal-since-boot",
             found,
-            f"from {percent(FOREIGN_SHARE_RATIO)} of the cores on, windows are void (stolen) while it goes on",
+            f"from {percent(FOREIGN_SHARE_RATIO)} of the cores on, windows are void (stolen) while it lasts",
             "Ask for a dedicated host, or measure at another hour.",
         )
     return fine("steal-since-boot", found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tuner.core.doctor.cores import CoresSeen, Neighbours, cores_findings, neighbours_findings
 from tuner.core.doctor.finding import Finding, worst_first
 from tuner.core.doctor.kernel import KernelSeen, kernel_findings
-from tuner.core.doctor.room import FolderSeen, LimitsSeen, Needed, disk_finding, limits_findings
+from tuner.core.doctor.room import FolderSeen, LimitsSeen, Needed, disk_findings, limits_findings
 from tuner.core.doctor.service import (
     InterpreterSeen,
     LockSeen,
@@ -50,7 +50,7 @@ class BoxSeen:
 def room_findings(room: Room) -> Iterator[Finding]:
     """Whether the study fits."""
     yield from limits_findings(room.limits, room.need)
-    yield from map(disk_finding, room.folders)
+    yield from disk_findings(room.folders)
     yield from map(port_finding, room.ports)
 
 

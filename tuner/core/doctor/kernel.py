@@ -49,8 +49,8 @@ def _container(seen: KernelSeen) -> Finding:
     return fine(
         "container",
         seen.container,
-        "whatever else the host runs on these CPUs is a neighbour: with a cpuset of its own the study has none"
-        " (--cpuset-cpus; docs/containers.md)",
+        "whatever else the host runs on these CPUs is a neighbour: with a cpuset of its own the study has"
+        " none (--cpuset-cpus; docs/containers.md)",
     )
 
 
@@ -61,8 +61,8 @@ def _pressure(seen: KernelSeen) -> Finding:
         "pressure",
         f"PSI: {UNKNOWN}",
         "a window short of memory is not seen, so it counts; the brake has no pressure to go by",
-        "Boot with psi=1 (CONFIG_PSI), in a container mount its cgroup of version 2, or see that no layout comes"
-        " near the memory: --max-memory.",
+        "Boot with psi=1 (CONFIG_PSI), in a container mount its cgroup of version 2, or see that no layout"
+        " comes near the memory: --max-memory.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
@@ -19,8 +19,12 @@ _BYTES_PER_S, _BYTES_OF_FILE = 250, 100_000
 _WARMUP_S = 60.0  #: of a launch, and its start and stop
 #: what a race without a budget is taken for: it may stop after 2, and asks for more of those that lead
 _LAUNCHES_OF_A_RACE = 20
-#: A synthetic crash takes 25 kB of the spool, the symbols 2.8 MB together (200 and 20 items filled in).
-_BYTES_PER_ITEM, _BYTES_OF_SYMBOLS = 30_000, 3_000_000
+#: A synthetic crash takes 27 kB of the spool (100 filled in), and while that is filled its dump lies there
+#: twice; the symbols are 4.5 to 4.9 times as large as the largest of them (5.6 MB and 560 kB).
+_BYTES_PER_ITEM, _SYMBOL_FILES, _BYTES_OF_SMALL_SYMBOLS = 54_000, 5, 200_000
+LARGEST_SYMBOLS_BYTES = 560_000  #: unless told, as `crash-processor fill` has it
+#: A copy of a dump has a folder, annotations and a place in the queue (50 copies of 5 filled in: 8.6 kB).
+_BYTES_BESIDE_DUMP, _BLOCK_BYTES = 9_000, 4096
 LOGS_BYTES = 100 * 1024**2  #: for what the service logs, which nobody knows beforehand
 
 
@@ -101,7 +105,6 @@ class Planned:
     windows_per_launch: int
     window_s: float
     budget_s: float | None
-    n_items: int  #: of the crash processor's spool; 0: there is none
 
 
 def study_bytes(planned: Planned) -> int:
@@ -113,9 +116,15 @@ def study_bytes(planned: Planned) -> int:
     return round(_BYTES_OF_FILE + _BYTES_PER_S * seconds)
 
 
-def spool_bytes(planned: Planned) -> int:
-    """How large the spool of the built-in service becomes, about."""
-    return _BYTES_OF_SYMBOLS + _BYTES_PER_ITEM * planned.n_items if planned.n_items else 0
+def synthetic_spool_bytes(n_items: int, symbols_bytes: int = LARGEST_SYMBOLS_BYTES) -> int:
+    """What filling the built-in service's spool takes, about; *symbols_bytes*: of its largest symbol file."""
+    return _BYTES_PER_ITEM * n_items + _SYMBOL_FILES * symbols_bytes + _BYTES_OF_SMALL_SYMBOLS
+
+
+def copied_spool_bytes(dumps_bytes: Sequence[int], n_copies: int) -> int:
+    """The same of real dumps of these sizes, each copied so often; their symbols are only linked."""
+    blocks = (-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in dumps_bytes)
+    return n_copies * sum(size + _BYTES_BESIDE_DUMP for size in blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,27 +136,43 @@ class FolderSeen:
     needed_bytes: int  #: about; 0: nobody knows
     free_bytes: int | None  #: for us; None: the folder is not there
     can_write: bool
+    disk: int = 0  #: folders of the same one share what is free (st_dev)
+    has_logs: bool = False  #: launches log to it
 
 
-def disk_finding(seen: FolderSeen) -> Finding:
-    """Whether there is room in one folder."""
-    wanted = f", for {seen.what}"
-    if seen.needed_bytes:
-        wanted = f"; {seen.what} takes about {_size(seen.needed_bytes)}"
-    if seen.free_bytes is None or not seen.can_write:
-        why = "is not there" if seen.free_bytes is None else "cannot be written"
-        return blocking(
-            "disk",
-            f"{seen.path} {why}",
-            f"{seen.what} cannot be kept",
-            "Make it, or see to it that it can be written; --study and TMPDIR name others.",
-        )
-    found = f"{_size(seen.free_bytes)} free in {seen.path}{wanted}"
-    if seen.free_bytes < seen.needed_bytes:
+def disk_findings(folders: Iterable[FolderSeen]) -> Iterator[Finding]:
+    """Of each folder that cannot be used, then of each disk, whether it has room for all that goes there."""
+    by_disk: dict[int, list[FolderSeen]] = {}
+    for seen in folders:
+        if seen.free_bytes is None or not seen.can_write:
+            yield _unusable(seen)
+        else:
+            by_disk.setdefault(seen.disk, []).append(seen)
+    yield from map(_disk, by_disk.values())
+
+
+def _unusable(seen: FolderSeen) -> Finding:
+    why = "is not there" if seen.free_bytes is None else "cannot be written"
+    return blocking(
+        "disk",
+        f"{seen.path} {why}",
+        f"{seen.what} cannot be kept",
+        "Make it, or see to it that it can be written; --study and TMPDIR name others.",
+    )
+
+
+def _disk(folders: Sequence[FolderSeen]) -> Finding:
+    """Whether the disk that they are on has room."""
+    free_bytes = min(seen.free_bytes or 0 for seen in folders)
+    needed_bytes = sum(seen.needed_bytes for seen in folders)
+    logs_bytes = LOGS_BYTES if any(seen.has_logs for seen in folders) else 0
+    places = " and ".join(dict.fromkeys(seen.path for seen in folders))
+    found = f"{_size(free_bytes)} free in {places}{''.join(map(_wanted, folders))}"
+    if free_bytes < needed_bytes:
         return blocking(
             "disk", found, "the study ends when the disk is full, at an hour nobody chose", "Make room there."
         )
-    if seen.free_bytes < seen.needed_bytes + LOGS_BYTES:
+    if free_bytes < needed_bytes + logs_bytes:
         return doubtful(
             "disk",
             found,
@@ -155,6 +180,12 @@ def disk_finding(seen: FolderSeen) -> Finding:
             "Make room there.",
         )
     return fine("disk", found)
+
+
+def _wanted(seen: FolderSeen) -> str:
+    if seen.needed_bytes:
+        return f"; {seen.what} takes about {_size(seen.needed_bytes)}"
+    return f"; for {seen.what}"
 
 
 def _files(seen: LimitsSeen, need: Needed) -> Finding:
