@@ -70,7 +70,13 @@ class Asked:
 
     def fleet(self, machines: Machines, certs: Path | None = None) -> Any:
         settings = settings_of(self.config, {})
-        return fleet_of(machines.address, certs, planned(settings), settings, "s.tuner.db")
+        return fleet_of(
+            machines.address,
+            certs,
+            planned(settings),
+            settings,
+            str(self.config.parent / "elsewhere" / "s.tuner.db"),
+        )
 
     def running(self) -> list[int]:
         return pids_with(str(self.worker))
@@ -99,6 +105,8 @@ def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(machines: Machin
     assert came.facts.provenance["host"]
     assert abs(came.facts.ahead_s) < 60.0
     assert of_order(news) == of_order(again) == MADE
+    # only the coordinator has the folder of the study's file
+    assert [one for one in news if isinstance(one, Warned) and one.slug == "unfit"] == []
     (window,) = [one.window for one in news if isinstance(one, Took)]
     assert (window.void, window.layout) == ((), LAYOUT)
     assert window.n_done > 0

@@ -130,10 +130,10 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
         alike.setdefault(next(iter(_places_of(asked.url)), asked.url), []).append(asked)
     met = {place for each in alike.values() for asked in each for place in _places_of(asked.url)}
     for each in alike.values():  # one server; it may know one password and not the other
-        asks = {asked.url: asked for asked in reversed(each)}
-        problems = [(asked, problem) for asked in asks.values() if (problem := problem_of(asked.ask))]
-        first, problem = problems[-1] if problems else (each[0], "")
-        keys = first.key if problem else ", ".join(dict.fromkeys(asked.key for asked in each))
+        problems = {url: problem_of(ask) for url, ask in {asked.url: asked.ask for asked in each}.items()}
+        named = [asked for asked in each if problems[asked.url]] or each
+        first, problem = named[0], problems[named[0].url]
+        keys = ", ".join(dict.fromkeys(asked.key for asked in named))
         yield ServerSeen(shown_server(first.url), keys, problem, first.told, by_hook, needed_by_tuner=True)
     for place in _places(settings):  # those of this box are looked up, not asked
         if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
