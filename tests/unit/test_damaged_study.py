@@ -197,6 +197,11 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
             "box.why is not of its type",
         ),
         ("ALTER TABLE box RENAME COLUMN why TO because", "box.why is missing"),
+        (
+            "ALTER TABLE study ADD COLUMN note TEXT AS (upper('x'))",
+            "study has a column 'note', and tuner makes none",
+        ),
+        ("ALTER TABLE usage ADD COLUMN note TEXT", "usage has a column 'note', and tuner makes none"),
         ("DROP TABLE digest", "the table digest is missing"),
         ("DROP TABLE usage", "the table usage is missing"),
         (
@@ -229,6 +234,25 @@ def test_a_schema_that_tuner_did_not_make_is_refused_and_not_run(file: Path, scr
         ("UPDATE study SET config = '[]'", "study.config is not JSON of names and values"),
         ("UPDATE study SET config = printf('%.*c', 100000, '[')", "study.config is not JSON"),
         ("UPDATE study SET limits = 'none'", "study.limits is not JSON of names and values"),
+        ('UPDATE study SET limits = \'{"load": "y"}\'', "study.limits has 'load' at most 'y'"),
+        ("UPDATE study SET limits = '{\"load\": NaN}'", "study.limits has 'load' at most 'nan'"),
+        ("UPDATE study SET limits = '{\"load\": true}'", "study.limits has 'load' at most 'True'"),
+        ("UPDATE study SET limits = '{\"foo\": 1}'", "study.limits has 'foo' at most '1'"),
+        ("UPDATE study SET objective = 'foo'", "'foo' is no objective"),
+        ("UPDATE study SET kind = 'foo'", "'foo' is nothing that a study of strategy all can promise"),
+        (
+            "UPDATE study SET strategy = 'race', kind = 'none'",
+            "'none' is nothing that a study of strategy race can promise",
+        ),
+        ("UPDATE study SET strategy = '<b>'", "'<b>' is no name of a strategy"),
+        ("UPDATE sample_packed SET n_done_total = -5", "in sample_packed, n_done_total >= 0 does not hold"),
+        (
+            "UPDATE warmup_sample_packed SET at_us = 9223372036854775807",
+            "in warmup_sample_packed, at_us BETW",
+        ),
+        ("UPDATE usage SET at_s = 9e999", "in usage, at_s BETWEEN"),
+        ("UPDATE reading SET n_failed_total = -1", "in reading, n_failed_total >= 0 does not hold"),
+        ("DELETE FROM reading WHERE edge = 1", "what window 1 is made of is not all there"),
         ("UPDATE window SET latencies = x'00'", "window 1 has no histogram"),
         ("DELETE FROM study", "it holds 0 studies, not one"),
     ],
@@ -241,6 +265,36 @@ def test_figures_that_cannot_be_are_refused_though_their_digests_are_right(
         sqlite_digests.keep_everything(connection)
 
     assert said in refused(file)
+
+
+REWRITTEN = (
+    "PRAGMA writable_schema = ON;"
+    " UPDATE sqlite_master SET sql = replace(sql, '{}', '{}') WHERE name = 'sample_packed';"
+    " PRAGMA writable_schema = RESET"
+)  #: what the schema says, while the rows stay as they are
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("ALTER TABLE study ADD COLUMN note TEXT", "study has a column 'note', and tuner makes none"),
+        ("ALTER TABLE usage ADD COLUMN note TEXT", "usage has a column 'note', and tuner makes none"),
+        ("UPDATE usage SET at_s = 9e999", "in usage, at_s BETWEEN"),
+        ("DELETE FROM reading", "what window 1 is made of is not all there"),
+        (
+            f"{REWRITTEN.format('at_us          INTEGER NOT', 'at_us          INTEGER')};"
+            " UPDATE sample_packed SET at_us = NULL;"
+            f"{REWRITTEN.format('at_us          INTEGER', 'at_us          INTEGER NOT')}",
+            "in sample_packed, typeof(at_us) <> 'null' does not hold",
+        ),
+    ],
+)
+def test_an_older_file_that_tuner_did_not_write_is_refused(tmp_path: Path, script: str, said: str) -> None:
+    path = Path(shutil.copyfile(GOLDEN / "study_version_8.db", tmp_path / "old.tuner.db"))
+    with changed(path) as connection:
+        connection.executescript(script)
+
+    assert said in refused(path)
 
 
 @pytest.mark.parametrize("version", range(1, 9))

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
 from tuner.adapters import sqlite_rows as rows
@@ -143,7 +142,7 @@ class SqliteStore:
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         with study_file.translated(self.path):
             window_id, began_s = self._find(launch_id, index, attempt)
-            self._check_details(window_id)
+            self._check_details(window_id, "sample_packed")
             return rows.select_samples(self._connection, window_id, began_s)
 
     def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
@@ -151,16 +150,22 @@ class SqliteStore:
             if sqlite_digests.has_digests(connection):
                 found = sqlite_digests.of_warmup(connection, launch_id)
                 sqlite_digests.check(connection, "warmup", launch_id, found)
+            if rows.columns_of(connection, "warmup_sample_packed"):
+                sqlite_checks.check_details(connection, "warmup_sample_packed", "launch_id", launch_id)
             return rows.select_warmup(connection, launch_id)
 
     def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
         with study_file.translated(self.path):
             window_id, began_s = self._find(launch_id, index, attempt)
-            self._check_details(window_id)
+            self._check_details(window_id, "reading", "usage", "sample_packed")
             started_wall_s, length_s, n_done, n_failed = self._connection.execute(
                 "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
             ).fetchone()
-            begin, end = (Reading(*row[2:]) for row in self._details("reading", "edge", window_id))
+            samples = rows.select_samples(self._connection, window_id, began_s)
+            usage = rows.select_details(self._connection, Usage, window_id)
+            readings = rows.select_details(self._connection, Reading, window_id)
+            if not samples or not usage or len(readings) != 2:
+                raise study_file.Damaged(f"what window {window_id} is made of is not all there")
             return Window(
                 layout=self._launch(launch_id).layout,
                 index=index,
@@ -169,10 +174,10 @@ class SqliteStore:
                 length_s=length_s,
                 n_done=n_done,
                 n_failed=n_failed,
-                samples=rows.select_samples(self._connection, window_id, began_s),
-                usage=tuple(Usage(*row[2:]) for row in self._details("usage", "n", window_id)),
-                readings=(begin, end),
-                void=tuple(VoidReason(*row[2:]) for row in self._details("void_reason", "n", window_id)),
+                samples=samples,
+                usage=usage,
+                readings=(readings[0], readings[1]),
+                void=rows.select_details(self._connection, VoidReason, window_id),
                 requests=rows.select_requests(self._connection, window_id),
             )
 
@@ -216,9 +221,11 @@ class SqliteStore:
         for id, value in sqlite_digests.of_boxes(self._connection, "WHERE name = ?", name).items():
             sqlite_digests.keep(self._connection, "box", id, value)
 
-    def _check_details(self, window_id: int) -> None:
+    def _check_details(self, window_id: int, *tables: str) -> None:
         found = sqlite_digests.of_details(self._connection, window_id)
         sqlite_digests.check(self._connection, "details", window_id, found)
+        for table in tables:
+            sqlite_checks.check_details(self._connection, table, "window_id", window_id)
 
     def _launch(self, launch_id: int) -> LaunchRecord:
         found = rows.select_launches(self._connection, "WHERE id = ?", launch_id)
@@ -237,7 +244,3 @@ class SqliteStore:
         if found is None:
             raise ValueError(f"no window {index}, attempt {attempt}, of launch {launch_id} in {self.path}")
         return found[0], found[1]
-
-    def _details(self, table: str, order: str, window_id: int) -> list[tuple[Any, ...]]:
-        query = f"SELECT * FROM {table} WHERE window_id = ? ORDER BY {order}"
-        return self._connection.execute(query, (window_id,)).fetchall()

@@ -13,8 +13,12 @@ import sqlite3
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from typing import Any, get_args
 
-from tuner.adapters.study_file import Damaged
+from tuner.adapters.study_file import SCHEMA_VERSION, Damaged
+from tuner.core.limits import QUANTITIES
+from tuner.core.objective import OBJECTIVES
+from tuner.core.strategy import Kind
 
 _SINCE = {
     **dict.fromkeys(("study", "study_layout", "provenance", "launch", "window", "void_reason"), 1),
@@ -28,6 +32,8 @@ _SMALL = ("study", "study_layout", "provenance", "box", "launch", "window", "voi
 _LARGEST = 1e15  #: of any figure: 30 million years in seconds, a thousand TB in bytes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  #: of a service, as a config has it: it names files
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)?")
+_STRATEGY = re.compile(r"[a-z][a-z0-9-]{0,63}")  #: one that is not known is told of where it is to go on
+_OF_SAMPLES = ">= 0", "n_done_total n_failed_total load1_x100 load5_x100 load15_x100 n_active"
 _FIGURES = {
     "study": {
         "> 0": "box_cores window_s min_window_s",
@@ -50,8 +56,15 @@ _FIGURES = {
         " n_requests_failed",
         "BETWEEN 1 AND 1000000": "attempt",
     },
+    "reading": {
+        ">= 0": "n_done_total n_failed_total python_cpu_ns_total child_cpu_ns_total waiting_ns_total n_slots"
+    },
+    "usage": {">= 0": "n_context_switches_total pss_bytes n_processes n_threads"},
+    "sample_packed": dict([_OF_SAMPLES]),
+    "warmup_sample_packed": dict([_OF_SAMPLES]),
 }  #: what holds of the columns of each row, NULL aside
 _UNBOUNDED = ("seed", "crc32", "id")
+_LARGEST_INTEGER = 2**63 - 1  #: of nanoseconds: 1e15 of them are 12 days of one core
 
 
 def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:
@@ -66,6 +79,21 @@ def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:
     for table in tables:
         _check_figures(connection, table)
     _check_names(connection)
+    _check_question(connection)
+
+
+def check_details(connection: sqlite3.Connection, table: str, of: str, id: int) -> None:
+    """Damaged unless the rows of *table* that are of one thing (``of = id``) hold possible figures.
+
+    Asked when they are read, as there may be millions: their pages are not walked, so what a damaged page
+    or a stranger put in place of a number is looked for here, too.
+    """
+    whole = " AND ".join(f"({rule})" for rule in _rules(connection, table))
+    query = f"SELECT 1 FROM {table} WHERE {of} = ? AND NOT ({{}}) LIMIT 1"
+    if connection.execute(query.format(whole), (id,)).fetchone():
+        for rule in _rules(connection, table):
+            if connection.execute(query.format(rule), (id,)).fetchone():
+                raise Damaged(f"in {table}, {rule} does not hold")
 
 
 def _check_schema(connection: sqlite3.Connection) -> None:
@@ -82,12 +110,14 @@ def _check_schema(connection: sqlite3.Connection) -> None:
         if kinds[table] != ("table", 1):
             raise Damaged(f"{table} is not a table of tuner's")
         ours, found = _ours()[table], _columns(connection, table)
-        odd = [name for name, kept in found.items() if ours.get(name, kept) != kept]
-        if odd:
-            raise Damaged(f"{table}.{odd[0]} is not of its type")
         missing = [name for name in ours if name not in found]
-        if missing and version == max(_SINCE.values()):
+        if missing and version == SCHEMA_VERSION:
             raise Damaged(f"{table}.{missing[0]} is missing")
+        for name, kept in found.items():
+            if name not in ours:
+                raise Damaged(f"{table} has a column {name[:80]!r}, and tuner makes none")
+            if ours[name] != kept:
+                raise Damaged(f"{table}.{name} is not of its type")
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, str, int]]:
@@ -109,7 +139,8 @@ def _ours() -> dict[str, dict[str, tuple[str, int, int]]]:
         return {table: _columns(connection, table) for table in _SINCE}
 
 
-def _check_figures(connection: sqlite3.Connection, table: str) -> None:
+def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
+    """What holds of each row of *table*, as SQL; of NULL no rule is true or false but that it may not be."""
     known = _columns(connection, table)
     rules = [
         f"{column} {rule}"
@@ -117,14 +148,20 @@ def _check_figures(connection: sqlite3.Connection, table: str) -> None:
         for column in columns.split()
         if column in known
     ]
-    rules += [
-        f"{column} BETWEEN -{_LARGEST:.0f} AND {_LARGEST:.0f}"
-        for column, (kind, _, _) in known.items()
-        if kind in ("INTEGER", "REAL") and column not in _UNBOUNDED
-    ]
+    for column, (kind, not_null, _) in known.items():
+        if kind in ("INTEGER", "REAL") and column not in _UNBOUNDED:
+            # a text or blob is larger than any number
+            largest = _LARGEST_INTEGER if column.endswith("_ns_total") else f"{_LARGEST:.0f}"
+            rules.append(f"{column} BETWEEN -{largest} AND {largest}")
+            if not_null:  # SQLite believes the schema where IS NOT NULL asks
+                rules.append(f"typeof({column}) <> 'null'")
+    return rules
+
+
+def _check_figures(connection: sqlite3.Connection, table: str) -> None:
+    rules = _rules(connection, table)
     if not rules:
         return
-    # A rule about NULL is NULL: neither true nor false.
     all_of_them = " AND ".join(f"({rule})" for rule in rules)
     if connection.execute(f"SELECT 1 FROM {table} WHERE NOT ({all_of_them}) LIMIT 1").fetchone():
         for rule in rules:
@@ -156,3 +193,28 @@ def _check_names(connection: sqlite3.Connection) -> None:
         for (variant,) in connection.execute(f"SELECT DISTINCT variant FROM {table}"):
             if _VARIANT.fullmatch(variant) is None:
                 raise Damaged(f"{variant[:80]!r} is no name of a variant")
+
+
+def _check_question(connection: sqlite3.Connection) -> None:
+    """What was asked for is something that can be asked for; older versions ask what was usual."""
+    known = _columns(connection, "study")
+    asked = {"kind": "strict", "objective": OBJECTIVES[0], "limits": "{}"}
+    columns = ("strategy", *(column for column in asked if column in known))
+    (row,) = connection.execute(f"SELECT {', '.join(columns)} FROM study")
+    asked.update(zip(columns, row, strict=True))
+    if _STRATEGY.fullmatch(asked["strategy"]) is None:
+        raise Damaged(f"{asked['strategy'][:80]!r} is no name of a strategy")
+    if asked["objective"] not in OBJECTIVES:
+        raise Damaged(f"{asked['objective'][:80]!r} is no objective")
+    kind = asked["kind"]
+    if kind not in get_args(Kind) or (asked["strategy"] == "race" and kind == "none"):
+        raise Damaged(f"{kind[:80]!r} is nothing that a study of strategy {asked['strategy']} can promise")
+    for name, at_most in json.loads(asked["limits"]).items():
+        if name not in QUANTITIES or not _is_positive(at_most):
+            raise Damaged(
+                f"study.limits has {name[:80]!r} at most {str(at_most)[:80]!r}, which is no limit"
+            )
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LARGEST

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from tuner.adapters.latencies_packed import packed, unpacked
 from tuner.adapters.study_file import Damaged
@@ -18,6 +18,13 @@ from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecor
 from tuner.core.requests import Requests
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
+Detail = TypeVar("Detail", Reading, Usage, VoidReason)
+#: the fields of a study that have a column in its table
+_STUDY = tuple(
+    field.name
+    for field in fields(StudyRecord)
+    if field.name not in ("layouts", "provenance", "schema_version")
+)
 _BEGUN = (
     *("block", "position", "attempt", "processes", "threads", "variant", "box", "started_wall_s"),
     *("window_s", "n_windows"),
@@ -38,13 +45,17 @@ _REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
     *("unfinished", "unfinished_before"),
 )
+_DETAILS: Mapping[type, tuple[str, str]] = {
+    Reading: ("reading", "edge"),
+    Usage: ("usage", "n"),
+    VoidReason: ("void_reason", "n"),
+}  #: table, and what orders its rows, of what is kept of a window beside its samples
 _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
 
 
 def study_columns(study: StudyRecord) -> Mapping[str, Any]:
     """Column and value of each field that has a column in the table of the study."""
-    apart = ("layouts", "provenance", "schema_version")
-    values = {field.name: getattr(study, field.name) for field in fields(study) if field.name not in apart}
+    values = {name: getattr(study, name) for name in _STUDY}
     return {**values, "limits": json.dumps(dict(study.limits), sort_keys=True)}
 
 
@@ -63,9 +74,9 @@ def layout_of(processes: int, threads: int, variant: str) -> Layout:
 def read_study(connection: sqlite3.Connection) -> StudyRecord:
     """What was asked for; what a file of an older version does not say is as it was then."""
     layouts = connection.execute("SELECT processes, threads, variant FROM study_layout ORDER BY position")
-    row = connection.execute("SELECT * FROM study")
-    kept = dict(zip((column[0] for column in row.description), row.fetchone(), strict=True))
-    del kept["id"]
+    columns = [name for name in _STUDY if name in columns_of(connection, "study")]
+    (row,) = connection.execute(f"SELECT {', '.join(columns)} FROM study")
+    kept = dict(zip(columns, row, strict=True))
     return StudyRecord(
         **{
             **kept,
@@ -212,19 +223,32 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
         "INSERT INTO sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((window_id, n, *_packed(sample, began_s)) for n, sample in enumerate(window.samples)),
     )
-    details: Mapping[type, tuple[str, Sequence[object]]] = {
-        Reading: ("reading", window.readings),
-        Usage: ("usage", window.usage),
-        VoidReason: ("void_reason", window.void),
-    }
-    for kind, (table, rows) in details.items():
-        # as the columns are called, see schema.sql
-        names = [field.name for field in fields(kind) if field.metadata.get("stored", True)]
+    details = {Reading: window.readings, Usage: window.usage, VoidReason: window.void}
+    for kind, rows in details.items():
+        table, _ = _DETAILS[kind]
+        names = _stored(kind)
         values = attrgetter(*names)  # astuple copies deeply: twenty times slower
         connection.executemany(
             f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",
             ((window_id, n, *values(row)) for n, row in enumerate(rows)),
         )
+
+
+def select_details(connection: sqlite3.Connection, kind: type[Detail], window_id: int) -> tuple[Detail, ...]:
+    """A window's rows of a kind, in order; what a file of an older version has no column for is not known."""
+    table, order = _DETAILS[kind]
+    known = columns_of(connection, table)
+    optional = {field.name for field in fields(kind) if field.default is None}
+    names = [name for name in _stored(kind) if name in known or name not in optional]
+    query = f"SELECT {', '.join(names)} FROM {table} WHERE window_id = ? ORDER BY {order}"
+    return tuple(
+        kind(**dict(zip(names, row, strict=True))) for row in connection.execute(query, (window_id,))
+    )
+
+
+def _stored(kind: type) -> list[str]:
+    """The fields of a kind of detail that are kept: the columns are called like them, see schema.sql."""
+    return [field.name for field in fields(kind) if field.metadata.get("stored", True)]
 
 
 def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> int:
