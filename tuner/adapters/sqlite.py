@@ -21,11 +21,15 @@ class SqliteStore:
     """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, closing: contextlib.ExitStack, *, is_read_only: bool
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        *,
+        is_read_only: bool,
     ) -> None:
         self.path = path
         self._connection = connection
-        self._closing = closing
+        self._closing = contextlib.ExitStack()
         if sqlite_digests.has_digests(connection):
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study(connection))
         self._is_read_only = is_read_only
@@ -64,7 +68,9 @@ class SqliteStore:
                 sqlite_checks.check(connection, wholly=not read_only)
                 if not read_only and (copy := sqlite_schema.upgrade(path, connection)):
                     told(f"{path} is of an older tuner and was upgraded; as it was: {copy}")
-                return cls(path, connection, stack.pop_all(), is_read_only=read_only)
+                store = cls(path, connection, is_read_only=read_only)
+                store._closing = stack.pop_all()  # only now: what cannot be read is closed here
+                return store
         raise AssertionError  # pragma: no cover  (mypy cannot see that the stack swallows nothing)
 
     def __enter__(self) -> SqliteStore:
@@ -85,11 +91,13 @@ class SqliteStore:
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
         with self._committed() as connection:
             launch_id = rows.insert_launch(connection, launch)
+            sqlite_digests.check(connection, "launch", launch_id, None)
             self._keep_digest_of_launch(launch_id)
             return launch_id
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
         with self._committed() as connection:
+            self._check_launch(launch_id)  # else its new digest would stand for what changed on the disk
             rows.end_launch(connection, launch_id, launch)
             self._keep_digest_of_launch(launch_id)
 
@@ -109,13 +117,17 @@ class SqliteStore:
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
-            rows.insert_box(connection, record_of_box(facts, joined_wall_s))
-            self._keep_digests_of_box(facts.name)
+            box_id = rows.insert_box(connection, record_of_box(facts, joined_wall_s))
+            sqlite_digests.check(connection, "box", box_id, None)
+            self._keep_digest_of_box(box_id)
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
         with self._committed() as connection:
-            rows.end_box(connection, name, left_wall_s, why)
-            self._keep_digests_of_box(name)
+            box_id = rows.box_there(connection, name)
+            if box_id is not None:
+                self._check_box(box_id)
+                rows.end_box(connection, box_id, left_wall_s, why)
+                self._keep_digest_of_box(box_id)
 
     def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
         with self._one_state() as connection:
@@ -157,6 +169,7 @@ class SqliteStore:
     def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
         with study_file.translated(self.path):
             window_id, began_s = self._find(launch_id, index, attempt)
+            self._check_window(window_id)
             self._check_details(window_id, "reading", "usage", "sample_packed")
             started_wall_s, length_s, n_done, n_failed = self._connection.execute(
                 "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
@@ -217,9 +230,24 @@ class SqliteStore:
         for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():
             sqlite_digests.keep(self._connection, "launch", id, value)
 
-    def _keep_digests_of_box(self, name: str) -> None:
-        for id, value in sqlite_digests.of_boxes(self._connection, "WHERE name = ?", name).items():
+    def _keep_digest_of_box(self, box_id: int) -> None:
+        for id, value in sqlite_digests.of_boxes(self._connection, "WHERE id = ?", box_id).items():
             sqlite_digests.keep(self._connection, "box", id, value)
+
+    def _check_launch(self, launch_id: int) -> None:
+        if sqlite_digests.has_digests(self._connection):
+            found = sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).get(launch_id)
+            sqlite_digests.check(self._connection, "launch", launch_id, found)
+
+    def _check_box(self, box_id: int) -> None:
+        found = sqlite_digests.of_boxes(self._connection, "WHERE id = ?", box_id).get(box_id)
+        sqlite_digests.check(self._connection, "box", box_id, found)
+
+    def _check_window(self, window_id: int) -> None:
+        """As the ranking reads it, with what made it void."""
+        if sqlite_digests.has_digests(self._connection):
+            found = sqlite_digests.of_windows(kept_windows(self._connection, window_id)).get(window_id)
+            sqlite_digests.check(self._connection, "window", window_id, found)
 
     def _check_details(self, window_id: int, *tables: str) -> None:
         found = sqlite_digests.of_details(self._connection, window_id)
@@ -231,9 +259,7 @@ class SqliteStore:
         found = rows.select_launches(self._connection, "WHERE id = ?", launch_id)
         if not found:
             raise ValueError(f"no launch {launch_id} in {self.path}")
-        if sqlite_digests.has_digests(self._connection):
-            for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():
-                sqlite_digests.check(self._connection, "launch", id, value)
+        self._check_launch(launch_id)
         return found[0][1]
 
     def _find(self, launch_id: int, index: int, attempt: int) -> tuple[int, float]:

@@ -211,9 +211,7 @@ def _check_question(connection: sqlite3.Connection) -> None:
         raise Damaged(f"{kind[:80]!r} is nothing that a study of strategy {asked['strategy']} can promise")
     for name, at_most in json.loads(asked["limits"]).items():
         if name not in QUANTITIES or not _is_positive(at_most):
-            raise Damaged(
-                f"study.limits has {name[:80]!r} at most {str(at_most)[:80]!r}, which is no limit"
-            )
+            raise Damaged(f"study.limits has {name[:80]!r} at most {str(at_most)[:80]!r}, which is no limit")
 
 
 def _is_positive(value: Any) -> bool:

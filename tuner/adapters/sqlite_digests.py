@@ -123,7 +123,9 @@ def of_warmup(connection: sqlite3.Connection, launch_id: int, first: int = 0, af
 
 
 def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
-    """Make the digests of a window that was just added."""
+    """Make the digests of a window that was just added; Damaged where there were some already."""
+    for of in ("window", "details"):
+        check(connection, of, window_id, None)
     for value in of_windows(kept_windows(connection, window_id)).values():
         keep(connection, "window", window_id, value)
     keep(connection, "details", window_id, of_details(connection, window_id))
@@ -132,19 +134,27 @@ def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
 def keep_everything(connection: sqlite3.Connection) -> None:
     """Make every digest of the file anew, of what it holds."""
     connection.execute("DELETE FROM digest")
-    keep(connection, "study", 1, of_study(connection))
-    windows = of_windows(kept_windows(connection))
-    for of, found in (
-        ("launch", of_launches(connection)),
-        ("box", of_boxes(connection)),
-        ("window", windows),
-        ("details", {id: of_details(connection, id) for id in windows}),
-        ("warmup", {id: of_warmup(connection, id) for id in of_launches(connection)}),
-    ):
+    for of, found in _of_everything(connection):
         connection.executemany(
-            "INSERT INTO digest VALUES (?, ?, ?)",
-            ((of, id, value) for id, value in found.items() if value is not None),
+            "INSERT INTO digest VALUES (?, ?, ?)", ((of, id, value) for id, value in found.items())
         )
+
+
+def check_everything(connection: sqlite3.Connection) -> None:
+    """Damaged unless all that the file holds is as it was written."""
+    for of, found in _of_everything(connection):
+        check_all(connection, of, found)
+
+
+def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[int, int]]]:
+    yield "study", {1: of_study(connection)}
+    launches, windows = of_launches(connection), of_windows(kept_windows(connection))
+    yield "launch", launches
+    yield "box", of_boxes(connection)
+    yield "window", windows
+    yield "details", {id: of_details(connection, id) for id in windows}
+    warmups = ((id, of_warmup(connection, id)) for id in launches)
+    yield "warmup", {id: value for id, value in warmups if value is not None}
 
 
 def _told(of: str, id: int) -> str:

@@ -290,9 +290,9 @@ def _sample_of(row: tuple[Any, ...], began_s: float = 0.0) -> Sample:
     return Sample(began_s + at_us / 1e6, n_done, n_failed, load1 / 100, load5 / 100, load15 / 100, n_active)
 
 
-def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> None:
-    """Add a box that joined."""
-    connection.execute(
+def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> int:
+    """Add a box that joined, and return the id of its row."""
+    cursor = connection.execute(
         "INSERT INTO box (name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
@@ -300,15 +300,20 @@ def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> None:
             *(json.dumps(dict(box.provenance), sort_keys=True), box.left_wall_s, box.why),
         ),
     )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
 
 
-def end_box(connection: sqlite3.Connection, name: str, left_wall_s: float, why: str) -> None:
-    """Write into the last row of a box that it left; nothing where it had left before."""
-    connection.execute(
-        "UPDATE box SET left_wall_s = ?, why = ?"
-        " WHERE id = (SELECT max(id) FROM box WHERE name = ?) AND left_wall_s IS NULL",
-        (left_wall_s, why, name),
-    )
+def box_there(connection: sqlite3.Connection, name: str) -> int | None:
+    """The id of the last row of a box; None where it left, or never joined."""
+    query = "SELECT id FROM box WHERE id = (SELECT max(id) FROM box WHERE name = ?) AND left_wall_s IS NULL"
+    found = connection.execute(query, (name,)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def end_box(connection: sqlite3.Connection, box_id: int, left_wall_s: float, why: str) -> None:
+    """Write into the row of a box that it left."""
+    connection.execute("UPDATE box SET left_wall_s = ?, why = ? WHERE id = ?", (left_wall_s, why, box_id))
 
 
 def select_boxes(connection: sqlite3.Connection) -> list[BoxRecord]:

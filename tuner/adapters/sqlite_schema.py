@@ -37,10 +37,13 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
 
     Raises:
         ConfigError: the copy cannot be made; the file is not touched.
+        Damaged: something is not as its digest says: new digests would stand for that.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= study_file.SCHEMA_VERSION:
         return None
+    if sqlite_digests.has_digests(connection):
+        sqlite_digests.check_everything(connection)
     copy = study_file.keep_copy(path, connection, version)
     for newer in range(version + 1, study_file.SCHEMA_VERSION + 1):
         changes = _read(f"upgrade_to_{newer}.sql")
