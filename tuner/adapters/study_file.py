@@ -165,6 +165,7 @@ def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
     made = path.with_name(f"{path.name}.copying")
     try:
         made.unlink(missing_ok=True)  # of a copy that was cut off; the study's lock is ours
+        _make_empty(made)  # whoever may not read the study may not read a half of it either
         with contextlib.closing(sqlite3.connect(made)) as copy:
             connection.backup(copy)
         shutil.copymode(path, made)
@@ -172,7 +173,7 @@ def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
             os.fsync(file.fileno())
         for name in _names_of_copies(path, version):
             with contextlib.suppress(FileExistsError):
-                os.link(made, name)
+                _name(made, name)
                 return name
     except (OSError, sqlite3.OperationalError) as error:
         raise ConfigError(
@@ -183,6 +184,27 @@ def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
         with contextlib.suppress(OSError):
             made.unlink()
     raise AssertionError  # pragma: no cover  (there is no last name)
+
+
+def _make_empty(path: Path) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _name(made: Path, name: Path) -> None:
+    """Give the file *made* the *name*; FileExistsError when something has it."""
+    try:
+        os.link(made, name)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        # A file system without hard links (FAT, some shares): the name is taken by an empty file of ours,
+        # which the whole one replaces. A kill in between leaves the empty one.
+        _make_empty(name)
+        try:
+            made.replace(name)
+        except OSError:
+            name.unlink()
+            raise
 
 
 def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
