@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.log_bound import bound
 from tuner.adapters.probes.lines import LONGEST_LINE_BYTES, FollowedLog
 from tuner.core.errors import MeasurementError
+
+from ..holes import need_holes
 
 _MB = 1 << 20
 
@@ -111,6 +114,61 @@ def test_a_writer_that_does_not_append_leaves_a_hole_and_the_lines_after_it_coun
         writer.write(b"b\n")
 
         assert [line[-1:] for line in lines(log)] == [b"b"]
+    log.close()
+
+
+def numbered(first: int, end: int) -> bytes:
+    return b"".join(b"%09d\n" % n for n in range(first, end))
+
+
+def test_a_reader_who_is_behind_what_was_given_back_goes_on_after_it_and_tells_one_cut(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.lines.MOST_AT_A_LOOK_BYTES", _MB // 4)  # the hole is no text
+    need_holes(path.parent)
+    add(path, numbered(0, 1000))
+    log = FollowedLog(path, from_end=False)
+    assert len(lines(log)) == 1000
+    add(path, numbered(1000, 50_000))
+    assert bound(path, _MB // 16)
+
+    *found, last = [int(line) for line in lines(log)[1:]]  # of the first one, the end may be left only
+    assert last == 49_999
+    assert [*found, last] == list(range(found[0], 50_000))
+    assert _MB // 16 - 20 <= 10 * (50_000 - found[0]) <= _MB // 4
+    assert log.n_cuts == 1
+    add(path, b"later\n")
+    assert lines(log) == [b"later"]
+    assert log.n_cuts == 1
+    log.close()
+
+
+def test_a_reader_who_has_read_what_is_given_back_loses_nothing(path: Path) -> None:
+    need_holes(path.parent)
+    add(path, numbered(0, 20_484))
+    log = FollowedLog(path, from_end=False)
+    assert len(lines(log)) == 20_484
+    assert bound(path, 32)  # up to 40 bytes before the end: within the text by which the log is known again
+
+    add(path, b"later\n")
+    assert lines(log) == [b"later"]
+    assert log.n_cuts == 0
+    log.close()
+
+
+def test_what_is_given_back_during_a_look_is_not_read_as_zeros(path: Path) -> None:
+    need_holes(path.parent)
+    add(path, numbered(0, 150_000))
+    log = FollowedLog(path, from_end=False)
+    looking = log.new_lines()
+    assert next(looking) == b"000000000"
+    assert bound(path, _MB // 16)
+
+    rest = list(looking)
+    assert not any(b"\0" in line for line in rest)
+    assert rest[-1] == b"000149999"
+    assert len(rest) < 120_000
+    assert log.n_cuts == 1
     log.close()
 
 

@@ -1,7 +1,8 @@
 """Keeps a log from filling the disk while somebody writes to it: what it began with is given back.
 
-A hole is punched below the part that is kept. Nobody notices: the writer goes on at its end, a reader at the
-place where it was, and the end of the log is there to be told.
+A hole is punched below the part that is kept. The writer goes on at its end and does not notice, nor does a
+reader who is behind by less than that part. One who is further behind finds zeros in the hole: it has to go
+on where data begins (SEEK_DATA), and has lost what was in between. The end of the log is there to be told.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The lines that are added to a log, whatever becomes of its file: renamed, cut off, replaced."""
+"""The lines that are added to a log, whatever becomes of its file: renamed, cut off, replaced, given back."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ class FollowedLog:
     def __init__(self, path: Path, *, from_end: bool) -> None:
         """*from_end*: what the file holds already is left out; one that comes later is read as a whole."""
         self.path = path
-        self.n_cuts = 0  #: how often the file was cut off: lines may have gone unread
+        self.n_cuts = 0  #: how often the file lost text: lines may have gone unread
         self._files: list[_OpenLog] = []  #: the file that the path names last, and the one it named before
         if from_end:
             with suppress(OSError, MeasurementError):  # it may come with the launch
@@ -81,7 +82,7 @@ class _OpenLog:
     """A file, and how far it was read."""
 
     def __init__(self, descriptor: int) -> None:
-        self.was_cut = False  #: seen at the last look
+        self.was_cut = False  #: off, or its beginning given back beyond where we were; seen at the last look
         self.n_left_bytes = 0  #: that were there at the last look, and too many to be read
         self._descriptor = descriptor
         self._offset = 0
@@ -94,12 +95,13 @@ class _OpenLog:
     def skip(self) -> None:
         """Go to the end; half a line there counts when it is ended."""
         self._offset = os.fstat(self._descriptor).st_size
-        self._tail = self._before(self._offset)
+        self._tail = self._before(self._offset, _TAIL_BYTES)
 
     def new_lines(self) -> Iterator[bytes]:
-        self.was_cut = self._begins_anew()
-        if self.was_cut:
-            self._offset, self._tail, self._line = 0, b"", b""
+        self.was_cut = False
+        if self._begins_anew():
+            self._go_on_at(0)
+        self._pass_hole()
         size = os.fstat(self._descriptor).st_size  # a writer who is faster than us must not hold us
         ends = min(size, self._offset + MOST_AT_A_LOOK_BYTES)
         self.n_left_bytes = size - ends if size > ends else 0
@@ -107,6 +109,8 @@ class _OpenLog:
             part = os.pread(self._descriptor, min(_AT_A_TIME_BYTES, ends - self._offset), self._offset)
             if not part:
                 return  # cut off while we read; seen at the next look
+            if self._pass_hole():
+                continue  # it was given back while we read: there may be zeros in this part
             self._offset += len(part)
             self._tail = (self._tail + part)[-_TAIL_BYTES:]
             *ended, rest = part.split(b"\n")
@@ -119,9 +123,38 @@ class _OpenLog:
         os.close(self._descriptor)
 
     def _begins_anew(self) -> bool:
-        """Shorter than it was, or another text: it may have grown beyond the old end meanwhile."""
-        return self._before(self._offset) != self._tail
+        """Shorter than it was, or another text: it may have grown beyond the old end meanwhile.
 
-    def _before(self, offset: int) -> bytes:
-        begin = max(0, offset - _TAIL_BYTES)
+        What was given back of the text that was read already says nothing.
+        """
+        n_bytes = min(len(self._tail), max(0, self._offset - self._first_data()))
+        is_shorter = os.fstat(self._descriptor).st_size < self._offset
+        return is_shorter or not self._tail.endswith(self._before(self._offset, n_bytes))
+
+    def _pass_hole(self) -> bool:
+        """Go on where the text begins, if it does so behind us (``log_bound``); whether that was so.
+
+        What is left there of a line is read as a line.
+        """
+        first = self._first_data()
+        if first <= self._offset:
+            return False
+        self._go_on_at(first)
+        return True
+
+    def _go_on_at(self, offset: int) -> None:
+        self.was_cut = True
+        self._offset, self._tail, self._line = offset, b"", b""
+
+    def _first_data(self) -> int:
+        """Where the file's first bytes are that are no hole; its end: there are none."""
+        try:
+            return os.lseek(self._descriptor, 0, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return os.fstat(self._descriptor).st_size
+            return 0  # this file system knows of no holes
+
+    def _before(self, offset: int, n_bytes: int) -> bytes:
+        begin = max(0, offset - n_bytes)
         return os.pread(self._descriptor, offset - begin, begin)

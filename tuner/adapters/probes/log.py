@@ -61,7 +61,7 @@ class LogProbe:
             for log in looked.logs:
                 log.close()
                 if log.n_cuts:
-                    seen = f"{log.path} was cut off or rewritten {counted(log.n_cuts, 'time')}"
+                    seen = f"{log.path} was cut off, rewritten or given back {counted(log.n_cuts, 'time')}"
                     text = f"{layout}: {seen}; lines that had not been read are not counted"
                     self._warn("log-cut", text)
 
