@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.probes import polled
+from tuner.adapters.probes import polled, statsd
 from tuner.adapters.probes.lines import FollowedLog
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.probes.postgres_database import PostgresDatabase
@@ -297,6 +298,18 @@ def test_lost_packets_void_the_window_in_which_they_were_lost(monkeypatch: pytes
     assert after.n_done_total + after.n_lost_total == 100
     assert lost_counts(after, later) == ()
     assert warned == ["packets-lost"]
+
+
+def test_a_look_takes_what_waits_however_long_the_receiving_thread_had_its_turn() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, ThreadPoolExecutor() as beside:
+        receiver.bind(("127.0.0.1", 0))
+        counting = StatsdCounting(CLOCK, receiver, "all", None, failed_included=False)
+        with counting._receiving:  # as its thread would, which is not started: it might take the packet
+            send_to(counting, b"all:1|c")
+            looking = beside.submit(counting.read)
+            time.sleep(4 * statsd._LONGEST_TURN_S)  # a turn, and more
+
+        assert looking.result(PATIENCE_S).n_done_total == 1
 
 
 def send_to(counting: StatsdCounting, packet: bytes) -> None:

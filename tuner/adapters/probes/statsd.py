@@ -145,15 +145,15 @@ class StatsdCounting:
     def _drain(self, most: int) -> bool:
         """Take what is there, at most so many packets and not for long: whoever sends faster than we read
         must not hold us. Whether that was all."""
-        ends_s = time.monotonic() + _LONGEST_TURN_S
         with self._receiving:
+            ends_s = time.monotonic() + _LONGEST_TURN_S  # of ours: the other thread had its own
             for _ in range(most):
-                if time.monotonic() > ends_s:
-                    break
                 try:
                     packet = self._receiver.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     return True
                 for name, count in parse_counts(packet, self._totals):
                     self._totals[name] += count
+                if time.monotonic() > ends_s:
+                    break
         return False
