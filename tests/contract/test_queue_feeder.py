@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -232,20 +233,34 @@ def test_a_redis_that_is_restarted_before_a_launch_is_waited_for(
 
 
 def test_a_redis_that_is_still_loading_before_a_launch_is_waited_for(
-    redis_server: RedisServer, client: Redis, tmp_path: Path
+    redis_server: RedisServer, client: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tuner.adapters.feeders.queue.BROKER_WITHIN_S", PATIENCE_S)
     fixture = Fixture(redis_server, tmp_path)
     client.config_set("rdbcompression", "no")
     client.eval("for n = 1, 2000 do redis.call('SET', 'ballast' .. n, string.rep('x', 1000)) end", 0)
     client.save()
     redis_server.stop()
-    # 2000 times 0.5 ms
-    redis_server.start("--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+    # 2000 times 100 ms: it loads until it is told to hurry
+    redis_server.start("--key-load-delay", "100000", "--loading-process-events-interval-bytes", "1024")
     with pytest.raises(BusyLoadingError):
         client.llen(NAME)
+    n_before = n_refused_while_loading(client)
 
-    with fixture.feeder.feeding(Layout(1, 1)):
-        assert client.llen(NAME) >= FEWEST
+    def hurry_once_the_feeder_was_refused() -> None:
+        wait_for(lambda: n_refused_while_loading(client) > n_before, "the feeder has asked")
+        client.config_set("key-load-delay", 0)
+
+    with ThreadPoolExecutor() as beside:
+        hurrying = beside.submit(hurry_once_the_feeder_was_refused)
+        with fixture.feeder.feeding(Layout(1, 1)):
+            hurrying.result()
+            assert client.llen(NAME) >= FEWEST
+
+
+def n_refused_while_loading(client: Redis) -> int:
+    told: dict[str, dict[str, int]] = client.info("errorstats")
+    return told["errorstat_LOADING"]["count"]
 
 
 def test_a_redis_that_stays_away_is_told_once_it_was_waited_for(

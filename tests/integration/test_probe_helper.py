@@ -21,6 +21,8 @@ from tuner.adapters.probes.polled import polling
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.window import Reading
 
+from ..processes import is_running
+
 pytestmark = pytest.mark.integration
 LONG_S = 60.0
 
@@ -33,9 +35,10 @@ print(json.dumps({"ready": "yes", "others": wanted.get("others"), "pid": os.getp
 
 
 @contextmanager
-def helper(folder: Path, code: str, *, timeout_s: float = LONG_S) -> Iterator[Helper]:
+def helper(folder: Path, code: str, *, first: str = "", timeout_s: float = LONG_S) -> Iterator[Helper]:
+    """One that runs *first*, says that it is ready, and runs *code*."""
     program = folder / "says.py"
-    program.write_text(_SAYS + code)
+    program.write_text(first + _SAYS + code)
     start = HelperStart(
         program,
         [sys.executable, "-S"],
@@ -103,18 +106,22 @@ def test_one_that_fails_says_how_and_is_started_anew(
 
 
 def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    code = (
-        "import subprocess; child = subprocess.Popen(['sleep', '1000'])\n"
-        "print(json.dumps({'pid': child.pid}), flush=True); sys.stdin.readline(); time.sleep(1000)"
+    first = (
+        "import subprocess\n"
+        "child = subprocess.Popen(['sleep', '1000'])\n"
+        "with open('child', 'w') as file: file.write(str(child.pid))\n"
     )
-    with helper(tmp_path, code, timeout_s=0.5) as one:
-        one.start()
-        child = one.ask()["pid"]
+    with helper(tmp_path, "time.sleep(1000)", first=first, timeout_s=0.5) as one:
+        one.start()  # has a minute, whatever the limit of an answer: the child is there afterwards
+        child = int((tmp_path / "child").read_text())
+        assert is_running(child)
         said = error_of(one.ask)
 
     assert said == "the helper says.py did not answer in 500ms and was killed"
-    while Path(f"/proc/{child}").exists() and "sleep" in Path(f"/proc/{child}/cmdline").read_text():
-        os.sched_yield()  # killed, not yet gone
+    deadline_s = time.monotonic() + LONG_S
+    while is_running(child):
+        assert time.monotonic() < deadline_s, "the child is still there"
+        time.sleep(0.01)
 
 
 def test_what_it_cannot_say_now_and_what_it_never_can_are_different_errors(tmp_path: Path) -> None:

@@ -71,25 +71,24 @@ SILENT = MeasurementError("no answer")
 
 def test_a_slow_answer_gives_the_last_reading_again_with_its_own_time() -> None:
     may_answer = threading.Event()
-    n_asked = 0
+    asked_at_s: list[float] = []
 
     def slow_the_second_time() -> Counts:
-        nonlocal n_asked
-        n_asked += 1
-        if n_asked == 2:
+        asked_at_s.append(time.monotonic())
+        if len(asked_at_s) == 2:
             assert may_answer.wait(PATIENCE_S)
-        return Counts({"a": n_asked})
+        return Counts({"a": len(asked_at_s)})
 
     with asked(slow_the_second_time) as (counting, _):
-        first = read_until(counting, lambda _: n_asked == 1)
-        while n_asked < 2:
-            counting.read()
-        while_slow = counting.read()
+        before = counting.read()
+        read_until(counting, lambda _: len(asked_at_s) == 2)  # so the first answer was taken
+        while_slow = [counting.read() for _ in range(2)]
         may_answer.set()
         later = read_until(counting, lambda reading: reading.n_done_total > 0)
 
-    assert while_slow == first
-    assert later.at_s > first.at_s
+    assert while_slow[0] == while_slow[1]
+    assert before.at_s <= while_slow[0].at_s <= asked_at_s[1]
+    assert later.at_s > while_slow[0].at_s
 
 
 def test_one_failed_answer_is_a_gap_and_no_error() -> None:
