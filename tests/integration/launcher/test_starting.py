@@ -61,6 +61,18 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
     assert error.problem.endswith("no config: | file 'x' is missing")
 
 
+def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
+    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_S", 0.0)
+    monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_PER_PROGRAM_S", 30.0)
+    with launcher_of("wait").running(Layout(2, 1), {}) as launch:
+        assert len(launch.worker_pids()) == 2
+
+    monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_PER_PROGRAM_S", 0.0)
+    assert failure(launcher_of("wait")).problem.endswith(", after 0 s")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_killed_at_start_is_told_with_its_signal(launcher_of: LaunchersOf, number: int) -> None:
     error = failure(launcher_of("signalled", str(int(number)), settle_s=30.0))
