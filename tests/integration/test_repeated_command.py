@@ -11,10 +11,12 @@ import pytest
 
 from tuner.adapters.brake import read_box
 from tuner.adapters.clock import SystemClock
+from tuner.adapters.log_bound import KEPT_BYTES
 from tuner.adapters.repeated_command import AskedCommand, RepeatedCommand
 from tuner.core.brake import Answer
 from tuner.core.errors import ConfigError
 
+from ..holes import need_holes
 from ..processes import is_running
 
 pytestmark = pytest.mark.integration
@@ -75,6 +77,31 @@ def test_one_that_does_not_end_is_killed_with_what_it_started_and_has_said_no(tm
     while not is_gone(child) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert is_gone(child)
+
+
+def test_one_that_prints_without_end_takes_a_bounded_part_of_the_disk_and_its_last_line_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_holes(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ends = tmp_path / "ends"
+    block = tmp_path / "block"
+    block.write_bytes(b"the same line again and again\n" * 40_000)
+    script = f"while [ ! -e {ends} ]; do cat {block}; done; echo too deep; exit 1"
+    deadline = time.monotonic() + PATIENCE_S
+    with command(script, every_s=PATIENCE_S * 10).asking({}) as asked:
+        output = asked._output.fileno()
+        while os.fstat(output).st_size < 6 * KEPT_BYTES:
+            assert time.monotonic() < deadline, "it did not print so much"
+            assert asked.answer() is None
+            time.sleep(0.001)
+        ends.touch()
+        said = awaited(asked).refusal
+        asked.answer()  # looked after once more, now that nobody writes
+        used_bytes = os.fstat(output).st_blocks * 512
+
+    assert said == "sh ended with exit code 1: too deep"
+    assert used_bytes < 4 * KEPT_BYTES
 
 
 def test_one_that_runs_when_the_launch_ends_is_killed_with_what_it_started(tmp_path: Path) -> None:

@@ -25,16 +25,28 @@ def bound(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
     On a file system without holes (NFS before 4.2) it is cut to nothing: its writer must append.
     """
     with suppress(OSError):  # not there yet, or gone
-        if os.stat(log).st_blocks * _STAT_BLOCK_BYTES <= 2 * kept_bytes:
+        if not _is_long(os.stat(log), kept_bytes):
             return False
         descriptor = os.open(log, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            size_bytes = os.fstat(descriptor).st_size
-            _give_back(descriptor, (size_bytes - kept_bytes) // _BLOCK_BYTES * _BLOCK_BYTES)
+            return bound_open(descriptor, kept_bytes)
         finally:
             os.close(descriptor)
-        return True
     return False
+
+
+def bound_open(descriptor: int, kept_bytes: int = KEPT_BYTES) -> bool:
+    """As ``bound``, of a file that is open for writing."""
+    with suppress(OSError):  # tried again at the next look
+        found = os.fstat(descriptor)
+        if _is_long(found, kept_bytes):
+            _give_back(descriptor, (found.st_size - kept_bytes) // _BLOCK_BYTES * _BLOCK_BYTES)
+            return True
+    return False
+
+
+def _is_long(found: os.stat_result, kept_bytes: int) -> bool:
+    return found.st_blocks * _STAT_BLOCK_BYTES > 2 * kept_bytes
 
 
 def _give_back(descriptor: int, n_bytes: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from tuner.adapters.log_bound import bound_open
 from tuner.core.brake import Answer
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
@@ -49,6 +51,7 @@ class RepeatedCommand:
         """Ask within the ``with`` block; a run that goes on after it is killed."""
         told = {**os.environ, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
         with tempfile.TemporaryFile() as output:
+            fcntl.fcntl(output, fcntl.F_SETFL, fcntl.fcntl(output, fcntl.F_GETFL) | os.O_APPEND)
             asked = AskedCommand(self, told, output)
             try:
                 yield asked
@@ -60,7 +63,8 @@ class RepeatedCommand:
     ) -> tuple[subprocess.Popen[bytes] | None, str]:
         """Start a run; no process and why, when that fails.
 
-        Its output goes to a file: a child that it leaves in the background might hold a pipe for ever.
+        Its output goes to a file: a child that it leaves in the background might hold a pipe for ever. Of one
+        that prints without end the end is kept.
         """
         output.seek(0)
         output.truncate()
@@ -114,6 +118,7 @@ class AskedCommand:
     def answer(self) -> Answer | None:
         """The latest one; None: no run has ended yet."""
         command = self._command
+        bound_open(self._output.fileno())
         if self._process is not None:
             code = self._process.poll()
             if code is not None:
