@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tuner.core.durations import render_duration
@@ -25,6 +27,16 @@ class Bound:
         """The next question begins."""
         self._ends_s = time.monotonic() + self._seconds
         self._left_bytes = self._n_bytes
+
+    @contextmanager
+    def raised(self, seconds: float, n_bytes: int) -> Iterator[None]:
+        """Questions within the ``with`` block may take so much."""
+        before = self._seconds, self._n_bytes
+        self._seconds, self._n_bytes = seconds, n_bytes
+        try:
+            yield
+        finally:
+            self._seconds, self._n_bytes = before
 
     def left_s(self) -> float:
         """Seconds that are left, more than 0; TimeoutError when none are."""

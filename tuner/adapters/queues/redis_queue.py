@@ -6,18 +6,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
+from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
 from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
-from tuner.core.errors import ConfigError
+from tuner.core.counts import LARGEST_COUNT
+from tuner.core.errors import ConfigError, TunerError
 
 if TYPE_CHECKING:
     from redis import Redis
 
+_SHOWN = 80
+_LARGEST_BYTES = 64 << 20  #: of one answer: names of messages, a thousand at a time
+_LARGEST_SAMPLE_BYTES = 1 << 30
+_SAMPLE_S = 600.0  #: for one answer with all messages of a sample; each piece of it has the usual time
 
-def connected(url: str, timeout_s: float) -> Redis:
+
+def connected(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:
     """A client, which has not asked anything yet; every answer within *timeout_s*, nothing is asked twice.
+
+    Args:
+        bound: of each answer as a whole; None: *timeout_s* and 64 MB.
 
     Raises:
         ConfigError: the client is not installed.
@@ -31,23 +42,49 @@ def connected(url: str, timeout_s: float) -> Redis:
             "queues in Redis need the redis client, which is not installed",
             hint="pip install 'tuner[redis]'",
         ) from error
-    return Redis.from_url(
+    client = Redis.from_url(
         url,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),  # what is sent twice may be pushed twice
     )
+    pool = client.connection_pool
+    pool.connection_class = _bounded(pool.connection_class, bound or Bound(timeout_s, _LARGEST_BYTES))
+    return client
+
+
+def _bounded(kind: Any, bound: Bound) -> Any:
+    """Connections of *kind* whose *bound* begins anew with each question."""
+
+    class Bounded(kind):  # type: ignore[misc]  # as the url says
+        def _connect(self) -> Any:
+            bound.renew()
+            return BoundedSocket(super()._connect(), bound)
+
+        def send_packed_command(self, *command: Any, **how: Any) -> None:
+            bound.renew()
+            super().send_packed_command(*command, **how)
+
+    return Bounded
 
 
 @contextmanager
 def asking(url: str) -> Iterator[None]:
-    """Errors of the client become BrokerError."""
+    """Errors of the client become BrokerError, in one line.
+
+    The client and the forms trust the server: they may stumble in any way over an answer that is none.
+    """
     from redis import RedisError
 
     try:
         yield
+    except (BrokerError, TunerError):
+        raise
     except RedisError as error:  # its timeouts and lost connections are among these
-        raise BrokerError(f"{shown(url)}: {type(error).__name__}: {error}") from error
+        raise BrokerError(f"{shown(url)}: {one_line(f'{type(error).__name__}: {error}')}") from error
+    except Exception as error:
+        text = one_line(f"the answer is none of Redis: {type(error).__name__}: {error}")
+        raise BrokerError(f"{shown(url)}: {text}") from error
 
 
 class RedisQueue:
@@ -60,7 +97,8 @@ class RedisQueue:
     def __init__(self, url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> None:
         self._url, self._queue, self._claim = url, queue, claim
         self._form = FORMS[form]
-        self._client = connected(url, timeout_s)
+        self._bound = Bound(timeout_s, _LARGEST_BYTES)
+        self._client = connected(url, timeout_s, self._bound)
         self._word = f"tuner:fed:{queue}"
         self.tag = study_tag(claim.study_id)
 
@@ -71,8 +109,11 @@ class RedisQueue:
 
     def sample(self, n_most: int) -> list[Message]:
         """As the port."""
-        with asking(self._url):
-            return self._form.sample(self._client, self._queue, n_most)
+        with asking(self._url), self._bound.raised(_SAMPLE_S, _LARGEST_SAMPLE_BYTES):
+            messages = self._form.sample(self._client, self._queue, n_most)
+            if not all(isinstance(part, bytes) for message in messages for part in message.values()):
+                raise BrokerError(f"{shown(self._url)}: {self._queue} holds messages that are no text")
+            return messages
 
     def cut(self, message: Message) -> Cut:
         """As the port."""
@@ -122,11 +163,11 @@ class RedisQueue:
             pipe.hmget(self._word, "study_id", "fed")
             self._form.look(pipe, self._queue)
             (study_id, fed), *answers = pipe.execute()
-        if study_id != self._claim.study_id.encode() or fed is None:
-            raise BrokerError(
-                f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
-            )
-        return Backlog(int(fed), self._form.left(answers, self.tag.encode()))
+            if study_id != self._claim.study_id.encode() or fed is None:
+                raise BrokerError(
+                    f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
+                )
+            return Backlog(self._count(int(fed)), self._counts(answers))
 
     def release(self) -> int:
         """As the port."""
@@ -144,12 +185,24 @@ class RedisQueue:
     def _left(self) -> Left:
         with self._client.pipeline(transaction=True) as pipe:
             self._form.look(pipe, self._queue)
-            return self._form.left(pipe.execute(), self.tag.encode())
+            return self._counts(pipe.execute())
+
+    def _counts(self, answers: Sequence[Any]) -> Left:
+        left = self._form.left(answers, self.tag.encode())
+        for n in (left.ready, left.in_hand, left.failed):
+            self._count(n)
+        return left
+
+    def _count(self, n: object) -> int:
+        if not isinstance(n, int) or not 0 <= n <= LARGEST_COUNT:
+            told = one_line(repr(n)[:_SHOWN])
+            raise BrokerError(f"{shown(self._url)}: the count of messages in {self._queue} is {told}")
+        return n
 
     def _refuse_word_of_others(self, word: Any) -> None:
         told = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
         if told.get("study_id") != self._claim.study_id:
-            study, host = told.get("study", "unknown"), told.get("host", "unknown")
+            study, host = one_line(told.get("study", "unknown")), one_line(told.get("host", "unknown"))
             raise ConfigError(
                 f"{self.where} is fed by another study: {study} on {host}",
                 hint="Wait for its end. If it was killed, resume it, or empty the queue yourself and delete"

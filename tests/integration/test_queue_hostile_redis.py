@@ -1,0 +1,148 @@
+"""A Redis that lies to what feeds a queue and counts it: a cause in one line, soon, in a bounded memory."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.feeders.queue import Fed, QueueFeeder
+from tuner.adapters.probes.queue import QueueProbe
+from tuner.adapters.queues.brokers import found_queue
+from tuner.adapters.queues.queue import BrokerError, Claim
+from tuner.adapters.queues.redis_queue import RedisQueue
+from tuner.core.errors import ConfigError, MeasurementError, TunerError
+from tuner.core.layout import Layout
+from tuner.ports import Counting
+
+from ..answering_server import Send, endlessly, server
+
+pytestmark = pytest.mark.integration
+OURS = Claim("ours", "ours.tuner.db", "here")
+LONG_S = 30.0
+SOON_S = 1.0  #: of a peer that does not end
+SAMPLE = Path(__file__).parents[1] / "golden" / "messages" / "taskiq.json"
+TOO_LONG = "larger than [0-9]+ MB|Timeout"
+NINES = b"9" * 5000
+LOOKED = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n"
+
+GARBAGE = [
+    b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    b":abc\r\n",
+    b":%b\r\n" % NINES,
+    b"-ERR \x1b[2J%b\r\n" % (b"x" * 5000),
+    b"*1\r\n" * 100_000,
+    b"+what\xff\xfe\r\n",
+    b":7\r\n",
+    b"*3\r\n:1\r\n*1\r\n:2\r\n$1\r\nx\r\n",
+]
+
+
+def talking(answer: bytes | Send) -> Send:
+    """Yes to greetings, *answer* to all else."""
+
+    def send(connection: socket.socket) -> None:
+        while heard := connection.recv(65536):
+            if b"CLIENT" in heard:
+                connection.sendall(b"+OK\r\n" * heard.count(b"CLIENT"))
+            elif isinstance(answer, bytes):
+                connection.sendall(answer)
+            else:
+                answer(connection)
+
+    return send
+
+
+@contextmanager
+def lying(answer: bytes | Send) -> Iterator[str]:
+    with server(talking(answer)) as (_, port):
+        yield f"redis://127.0.0.1:{port}/0?protocol=2"
+
+
+def error_of(
+    url: str, ask: Callable[[RedisQueue], object], form: str = "taskiq", timeout_s: float = LONG_S
+) -> str:
+    with (
+        closing(RedisQueue(url, form, "jobs", OURS, timeout_s)) as queue,
+        pytest.raises((BrokerError, TunerError)) as caught,
+    ):
+        ask(queue)
+    return str(caught.value)
+
+
+def read_for_ever(counting: Counting) -> None:
+    while True:
+        counting.read()
+
+
+@pytest.mark.parametrize("answer", GARBAGE)
+def test_garbage_is_told_in_one_short_line_whatever_was_asked(answer: bytes) -> None:
+    with lying(answer) as url:
+        said = [
+            error_of(url, RedisQueue.check, timeout_s=SOON_S),
+            error_of(url, RedisQueue.look, timeout_s=SOON_S),
+            error_of(url, lambda queue: queue.sample(5), timeout_s=SOON_S),
+        ]
+
+    for line in said:
+        assert line.startswith(("redis://127.0.0.1", "the queue jobs of redis://"))
+        assert line.isprintable()
+        assert len(line) < 500
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"$4\r\nours\r\n$1\r\n5\r\n$3\r\nabc\r\n", "count of messages in jobs is b'abc'"),
+        (b"$4\r\nours\r\n$1\r\n5\r\n:-5\r\n", "count of messages in jobs is -5"),
+        (b"$4\r\nours\r\n$1\r\n5\r\n:9223372036854775807\r\n", "is 9223372036854775807"),
+        (b"$4\r\nours\r\n$1\r\n5\r\n*0\r\n", r"count of messages in jobs is \[\]"),
+        (b"$4\r\nours\r\n$3\r\nabc\r\n:1\r\n", "none of Redis: ValueError"),
+        (b"$4\r\nours\r\n*0\r\n:1\r\n", "none of Redis: TypeError"),
+    ],
+)
+def test_a_look_that_tells_no_counts_ends_the_launch_with_the_reason(
+    answer: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+    with lying(LOOKED + b"*2\r\n*2\r\n" + answer) as url:
+        probe = QueueProbe(SystemClock(), url, "taskiq", "jobs", OURS, LONG_S, lambda *_: None)
+        with probe.counting(Layout(1, 1)) as counting, pytest.raises(MeasurementError, match=said):
+            read_for_ever(counting)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"$99999999999\r\nabc",
+        endlessly(b"$99999999999\r\n", b"x" * 65536),
+        endlessly(b"*999999999\r\n", b":1\r\n" * 16384),
+        endlessly(b"+", b"x" * 65536),
+    ],
+)
+def test_an_answer_that_never_ends_is_left(answer: bytes | Send) -> None:
+    with lying(answer) as url:
+        said = error_of(url, RedisQueue.look, timeout_s=SOON_S)
+
+    assert re.search(TOO_LONG, said), said
+
+
+def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with lying(b":7\r\n") as url:
+        feeder = QueueFeeder(
+            Fed(url, "taskiq", "jobs", SAMPLE, timeout_s=LONG_S),
+            OURS,
+            tmp_path / "s",
+            tmp_path,
+            lambda *_: None,
+        )
+        with pytest.raises(ConfigError, match="the answer is none of Redis"):
+            feeder.prepare()
+        with pytest.raises(ConfigError, match="redis://127"):
+            found_queue(url, None, None, LONG_S)
