@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -134,23 +135,30 @@ def test_the_same_wheel_and_locks_give_the_same_bill(scripts: SimpleNamespace, t
     )
 
 
+def asked(scripts: SimpleNamespace, *pins: str) -> list[Any]:
+    """Packages of a lock, `name==version` each."""
+    return [scripts.locked.Locked(*pin.split("=="), None, ("0" * 64,)) for pin in pins]
+
+
 def test_an_audit_without_advisories_is_no_clean_one(scripts: SimpleNamespace) -> None:
     skipped = {"name": "rich", "skip_reason": "Dependency not found on PyPI"}
     report = json.dumps({"dependencies": [skipped, {"name": "click", "version": "8.5.1", "vulns": []}]})
+    packages = asked(scripts, "rich==15.0.0", "click==8.5.1")
 
-    code, text = scripts.audit.told("run", scripts.audit.answer_of(report))
+    code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert code == 3
     assert text == "run.txt: no advisories to be had for 1 of 2 packages; rich: Dependency not found on PyPI"
     assert scripts.audit.told("run", "no route to host")[0] == 3
-    assert scripts.audit.told("run", scripts.audit.answer_of('{"dependencies": []}'))[0] == 3
+    assert scripts.audit.told("run", scripts.audit.answer_of('{"dependencies": []}', []))[0] == 3
 
 
 def test_an_audit_names_what_is_known_and_where_it_is_mended(scripts: SimpleNamespace) -> None:
     fault = {"id": "PYSEC-2026-1", "fix_versions": ["8.5.2"], "aliases": [], "description": ""}
     report = json.dumps({"dependencies": [{"name": "click", "version": "8.5.1", "vulns": [fault]}]})
+    packages = asked(scripts, "click==8.5.1")
 
-    code, text = scripts.audit.told("run", scripts.audit.answer_of(report))
+    code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert (code, text) == (1, "run.txt: click 8.5.1: PYSEC-2026-1, mended in 8.5.2")
 
@@ -158,7 +166,52 @@ def test_an_audit_names_what_is_known_and_where_it_is_mended(scripts: SimpleName
 def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNamespace) -> None:
     report = json.dumps({"dependencies": [{"name": "click", "version": "8.5.1", "vulns": []}]})
 
-    assert scripts.audit.told("run", scripts.audit.answer_of(report)) == (
+    assert scripts.audit.told("run", scripts.audit.answer_of(report, asked(scripts, "click==8.5.1"))) == (
         0,
         "run.txt: 1 packages looked up, nothing known",
     )
+
+
+def test_a_package_that_an_audit_leaves_out_is_told_and_is_not_clean(scripts: SimpleNamespace) -> None:
+    report = json.dumps({"dependencies": [{"name": "numpy", "version": "2.4.6", "vulns": []}]})
+    packages = asked(scripts, "numpy==2.4.6", "numpy==2.5.5")
+
+    code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
+
+    assert code == 3
+    assert text.endswith("for 1 of 2 packages; numpy 2.5.5: pip-audit left it out")
+
+
+#: reads requirements as pip-audit does: what a marker keeps off this Python is left out without a word
+LEAVES_OUT = """
+import json, sys
+from packaging.requirements import Requirement
+
+found = []
+for option, path in zip(sys.argv, sys.argv[1:]):
+    names = set()
+    lines = open(path).read().replace("\\\\\\n", " ").splitlines() if option == "-r" else ()
+    for line in lines:
+        if "==" in line and not line.lstrip().startswith("#"):
+            one = Requirement(line.split("--hash")[0])
+            if one.marker is None or one.marker.evaluate():
+                assert one.name not in names, f"package {one.name} has duplicate requirements"
+                names.add(one.name)
+                version = str(one.specifier).removeprefix("==")
+                found.append({"name": one.name, "version": version, "vulns": []})
+print(json.dumps({"dependencies": found}))
+"""
+
+
+@pytest.mark.parametrize("lock", ["run", "dev"])
+def test_packages_of_other_pythons_are_looked_up_too(
+    scripts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str
+) -> None:
+    (tmp_path / "pip_audit.py").write_text(LEAVES_OUT, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    packages = scripts.locked.read_lock(REQUIREMENTS / f"{lock}.txt")
+    assert [one for one in packages if one.name == "numpy" and "< '3.12'" in one.marker]
+
+    code, text = scripts.audit.told(lock, scripts.audit.ask(lock, "pypi"))
+
+    assert (code, text) == (0, f"{lock}.txt: {len(packages)} packages looked up, nothing known")
