@@ -20,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -86,25 +88,30 @@ def layouts(n: int) -> list[Layout]:
 
 
 def cost_of(
-    command: Sequence[str], limit_s: float, ready: Callable[[str], None] | None = None
+    command: Sequence[str], limit_s: float, ready: Callable[[subprocess.Popen[str]], None] | None = None
 ) -> Cost | None:
-    """Run *command*; with *ready*, until it returns: it is given the first line. None: it took too long."""
+    """Run *command*; with *ready*, until it returns: it is given the process. None: it took too long."""
     began_s = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    signal.signal(signal.SIGALRM, lambda *_: process.kill())
+    before = signal.signal(signal.SIGALRM, lambda *_: os.kill(process.pid, signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         assert process.stdout is not None
         wall_s = None
         if ready is not None:
-            ready(process.stdout.readline())
+            ready(process)
             wall_s = time.monotonic() - began_s
-            process.terminate()
+            os.kill(process.pid, signal.SIGTERM)  # terminate() would take away what it used
         told = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+        signal.signal(signal.SIGALRM, before)
+        process.kill()  # nothing where it has ended
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
     if process.returncode == -signal.SIGKILL:
         return None
     if process.returncode not in (0, 5) and ready is None:
@@ -158,16 +165,27 @@ def measure(axis: str, folder: Path, options: argparse.Namespace) -> dict[str, d
     return found
 
 
-def fetch(line: str) -> None:
-    """Get the first page of a server that said *line*."""
-    address = next(word for word in line.split() if word.startswith("http"))
-    while True:
+def fetch(process: subprocess.Popen[str]) -> None:
+    """Get the first page of a server that says where it is; back without one where the limit ended it."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    address = next((word for word in line.split() if word.startswith("http")), None)
+    while not (end := ended(process, waits=address is None)):
         try:
-            urllib.request.urlopen(address).read()
-        except ConnectionError:
+            urllib.request.urlopen(str(address)).read()
+        except urllib.error.HTTPError as error:
+            raise SystemExit(f"{address}: {error}") from None
+        except (OSError, HTTPException):  # not there yet, or ended while it answered
             time.sleep(PAGE_TRIES_S)
         else:
             return
+    if end.si_status != signal.SIGKILL:
+        raise SystemExit(f"no page of {process.args}: {line}{process.stdout.read()}")
+
+
+def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | None:
+    """How *process* ended, or None; what it used can still be asked for, which `poll` takes away."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | (0 if waits else os.WNOHANG))
 
 
 def real() -> None:
