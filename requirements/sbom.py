@@ -2,8 +2,10 @@
 
 python requirements/sbom.py dist/tuner-VERSION-py3-none-PLATFORM.whl > dist/tuner-VERSION.cdx.json
 
-The same wheel and locks give the same bytes: its date is SOURCE_DATE_EPOCH, its serial number comes from
-what it says. Packages that only an extra asks for are optional. Run it in the environment of `make test`.
+The same wheel and locks on the same box give the same bytes: its date is SOURCE_DATE_EPOCH, its serial number
+comes from what it says. Packages that only an extra asks for are optional. Run it in the environment of
+`make test`, on the box that built the wheel: a program does not say which C library and which runtime of GCC
+it holds, and their versions here are those of the box.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import subprocess
 import sys
 import uuid
 import zipfile
@@ -59,9 +62,10 @@ def bill(wheel: Path, packages: Iterable[Locked], written: datetime.datetime) ->
         "dependencies": [{"ref": ref, "dependsOn": sorted(on)} for ref, on in edges.items()],
     }
     if _is_static(wheel):
-        document["components"].append(_libc())
-        document["dependencies"][0]["dependsOn"].append("glibc")
-        document["dependencies"].append({"ref": "glibc", "dependsOn": []})
+        for part in (_libc(), _libgcc()):
+            document["components"].append(part)
+            document["dependencies"][0]["dependsOn"].append(part["bom-ref"])
+            document["dependencies"].append({"ref": part["bom-ref"], "dependsOn": []})
     said = json.dumps(document, sort_keys=True)
     return {"serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, said)}", **document}
 
@@ -158,18 +162,40 @@ def _is_static(wheel: Path) -> bool:
 
 
 def _libc() -> dict[str, Any]:
-    name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc unknown").partition(" ")
-    return {
+    """The C library of the box that built it; another one than glibc does not say what it is."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (ValueError, OSError):  # musl: the name is not known there
+        name, version = "", ""
+    if not version:
+        return _linked("libc", "the C library of the box that built it", "unknown", None)
+    return _linked("glibc", name, version, "LGPL-2.1-or-later")
+
+
+def _libgcc() -> dict[str, Any]:
+    """GCC's runtime, of the compiler of the box that built it."""
+    compiler = os.environ.get("CC", "cc").split()
+    try:
+        done = subprocess.run([*compiler, "-dumpfullversion"], capture_output=True, text=True, check=False)
+    except OSError:
+        version = ""
+    else:
+        version = done.stdout.strip() if done.returncode == 0 else ""
+    return _linked("libgcc", "libgcc", version or "unknown", "GPL-3.0-or-later WITH GCC-exception-3.1")
+
+
+def _linked(ref: str, name: str, version: str, licence: str | None) -> dict[str, Any]:
+    part: dict[str, Any] = {
         "type": "library",
-        "bom-ref": "glibc",
+        "bom-ref": ref,
         "name": name,
         "version": version,
         "scope": "required",
-        "licenses": [{"expression": "LGPL-2.1-or-later"}],
         "properties": [
             {"name": "tuner:linked", "value": "statically, into crash-stackwalk, where it was built"}
         ],
     }
+    return part if licence is None else {**part, "licenses": [{"expression": licence}]}
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterator
@@ -118,7 +119,29 @@ def test_a_program_that_brings_the_c_library_along_puts_it_on_the_bill(
 ) -> None:
     bill = scripts.sbom.bill(wheel(tmp_path, b"\x7fELF, static"), (), WRITTEN)
 
-    assert [part["name"] for part in bill["components"]] == ["glibc"]
+    parts = {part["name"]: part for part in bill["components"]}
+    assert list(parts) == ["glibc", "libgcc"]
+    assert parts["libgcc"]["licenses"] == [{"expression": "GPL-3.0-or-later WITH GCC-exception-3.1"}]
+    edges = {edge["ref"]: edge["dependsOn"] for edge in bill["dependencies"]}
+    assert edges["pkg:pypi/tuner@0.1.0"] == ["glibc", "libgcc"]
+    assert set(edges) == {"pkg:pypi/tuner@0.1.0", "glibc", "libgcc"}
+
+
+def test_where_nobody_says_which_c_library_or_compiler_it_was_the_bill_says_unknown(
+    scripts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_musl(name: str) -> str:
+        raise ValueError("unrecognized configuration name")
+
+    monkeypatch.setattr(os, "confstr", of_musl)
+    monkeypatch.setenv("CC", str(tmp_path / "none"))
+
+    bill = scripts.sbom.bill(wheel(tmp_path, b"\x7fELF, static"), (), WRITTEN)
+
+    assert [(part["bom-ref"], part["version"]) for part in bill["components"]] == [
+        ("libc", "unknown"),
+        ("libgcc", "unknown"),
+    ]
 
 
 def test_the_same_wheel_and_locks_give_the_same_bill(scripts: SimpleNamespace, tmp_path: Path) -> None:
