@@ -113,6 +113,10 @@ def _class(name: str, value: type) -> Iterator[str]:
     yield f"{name}({', '.join(fields)})" if hasattr(value, "_fields") else name
     if not hasattr(value, "_fields"):
         yield from (f"{name}.{field}" for field in fields if not field.startswith("_"))
+    yield from _methods(name, value)
+
+
+def _methods(name: str, value: type) -> Iterator[str]:
     for part, method in vars(value).items():
         if inspect.isfunction(method) and not part.startswith("_"):
             yield f"{name}.{part}{inspect.signature(method)}"
@@ -125,8 +129,12 @@ def _record() -> str:
         if dataclasses.is_dataclass(value) and isinstance(value, type) and value.__module__ == record.__name__
     ]
     lines = [
-        f"    {one.__name__}({', '.join(field.name for field in dataclasses.fields(one))})\n"
+        f"    {line}\n"
         for one in classes
+        for line in (
+            f"{one.__name__}({', '.join(field.name for field in dataclasses.fields(one))})",
+            *_methods(one.__name__, one),
+        )
     ]
     return (
         f"Records of services, brought by entry points in the group `{GROUP}`; fields by name only.\n\n"

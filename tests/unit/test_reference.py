@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner.cli import COMMANDS
 from tuner.cli.exit_codes import EXIT_CODES
 from tuner.core.errors import ConfigError, MeasurementError, StaleReport, TunerError
+from tuner.services.record import Command, Service, Told
 from tuner.study import outcome
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +34,13 @@ def test_every_command_has_a_section_with_its_example() -> None:
 
     assert re.findall(r"^## tuner (\S+)$", page, re.MULTILINE) == [command.name for command in COMMANDS]
     assert page.count("\ntuner ") >= 2 * len(COMMANDS)  # how it is typed, and an example
+
+
+def test_what_others_may_call_of_a_record_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "reference" / "public.md").read_text(encoding="utf-8")
+
+    for method in (Command.option, Command.has, Told.by_flags, Service.form):
+        assert f"\n    {method.__qualname__}(self, " in page
 
 
 def test_every_exit_code_that_is_used_is_in_the_table() -> None:
