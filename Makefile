@@ -57,9 +57,10 @@ format: $(VENV)/.dev  ## let the formatter do it
 # When the sources were last changed: by git, or in an sdist by what git said then. What is built carries this time.
 CHANGED = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}
 
+# An sdist is made of what git tracks: one that is unpacked has no git, and gives the wheel alone.
 wheel: $(VENV)/.dev  ## sdist and wheel of what is committed into dist/, the same bytes wherever they are built
 	umask 022; export SOURCE_DATE_EPOCH="$(CHANGED)"; \
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check $$([ -e .git ] || echo --wheel)
 
 sbom: wheel $(AUDIT)/.installed  ## the wheel's bill of materials into dist/, as CycloneDX
 	export SOURCE_DATE_EPOCH="$(CHANGED)"; version=$$($(BIN)/python -c 'import tuner; print(tuner.__version__)'); \

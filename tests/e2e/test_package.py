@@ -66,6 +66,23 @@ def test_the_sdist_builds_everything_a_newcomer_needs(built: Path) -> None:
     assert {"Makefile", "README.md", "requirements/run.txt", "configs/crash_processor.yaml"} <= names
 
 
+def test_an_unpacked_sdist_gives_the_wheel(built: Path, tmp_path: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    bin_ = Path(sys.executable).parent
+
+    run(
+        ["make", "wheel", f"VENV={bin_.parent}", "-o", f"{bin_.parent}/.dev"],  # what is installed will do
+        cwd=folder,
+        env={**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"},
+    )
+
+    (wheel,) = built.glob("*.whl")
+    assert [path.name for path in (folder / "dist").iterdir()] == [wheel.name]
+
+
 def test_the_main_job_runs_from_the_wheel_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     bin_ = tmp_path / "venv" / "bin"
