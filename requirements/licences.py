@@ -41,6 +41,7 @@ BY_HAND = {
     "partd": "BSD-3-Clause",
     "pyelftools": "Unlicense",
     "scipy": f"BSD-3-Clause AND {_FORTRAN}",
+    "tzdata": "Apache-2.0",  # on Windows, and where something else brings it along
     "vine": "BSD-3-Clause",
     "zict": "BSD-3-Clause",
     "zipp": "MIT",  # before Python 3.12

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from packaging.markers import Marker
 
 from ..bench_modules import loaded
 
@@ -50,6 +51,30 @@ def test_the_page_of_licences_is_what_is_locked_and_installed(scripts: SimpleNam
     page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
 
     assert page == scripts.licences.render(), "make licences"
+
+
+@pytest.mark.parametrize("lock", ["run", "build", "fleet", "dev"])
+def test_a_licence_does_not_depend_on_the_python_that_writes_the_page(
+    scripts: SimpleNamespace, lock: str
+) -> None:
+    depends = {
+        one.name
+        for one in scripts.locked.read_lock(REQUIREMENTS / f"{lock}.txt")
+        if one.marker is not None and one.name not in scripts.licences.BY_HAND
+    }
+
+    assert [name for name in sorted(depends) if not is_always_there(scripts, lock, name)] == []
+
+
+def is_always_there(scripts: SimpleNamespace, lock: str, name: str) -> bool:
+    """Whether each Python that tuner supports has a version of it, on Linux."""
+    markers = [
+        one.marker for one in scripts.locked.read_lock(REQUIREMENTS / f"{lock}.txt") if one.name == name
+    ]
+    return all(
+        any(marker is None or scripts.sbom._holds(Marker(marker), python, "") for marker in markers)
+        for python in scripts.sbom.PYTHONS
+    )
 
 
 def test_the_page_of_licences_has_every_package_of_the_locks_once(scripts: SimpleNamespace) -> None:
