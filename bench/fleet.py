@@ -41,11 +41,11 @@ from tuner.core.strategies.fleet_race import FleetRace
 from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.suite import SimulatedBox, Suite
 from tuner.core.wilson import wilson_interval
+from tuner.study.fleet_ahead import FORESEES_EVERY_S
 
 Result = TypeVar("Result")
 
 CAP_LAUNCHES = 100000
-FORESEES_EVERY_S = 30.0
 BARS = {"all": {2: 0.9, 4: 0.9, 8: 0.9}, "race": {2: 0.85, 4: 0.75, 8: 0.6}}
 
 

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -48,7 +49,6 @@ PROFILE = Path(__file__).resolve().parents[1] / "configs" / "profiles" / "waitin
 LAYOUT = Layout(2, 2)
 WINDOW_S, WARMUP_S = 600.0, 30.0
 COMES_WITHIN_S = 600.0
-TICKS_PER_S = 100.0
 BAR = 0.1  #: of a core, for 1000 boxes
 
 
@@ -175,7 +175,7 @@ def boxes_at(address: str, n: int, n_processes: int) -> Iterator[None]:
 
 def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rss_mb(pid: int) -> float:
@@ -272,7 +272,8 @@ def main() -> None:
         if not options.json:
             print(
                 f"{line.boxes:>5} boxes: scheduler {100 * line.scheduler_share:.2f} %,"
-                f" coordinator's end {100 * line.coordinator_share:.2f} % of a core;"
+                f" coordinator's end {100 * line.coordinator_share:.2f} % of a core"
+                f" (bar for 1000 boxes: {100 * BAR:.0f} %);"
                 f" {line.scheduler_rss_mb:.0f} MB; {line.launches} launches ended, {line.news} news"
                 f" in {line.seconds:.0f} s",
                 flush=True,

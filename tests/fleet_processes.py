@@ -32,10 +32,11 @@ from tuner.core.layout import Layout
 from tuner.core.strategy import Proposal
 from tuner.ports import Fleet
 
+from .conftest import MARKER
+
 PATIENCE_S = 120.0
 LAYOUT = Layout(2, 2)  #: of every order
 MADE = [Began, WarmedUp, Took, Ended]  #: what is told of a launch that is made as ordered
-MARKER = "TUNER_TEST_SESSION"  #: of this test alone
 _TUNER = "from tuner.cli import main; main()"
 
 

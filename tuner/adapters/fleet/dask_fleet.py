@@ -33,8 +33,8 @@ from tuner.ports import Clock
 
 ANSWERS_WITHIN_S = 120.0  #: a box that is asked what would run there
 LOOK_S = 1.0  #: so often it is looked who is there
-PATIENCE_S = 600.0
-PATIENCE = "10 minutes"  #: so long a scheduler may be away before the study ends
+PATIENCE_S = 600.0  #: so long a scheduler may be away before the study ends
+PATIENCE = f"{PATIENCE_S / 60:.0f} minutes"
 _CLOSES_WITHIN_S = 10.0
 _TROUBLE = (OSError, TimeoutError)  #: of a connection
 
