@@ -12,59 +12,10 @@ from tuner.bootstrap.configs import settings_of
 from tuner.config.document import LARGEST_BYTES
 from tuner.core.errors import ConfigError
 
+from ..odd_values import ODD
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted([ROOT / "configs" / "script.yaml", *(ROOT / "configs" / "lab").glob("*.yaml")])
-ODD = [
-    *(
-        "",
-        "~",
-        "0",
-        "-1",
-        "1e999",
-        "nan",
-        "-inf",
-        "9" * 400,
-        "0x4",
-        "1:30",
-        "yes",
-        "{}",
-        "[]",
-        "[[]]",
-        "{a: b}",
-    ),
-    *(
-        "'{'",
-        "'{threads}'",
-        "'{threads!r:>9}'",
-        "'{0.__class__}'",
-        "!!python/name:os.system",
-        "&a [*a]",
-        "*a",
-    ),
-    *(
-        "30s",
-        "101%",
-        "999999999h",
-        "redis://:x@h:999999/",
-        "http://[::1",
-        "unix:///",
-        '"\\u0000"',
-        '"\\ud800"',
-    ),
-    *(
-        "1x1,1x1",
-        "4096x4096",
-        "1x1@",
-        "'(((('",
-        "\ufeff",
-        "%(x)s",
-        "celery",
-        "gunicorn",
-        "http",
-        "queue",
-        "sql",
-    ),
-]
 
 
 def told(path: Path) -> str:
