@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any, TypeVar
 
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
 from tuner.adapters import sqlite_rows as rows
@@ -15,6 +16,8 @@ from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+
+Record = TypeVar("Record")
 
 
 class SqliteStore:
@@ -33,7 +36,7 @@ class SqliteStore:
         if sqlite_digests.has_digests(connection):
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study(connection))
         self._is_read_only = is_read_only
-        self._listed: tuple[int, list[WindowRecord]] | None = None  #: as of a version of the file's content
+        self._read: dict[str, tuple[int, Any]] = {}  #: lists, each as of a version of the file's content
         self._study = rows.read_study(connection)
 
     @classmethod
@@ -136,20 +139,10 @@ class SqliteStore:
             return rows.select_boxes(connection)
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
-        with self._one_state() as connection:
-            if sqlite_digests.has_digests(connection):
-                sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches(connection))
-            return rows.select_launches(connection)
+        return self._listed("launches", self._list_launches)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
-        with self._one_state() as connection:
-            (version,) = connection.execute("PRAGMA data_version").fetchone()
-            if self._listed is None or self._listed[0] != version:
-                listed = self._list_windows(connection)
-                if not self._is_read_only:  # its own writing does not show in the version
-                    return listed
-                self._listed = version, listed
-            return self._listed[1]
+        return self._listed("windows", self._list_windows)
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         with study_file.translated(self.path):
@@ -216,6 +209,23 @@ class SqliteStore:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _listed(self, what: str, read: Callable[[sqlite3.Connection], list[Record]]) -> list[Record]:
+        """What *read* gives; a reader's is kept until the file's content is another one."""
+        with self._one_state() as connection:
+            if not self._is_read_only:  # its own writing does not show in the version
+                return read(connection)
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            kept = self._read.get(what)
+            if kept is None or kept[0] != version:
+                kept = self._read[what] = version, read(connection)
+            found: list[Record] = kept[1]
+            return found
+
+    def _list_launches(self, connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
+        if sqlite_digests.has_digests(connection):
+            sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches(connection))
+        return rows.select_launches(connection)
 
     def _list_windows(self, connection: sqlite3.Connection) -> list[WindowRecord]:
         kept = kept_windows(connection)

@@ -20,10 +20,10 @@ from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.joint_fit import NAMES, Fit, Problem, parts_of
 from tuner.core.model.calibration.left_out import (
     HeldOut,
-    chosen_terms,
     launch_noise_sd,
     left_out,
     predicted_by,
+    with_terms_of_worth,
 )
 from tuner.core.model.calibration.looks import told_by_looks
 from tuner.core.model.calibration.per_item import by_layout
@@ -128,23 +128,22 @@ def calibrate_jointly(
             )
         return calibrate_alone(clocks, machine, name=name, sampling=sampling)
     base = problem.fit(layouts)
-    terms = chosen_terms(problem, base) if with_terms else ()
-    fit = problem.fit(layouts, terms, base) if terms else base
+    fit = with_terms_of_worth(problem, base) if with_terms else base
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
     drawn = [*range(N_DEMANDS), *range(len(NAMES), len(fit.values))]
-    found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.looks, terms)
+    found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.looks, fit.terms)
     draws, term_draws, intervals = found.sampled(sampling)
     gains = _smt_gains(problem, fit)
     profile = Profile(
         name=name,
         demands=found.demands,
         machine=replace(machine, smt_gain_ratio=gains[1]) if gains else machine,
-        terms=parts_of(fit.values, terms)[1],
+        terms=parts_of(fit.values, fit.terms)[1],
         source=f"{len(clocks)} windows of {len(layouts)} layouts",
         intervals=intervals,
     )
-    errors = _in_turn(problem, base, terms) if with_errors and len(layouts) > 2 else ()
+    errors = _in_turn(problem, base, fit) if with_errors and len(layouts) > 2 else ()
     return Calibration(
         profile=profile,
         method="joint",
@@ -183,7 +182,7 @@ def held_out(
         fit = problem.fit(list(problem.anchors))
         return tuple(predicted_by(problem, fit, others, 1, "alone")) if others else ()
     base = problem.fit(layouts)
-    return _in_turn(problem, base, chosen_terms(problem, base))
+    return _in_turn(problem, base, with_terms_of_worth(problem, base))
 
 
 def held_out_after(
@@ -213,20 +212,19 @@ def held_out_after(
     return tuple(found)
 
 
-def _in_turn(problem: Problem, base: Fit, terms: Sequence[str]) -> tuple[HeldOut, ...]:
-    """The layouts, predicted by fits that did not see them; *base* and *terms* are of all together."""
+def _in_turn(problem: Problem, base: Fit, fit: Fit) -> tuple[HeldOut, ...]:
+    """The layouts, predicted by fits that did not see them; *base* and *fit* (with terms) saw all."""
     layouts = list(problem.items)
     n_turns = min(len(layouts), _MOST_TURNS)
     turns = [layouts[n::n_turns] for n in range(n_turns)]
-    if not terms:
-        found = left_out(problem, turns, (), base)
+    if not fit.terms:
+        found = left_out(problem, turns, base)
     else:
         found = []
         for turn in turns:
             seen = problem.without(turn)
-            fit = seen.fit(list(seen.items), (), base)
-            fit = seen.fit(list(seen.items), chosen_terms(seen, fit), fit)
-            found += predicted_by(problem, fit, turn, len(seen.items))
+            own = with_terms_of_worth(seen, seen.fit(list(seen.items), (), base))
+            found += predicted_by(problem, own, turn, len(seen.items))
     return tuple(sorted(found, key=lambda one: layouts.index(one.layout)))
 
 

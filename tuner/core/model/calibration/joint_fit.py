@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from math import hypot, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import Told, told_by_1x1
@@ -42,6 +43,7 @@ _SMT_GAIN_SD = 0.2  #: about what is taken, until layouts say otherwise
 _LEAST_SE = 0.005  #: of a demand, as 1x1 has it: no window is surer of the box than that
 _LEAST_S = 1e-12  #: CPU of an item that used none
 _STEP = 1e-4  #: of finite differences, in units of each parameter's scale
+_N_FIGURES = 5  #: of each layout, throughput first; their residuals stand last
 _NO_LOOKS = Looks()
 _MOST = {
     "process_cores": 0.5,
@@ -87,29 +89,12 @@ class Problem:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
         from scipy.optimize import least_squares
 
-        anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
-        others = [one for one in layouts if anchor is None or one.total_threads > 1]
-        begin = self._begin(layouts, anchor)
-        item_s = float(begin.sum() - begin[1])
-        of_terms = [_scale(item_s, term) for term in terms]
-        scale = np.array([item_s, 1.0, item_s, item_s, item_s, 1.0, *of_terms])
-        scale[0], scale[2] = max(begin[0], 0.02 * item_s), max(begin[2], 0.02 * item_s)
-        n_base = len(NAMES)
-        at = np.array([*begin, self.machine.smt_gain_ratio, *([0.0] * len(terms))])
-        if start is not None:
-            at[:n_base] = start.values[:n_base]
-            for n, term in enumerate(terms, start=n_base):
-                at[n] = start.values[n_base + start.terms.index(term)] if term in start.terms else 0.0
-        upper = np.full(len(at), np.inf)
-        upper[1] = upper[_GAIN] = 1.0
-        for n, term in enumerate(terms, start=n_base):
-            upper[n] = _MOST.get(term, np.inf)
-        compared = _Compared(self, others, anchor, tuple(terms), scale)
+        compared = self.compared(layouts, terms)
         found = least_squares(
             compared.residuals,
-            np.clip(at / scale, 1e-9, upper / scale * (1 - 1e-9)),
+            np.clip(compared.placed(start), 1e-9, compared.most * (1 - 1e-9)),
             jac=compared.jacobian,
-            bounds=(np.zeros(len(at)), upper / scale),
+            bounds=(np.zeros(len(compared.most)), compared.most),
             xtol=1e-6,
             ftol=1e-7,
             max_nfev=60,
@@ -117,9 +102,15 @@ class Problem:
         # Throughput that is further off than the weights allow for makes everything less sure.
         worse = max(1.0, compared.throughput_square(found.x))
         _, sizes, right = np.linalg.svd(found.jac, full_matrices=False)
-        root = scale[:, None] * right.T / np.maximum(sizes, 1e-6) * sqrt(worse)
+        root = compared.scale[:, None] * right.T / np.maximum(sizes, 1e-6) * sqrt(worse)
         df = max(3.0, float(len(layouts) - len(terms)))
-        return Fit(found.x * scale, root, df, tuple(terms), float(found.cost))
+        return Fit(found.x * compared.scale, root, df, tuple(terms), float(found.cost))
+
+    def compared(self, layouts: Sequence[Layout], terms: Sequence[str] = ()) -> Compared:
+        """What is compared where the demands, and *terms*, are fitted to *layouts*."""
+        anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
+        others = [one for one in layouts if anchor is None or one.total_threads > 1]
+        return Compared(self, others, anchor, terms, self._begin(layouts, anchor))
 
     def without(self, layouts: Collection[Layout]) -> Problem:
         """The same, *layouts* never measured; windows of the others are not added up again."""
@@ -150,10 +141,6 @@ class Problem:
         waiting_s = max(0.05 * cpu_s, item.residence_s - cpu_s)
         blocked_s = min(item.blocked_s or 0.0, 0.9 * waiting_s)
         return np.array([item.own_s, 1.0, item.children_s, blocked_s, waiting_s - blocked_s])
-
-
-def _scale(item_s: float, term: str) -> float:
-    return item_s if term == "threaded_asleep_s" else 0.1
 
 
 def parts_of(values: Array, terms: Sequence[str], looks: Looks = _NO_LOOKS) -> tuple[Demands, Terms]:
@@ -204,8 +191,11 @@ def solved(
     return of, solve(of, machine, gains)
 
 
-class _Compared:
-    """What is measured beside what the network says, over standard deviations."""
+class Compared:
+    """What is measured beside what the network says, over standard deviations.
+
+    Parameters stand over their scale, which is about as large as each of them may be.
+    """
 
     def __init__(
         self,
@@ -213,9 +203,18 @@ class _Compared:
         layouts: Sequence[Layout],
         anchor: Told | None,
         terms: Sequence[str],
-        scale: Array,
+        begin: Array,
     ) -> None:
-        self._machine, self._terms, self._scale, self._anchor = problem.machine, terms, scale, anchor
+        """*begin* are the demands to start from."""
+        item_s = float(begin.sum() - begin[1])
+        of_terms = [item_s if term == "threaded_asleep_s" else 0.1 for term in terms]
+        self.scale = np.array([item_s, 1.0, item_s, item_s, item_s, 1.0, *of_terms])
+        self.scale[0], self.scale[2] = max(begin[0], 0.02 * item_s), max(begin[2], 0.02 * item_s)
+        most = [np.inf, 1.0, np.inf, np.inf, np.inf, 1.0, *(_MOST.get(term, np.inf) for term in terms)]
+        self.most = np.array(most) / self.scale  #: of each parameter; the least is 0
+        self._begin = np.array([*begin, problem.machine.smt_gain_ratio, *([0.0] * len(terms))])
+        self._machine, self._terms, self._anchor = problem.machine, tuple(terms), anchor
+        self.layouts = list(layouts)  #: but for 1x1, where that was measured
         self._looks = problem.looks
         self._items = [problem.items[layout] for layout in layouts]
         self._logs = np.array([problem.logs[layout] for layout in layouts])
@@ -229,9 +228,30 @@ class _Compared:
         self._service_s = np.array([item.service_s for item in self._items])
         self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
+        self._n_told = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout
+
+    def placed(self, start: Fit | None) -> Array:
+        """The parameters of *start*, terms that it has not at 0; None: those to start from."""
+        found = self._begin.copy()
+        if start is not None:
+            found[: len(NAMES)] = start.values[: len(NAMES)]
+            known = dict(zip(start.terms, start.values[len(NAMES) :], strict=True))
+            found[len(NAMES) :] = [known.get(term, 0.0) for term in self._terms]
+        placed: Array = found / self.scale
+        return placed
+
+    def rows_of(self, layouts: Collection[Layout]) -> NDArray[np.bool_]:
+        """Which residuals are of *layouts*."""
+        is_of = [one in layouts for one in self.layouts]
+        return np.array([False] * self._n_told + is_of * _N_FIGURES, dtype=bool)
+
+    def log_errors(self, residuals: Array) -> Array:
+        """The logarithms of predicted over measured throughput that *residuals* stand for, (..., layouts)."""
+        errors: Array = self._of_throughput(residuals) * self._log_sd
+        return errors
 
     def residuals(self, at: Array) -> Array:
-        """Of one set of parameters, each over its scale."""
+        """Of one set of parameters."""
         return self._look(at)[0]
 
     def jacobian(self, at: Array) -> Array:
@@ -240,23 +260,38 @@ class _Compared:
 
     def throughput_square(self, at: Array) -> float:
         """Mean square of what throughput is off, over its variance; 0 where there is no layout."""
-        n = len(self._items)
-        # five figures of each layout stand last, throughput first
-        off = self.residuals(at)[-5 * n : -4 * n] if n else np.zeros(1)
-        return float((off**2).mean())
+        off = self._of_throughput(self.residuals(at))
+        return float((off**2).mean()) if len(off) else 0.0
+
+    def _of_throughput(self, residuals: Array) -> Array:
+        found: Array = residuals[..., self._n_told : self._n_told + len(self.layouts)]
+        return found
 
     def _look(self, at: Array) -> tuple[Array, Array]:
-        """Residuals and Jacobian, in one solution of the network; the last ones are remembered."""
+        """Residuals and Jacobian; the last ones are remembered."""
         if self._looked is None or not np.array_equal(self._looked[0], at):
-            steps = np.full(len(at), _STEP)
-            for n in (1, _GAIN):  # these may lie at their upper bounds
-                steps[n] *= -1 if at[n] > 0.5 else 1
-            rows = self._rows(np.concatenate([at[None, :], at[None, :] + np.diag(steps)]))
-            self._looked = at.copy(), rows[0], ((rows[1:] - rows[0]) / steps[:, None]).T
+            rows, jacobians = self.linear(at[None, :])
+            self._looked = at.copy(), rows[0], jacobians[0]
         return self._looked[1:]
 
-    def _rows(self, at: Array) -> Array:
-        values = at * self._scale
+    def linear(self, at: Array) -> tuple[Array, Array]:
+        """Residuals of many sets of parameters, (sets, residuals), and the Jacobian of each, by differences.
+
+        In one solution of the network.
+        """
+        n = at.shape[1]
+        steps = np.full(at.shape, _STEP)
+        for one in (1, _GAIN):  # these may lie at their upper bounds
+            steps[:, one] *= np.where(at[:, one] > 0.5, -1, 1)
+        moved = at[:, None, :] + np.eye(n) * steps[:, None, :]
+        found = self.rows(np.concatenate([at[:, None, :], moved], axis=1).reshape(-1, n))
+        found = found.reshape(len(at), n + 1, -1)
+        slopes = (found[:, 1:] - found[:, :1]) / steps[:, :, None]
+        return found[:, 0], slopes.transpose(0, 2, 1)
+
+    def rows(self, at: Array) -> Array:
+        """Residuals of many sets of parameters, (sets, residuals), in one solution of the network."""
+        values = at * self.scale
         off = values[:, _GAIN] - self._machine.smt_gain_ratio
         told = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None], (off / _SMT_GAIN_SD)[:, None]]
         if self._anchor is not None and self._pull is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import fmean, stdev
@@ -10,6 +10,7 @@ from typing import Literal
 
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.folds import gains_of_terms, log_errors
 from tuner.core.model.calibration.joint_fit import TERMS, Fit, Problem
 from tuner.core.model.calibration.per_item import by_launch, log_throughput
 
@@ -18,6 +19,8 @@ _FOLDS = 8  #: at most, where terms are chosen
 _WORTH = (
     4.0  #: a term must first take so much off the sum of squares, as a parameter of no use does in 1 of 20
 )
+#: of that, if the model were linear: what gains less is not even fitted (mostly the two agree to 1 %)
+_NEARLY = 0.5
 _MOST_TERMS = 2
 _USUAL_LAUNCH_SD = 0.02
 _USUAL_DF = 2
@@ -52,17 +55,12 @@ def launch_noise_sd(groups: Mapping[Layout, Sequence[Clocks]]) -> float:
     return sqrt(squares / df)
 
 
-def left_out(
-    problem: Problem,
-    folds: Sequence[Sequence[Layout]],
-    terms: Sequence[str] = (),
-    start: Fit | None = None,
-) -> list[HeldOut]:
-    """The layouts of each fold, predicted by a fit to all others."""
+def left_out(problem: Problem, folds: Sequence[Sequence[Layout]], start: Fit) -> list[HeldOut]:
+    """The layouts of each fold, predicted by a fit to all others; *start* is one to all."""
     found = []
     for fold in folds:
         seen = [layout for layout in problem.items if layout not in fold]
-        found.extend(predicted_by(problem, problem.fit(seen, terms, start), fold, len(seen)))
+        found.extend(predicted_by(problem, problem.fit(seen, start.terms, start), fold, len(seen)))
     return found
 
 
@@ -96,51 +94,52 @@ def folds_of(problem: Problem) -> list[list[Layout]]:
     return [layouts[n::n_folds] for n in range(n_folds)]
 
 
-def chosen_terms(problem: Problem, base: Fit) -> tuple[str, ...]:
-    """The terms that make layouts left out come out better, by more than chance: at most 2, mostly none.
+def with_terms_of_worth(problem: Problem, base: Fit) -> Fit:
+    """The fit to all layouts with the terms that make layouts left out come out better, by more than chance.
 
-    A term is tried where it takes something off the sum of squares of what was seen; it is kept where the
-    mean square error of layouts left out falls by more than the standard error of that difference.
+    They are at most 2, mostly none: then it is *base*. A term is tried where it takes something off the sum
+    of squares of what was seen; it is kept where the mean square error of layouts left out falls by more
+    than the standard error of that difference.
     """
     if len(problem.items) < _LEAST_LAYOUTS:
-        return ()
-    layouts, folds = list(problem.items), folds_of(problem)
-    chosen: tuple[str, ...] = ()
-    best, fit = _squares(problem, folds, chosen, base), base
-    while len(chosen) < _MOST_TERMS:
-        tried = {}
-        for term in _sensible(problem, base):
-            if term in chosen:
-                continue
-            more = problem.fit(layouts, (*chosen, term), fit)
-            if fit.cost - more.cost > _WORTH / 2:
-                tried[term] = (_squares(problem, folds, (*chosen, term), more), more)
+        return base
+    folds, fit = folds_of(problem), base
+    best = _squares(problem, folds, fit)
+    while len(fit.terms) < _MOST_TERMS:
+        tried = [(_squares(problem, folds, more), more) for more in _with_one_more(problem, fit)]
         if not tried:
             break
-        term = min(tried, key=lambda name: fmean(tried[name][0]))
-        squares, more = tried[term]
+        squares, more = min(tried, key=lambda one: fmean(one[0]))
         gains = [before - after for before, after in zip(best, squares, strict=True)]
         if fmean(gains) <= stdev(gains) / sqrt(len(gains)):
             break
-        chosen, best, fit = (*chosen, term), squares, more
-    return chosen
+        best, fit = squares, more
+    return fit
 
 
-def _sensible(problem: Problem, base: Fit) -> list[str]:
+def _with_one_more(problem: Problem, fit: Fit) -> Iterator[Fit]:
+    """Fits with one term more than *fit*, each of which is better by more than a useless one would be."""
+    terms = [term for term in _sensible(problem, fit) if term not in fit.terms]
+    for term, gain in gains_of_terms(problem, terms, fit).items() if terms else ():
+        if gain > _WORTH / 2 * _NEARLY:
+            more = problem.fit(list(problem.items), (*fit.terms, term), fit)
+            if fit.cost - more.cost > _WORTH / 2:
+                yield more
+
+
+def _sensible(problem: Problem, fit: Fit) -> list[str]:
     has_threads = any(layout.threads > 1 for layout in problem.items)
     has_processes = any(layout.processes > 1 for layout in problem.items)
     allowed = {
         "process_cores": has_processes,
         "cpu_per_process_ratio": has_processes,
         "blocked_per_process_ratio": has_processes
-        and (1 - problem.looks.spawning_ratio) * base.values[3] > 0.02 * base.values[[0, 2, 3, 4]].sum(),
+        and (1 - problem.looks.spawning_ratio) * fit.values[3] > 0.02 * fit.values[[0, 2, 3, 4]].sum(),
         "threaded_asleep_s": has_threads,
         "convoy_ratio": has_threads and problem.machine.has_gil,
     }
     return [term for term in TERMS if allowed[term]]
 
 
-def _squares(
-    problem: Problem, folds: Sequence[Sequence[Layout]], terms: Sequence[str], start: Fit
-) -> list[float]:
-    return [one.log_error**2 for one in left_out(problem, folds, terms, start)]
+def _squares(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) -> list[float]:
+    return [error**2 for error in log_errors(problem, folds, fit)]

@@ -1,0 +1,118 @@
+"""Fits that are near one that is known: of all folds at once, and with one term more. For choosing terms.
+
+A study of 22 layouts asks for 500 such fits, of some 30 solutions of the network each. All folds together
+take about as many as one of them: each starts from the fit that saw all layouts and goes on by steps of
+Gauss and Newton with the Jacobian of that fit, less the rows of what is left out, so that the network is
+solved once for each step, for all folds in one go. Where a fold leads far away, its Jacobian is taken anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.layout import Layout
+from tuner.core.model.calibration.joint_fit import Compared, Fit, Problem
+from tuner.core.model.demand import Array
+
+_MOST_STEPS = 6  #: with one Jacobian
+_MOST_TURNS = 4  #: Jacobians
+_SETTLED = 1e-3  #: of each parameter's scale: throughput is then within 0.1 %
+_FAR = 0.005  #: change of a logarithm of throughput, from where the Jacobian was taken
+
+Indices = NDArray[np.int64]
+
+
+def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) -> list[float]:
+    """Of each layout of *folds*, in their order: how far off a fit is that did not see its fold.
+
+    Args:
+        problem: what was measured.
+        folds: no layout stands in two, 1x1 in none.
+        fit: to all layouts; those of the folds have its terms.
+
+    Returns:
+        The logarithm of predicted over measured throughput.
+    """
+    layouts = list(problem.items)
+    compared = problem.compared(layouts, fit.terms)
+    seen = ~np.array([compared.rows_of(fold) for fold in folds])
+    at = np.tile(compared.placed(fit), (len(folds), 1))
+    off, jacobian = (np.repeat(one, len(folds), axis=0) for one in compared.linear(at[:1]))
+    cost = _costs(off, seen)
+    left = np.arange(len(folds))
+    for turn in range(_MOST_TURNS):
+        if turn:
+            off[left], jacobian[left] = compared.linear(at[left])
+        before = compared.log_errors(off)
+        settled = _walk(compared, seen, jacobian, at, off, left)
+        far = np.abs(compared.log_errors(off) - before).max(axis=1) > _FAR
+        left = left[~settled[left] | far[left]]
+        if not len(left):
+            break
+    errors = compared.log_errors(off)
+    for n in np.union1d(left, np.flatnonzero(_costs(off, seen) > cost + 1e-9)):
+        # it does not settle: fitted by itself
+        own = problem.fit([one for one in layouts if one not in folds[n]], fit.terms, fit)
+        errors[n] = compared.log_errors(compared.rows(compared.placed(own)[None, :])[0])
+    return [float(errors[n, compared.layouts.index(one)]) for n, fold in enumerate(folds) for one in fold]
+
+
+def _walk(
+    compared: Compared, seen: NDArray[np.bool_], jacobian: Array, at: Array, off: Array, left: Indices
+) -> NDArray[np.bool_]:
+    """Go on with the folds *left* until they settle; *at* and *off* are written over. Which folds did."""
+    settled = np.ones(len(at), dtype=bool)
+    settled[left] = False
+    for _ in range(_MOST_STEPS):
+        for n in left:
+            step = bounded_step(jacobian[n, seen[n]], off[n, seen[n]], at[n], compared.most)
+            at[n] += step
+            settled[n] = np.abs(step).max() <= _SETTLED
+        off[left] = compared.rows(at[left])
+        left = left[~settled[left]]
+        if not len(left):
+            break
+    return settled
+
+
+def gains_of_terms(problem: Problem, terms: Sequence[str], fit: Fit) -> dict[str, float]:
+    """What each of *terms*, beside those that *fit* has, would take off its cost if the model were linear."""
+    compared = problem.compared(list(problem.items), (*fit.terms, *terms))
+    at = compared.placed(fit)
+    off, jacobian = compared.residuals(at), compared.jacobian(at)
+    n_known = len(fit.values)
+    found = {}
+    for n, term in enumerate(terms, start=n_known):
+        some = [*range(n_known), n]
+        step = bounded_step(jacobian[:, some], off, at[some], compared.most[some])
+        left = off + jacobian[:, some] @ step
+        found[term] = float(off @ off - left @ left) / 2
+    return found
+
+
+def bounded_step(jacobian: Array, off: Array, at: Array, most: Array) -> Array:
+    """The step from *at* that makes ``off + jacobian @ step`` smallest, each parameter between 0 and *most*.
+
+    Parameters that would leave are put on their bound, and the others found anew, until none leaves: mostly
+    the best step that there is.
+    """
+    low, high = -at, most - at
+    step: Array = np.zeros(len(at))
+    free: NDArray[np.bool_] = np.ones(len(at), dtype=bool)
+    while free.any():
+        rest = off + jacobian[:, ~free] @ step[~free]
+        step[free] = np.linalg.lstsq(jacobian[:, free], -rest, rcond=None)[0]
+        leaves = free & ((step < low) | (step > high))
+        if not leaves.any():
+            break
+        step[leaves] = np.clip(step, low, high)[leaves]
+        free &= ~leaves
+    return step
+
+
+def _costs(off: Array, seen: NDArray[np.bool_]) -> Array:
+    costs: Array = (np.where(seen, off, 0.0) ** 2).sum(axis=1)
+    return costs
