@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.figures import counted, percent
+from tuner.core.figures import counted, named, percent
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,11 @@ def test_what_is_shown_as_one_is_one() -> None:
     assert counted(1.0004, "core", ".3g") == "1 core"
     assert counted(1.004, "core", ".3g") == "1 core"
     assert counted(1.04, "core", ".3g") == "1.04 cores"
+
+
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [(0, ""), (2, "1, 2"), (4, "1, 2, 3, 4"), (5, "1, 2, 3 and 2 more"), (6750, "1, 2, 3 and 6747 more")],
+)
+def test_a_list_in_a_sentence_is_cut_where_it_would_grow_long(n: int, told: str) -> None:
+    assert named(range(1, n + 1), 3) == told

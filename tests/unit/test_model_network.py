@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import comb, inf
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.core.layout import Layout, full_grid
+from tuner.core.model import network
 from tuner.core.model.demand import Demands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict, solve
@@ -262,3 +263,19 @@ def test_what_second_threads_add_may_differ_from_layout_to_layout() -> None:
         assert np.array_equal(mixed.throughput_per_s[own], alone.throughput_per_s[own])
         assert np.array_equal(mixed.load[own], alone.load[own])
     assert len({float(one) for one in solve(of, Machine(4, 2)).throughput_per_s}) > 2
+
+
+def test_layouts_that_are_too_many_to_be_solved_at_once_get_the_same_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    box, grid = Machine(12, physical_cores=6), full_grid(12)[::-1]
+    mix = Demands(0.02, child_s=0.03, asleep_s=0.01, blocked_s=0.01)
+    of = layout_demands(mix, Terms(), [one.processes for one in grid], [one.threads for one in grid])
+    gains = np.linspace(0.2, 0.4, len(grid))
+    at_once = solve(of, box, gains)
+    monkeypatch.setattr(network, "_MOST_CELLS", 200)
+    in_parts = solve(of, box, gains)
+
+    for field in fields(Prediction):
+        told, wanted = getattr(in_parts, field.name), getattr(at_once, field.name)
+        assert told == pytest.approx(wanted, rel=1e-9, abs=1e-12), field.name

@@ -22,7 +22,7 @@ from tuner.core.model.prediction.trust import Trusted, TrustedLayout
 from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileMemory
 from tuner.reports.calibration import calibration_facts, render_calibration
-from tuner.reports.model import named, seconds
+from tuner.reports.model import seconds
 from tuner.reports.prediction import Predicted, prediction_facts, render_prediction
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -382,8 +382,3 @@ def test_no_draw_of_a_profile_asks_for_nothing() -> None:
 )  # fmt: skip
 def test_times_of_an_item_are_in_the_unit_that_suits_them(value: float, text: str) -> None:
     assert seconds(value) == text
-
-
-def test_long_lists_are_cut() -> None:
-    assert named(["a", "b"]) == "a, b"
-    assert named(list("abcdefghij")) == "a, b, c, d, e, f, g, h and 2 more"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def percent(ratio: float) -> str:
     """A share as people read it: ``2 %``; small ones keep two digits."""
@@ -13,6 +15,12 @@ def counted(count: float, thing: str, digits: str = "g") -> str:
     """So many of a *thing*: ``1 core``, ``1.5 cores``, ``3 launches``; *digits* is the format of a float."""
     shown = f"{count}" if isinstance(count, int) else f"{count:{digits}}"
     return f"{shown} {thing if shown == '1' else _plural(thing)}"
+
+
+def named(names: Sequence[object], most: int = 10) -> str:
+    """A list for a sentence: *most* of them and how many more there are, or one more than *most*."""
+    shown = ", ".join(map(str, names if len(names) <= most + 1 else names[:most]))
+    return shown if len(names) <= most + 1 else f"{shown} and {len(names) - most} more"
 
 
 def _plural(thing: str) -> str:

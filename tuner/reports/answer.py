@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from tuner.core.claim import Claim
 from tuner.core.durations import render_rest
-from tuner.core.figures import counted, percent
-from tuner.core.layout import Layout
+from tuner.core.figures import counted, named, percent
 from tuner.core.strategy import Guidance
-
-_MOST_NAMED = 10  #: layouts in a sentence; the table shows them all
 
 
 def answer_sentence(claim: Claim) -> str:
@@ -28,14 +24,14 @@ def answer_sentence(claim: Claim) -> str:
             f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {cost}"
         )
         if answer.ties:
-            parts.append(f"cannot be told from {_named(answer.ties)}")
+            parts.append(f"cannot be told from {named(answer.ties)}")
     else:
         parts.append(f"No answer yet: {answer.layout} leads")
         if claim.not_ruled_out:
-            parts.append(f"not yet ruled out: {_named(claim.not_ruled_out)}")
+            parts.append(f"not yet ruled out: {named(claim.not_ruled_out)}")
         parts.append(cost)
     if claim.failed:
-        parts.append(f"{_named(claim.failed)} could not be measured")
+        parts.append(f"{named(claim.failed)} could not be measured")
     return f"{'; '.join(parts)}."
 
 
@@ -99,10 +95,3 @@ def _guidance_note(guidance: Guidance) -> str:
     if not guidance.used:
         return f"The queueing model was switched off: it {foretold}, {without}."
     return f"The queueing model helped to choose what to measure: it {foretold} ({without})."
-
-
-def _named(layouts: Sequence[Layout]) -> str:
-    names = [str(layout) for layout in layouts]
-    if len(names) <= _MOST_NAMED + 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"

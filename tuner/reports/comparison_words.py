@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.core.compared import Best, Compared, Figure, Known, Lost, Slower
-from tuner.core.figures import counted, percent
+from tuner.core.figures import counted, named, percent
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.simulated import is_simulated
@@ -73,10 +73,9 @@ def comparison_notes(found: Compared) -> list[str]:
     for known, other in ((found.before, found.after), (found.after, found.before)):
         alone = [str(layout) for layout in _measured(known) if layout not in set(_measured(other))]
         if alone:
-            notes.append(f"Only in {known.name}: {_listed(alone)}.")
+            notes.append(f"Only in {known.name}: {named(alone)}.")
     if found.left_out:
-        named = _listed([str(layout) for layout in found.left_out])
-        notes.append(f"Left out, since a launch finished no item: {named}.")
+        notes.append(f"Left out, since a launch finished no item: {named(found.left_out)}.")
     studies = (found.before.study, found.after.study)
     if studies[0].service != studies[1].service:
         notes.append("They are of different services: what changed is the service, whatever else did.")
@@ -230,7 +229,3 @@ def _whose(found: Compared, layout: Layout | None) -> str:
     if layout is None:
         return f"All {found.throughput.n_shared} layouts together"
     return f"{layout}, best in {found.before.name}"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

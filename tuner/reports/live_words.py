@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tuner.core.board import Board, Place, State
 from tuner.core.durations import render_duration, render_rest
-from tuner.core.figures import counted, percent
+from tuner.core.figures import counted, named, percent
 from tuner.core.limit_text import WORDS, render_amount, render_limit
 from tuner.core.limits import Verdict, limits_from
 from tuner.core.overview import BoxLive, Live, Phase
@@ -131,25 +131,23 @@ def standing_told(board: Board) -> str:
             return _all_void_told(board)
         return "Nothing can be compared before the first block is whole." if board.n_windows else ""
     ties = answer.ties
-    named = ", ".join(map(str, ties[:_MOST_NAMED])) + (
-        f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
-    )
+    others = named(ties, _MOST_NAMED)
     if answer.reached:
         keeps = f" that keeps {_limits_told(study)}" if study.limits else ""
         told = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}"
-        return f"{told}; cannot be told from {named}." if ties else f"{told}."
+        return f"{told}; cannot be told from {others}." if ties else f"{told}."
     unseen = sum(place.state == "unseen" for place in board.places)
     if study.strategy == "race":
         parts = [f"{answer.layout} leads"]
         leader = next((place for place in board.places if place.layout == answer.layout), None)
         limits = "" if leader is None or leader.verdict is None else _open_told(leader.verdict)
         parts += [f"not yet shown to keep {limits}"] * bool(limits)
-        parts += [f"not ruled out: {named}"] * bool(ties) + [f"{unseen} not measured yet"] * bool(unseen)
+        parts += [f"not ruled out: {others}"] * bool(ties) + [f"{unseen} not measured yet"] * bool(unseen)
         if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
             parts.append(f"to take it now is wrong with a probability of {percent(answer.doubt)} at most")
         return f"{'; '.join(parts)}."
     told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
-    return f"{told}; cannot be told from {named}." if ties else f"{told}."
+    return f"{told}; cannot be told from {others}." if ties else f"{told}."
 
 
 def _all_void_told(board: Board) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tuner.core.figures import counted, percent
@@ -159,12 +159,6 @@ def load(tasks: float | None) -> str:
 def signed(ratio: float) -> str:
     """A deviation: ``+3.1 %``."""
     return f"{100 * ratio:+.1f} %"
-
-
-def named(names: Sequence[object], most: int = 8) -> str:
-    """A list for a sentence, cut where it grows long."""
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _digits(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.core.figures import counted, percent
+from tuner.core.figures import counted, named, percent
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrated import Calibrated, Measured
@@ -25,7 +25,6 @@ from tuner.reports.model import (
     left_out_sentence,
     left_out_table,
     load,
-    named,
     seconds,
     source_facts,
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.core.durations import render_duration
-from tuner.core.figures import counted
+from tuner.core.figures import counted, named
 from tuner.core.interval import Estimate
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
@@ -75,7 +75,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
     if len(best) == 1:
         worse = "slower" if ranking.objective == "throughput" else "worse"
         return f"{best[0].layout} is best: all others are significantly {worse} ({level}, all pairs at once)."
-    others = ", ".join(str(row.layout) for row in best[1:])
+    others = named([row.layout for row in best[1:]])
     return f"{best[0].layout} measured best; it cannot be told from {others} ({level}, all pairs at once)."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core.figures import percent
+from tuner.core.figures import named, percent
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.reports.ranking_cells import memory_cell
 from tuner.reports.ranking_words import value_ranked_by
@@ -23,9 +23,7 @@ def ties_told(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
     tied = tied_with_best(ranking)
     if not tied:
         return []
-    named = [_with_memory(row) for row in tied[:_MOST_TIES]]
-    left = len(tied) - len(named)
-    names = ", ".join(named) + (f" and {left} more" if left else "")
+    names = named([_with_memory(row) for row in tied], _MOST_TIES)
     return [f"As good, as far as this study can tell: {names}.", *among_ties(best, ranking, within)]
 
 

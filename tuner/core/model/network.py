@@ -18,11 +18,12 @@ Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quant
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from math import lgamma
+from math import ceil, lgamma
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Terms, layout_demands
@@ -31,6 +32,7 @@ from tuner.core.model.machine import Machine
 _NODES = 29  #: values of k at which processes are solved; between them by interpolation
 _FIRST = 12  #: every k up to here, where the chain changes most from one to the next
 _ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
+_MOST_CELLS = 500_000  #: layouts times the most threads of any, at once: some 100 MB
 _LARGEST_KEPT = 50_000  #: threads of all layouts together: of more, what they say by themselves is not kept
 _LEAST_S = 1e-9  #: a time that can be divided by
 _LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
@@ -72,6 +74,25 @@ def solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = No
 
     *smt_gain_ratio* is what a second thread on a core adds, for each of them; None: what *machine* has.
     """
+    n = of.processes * of.threads
+    if len(n) * (n.max() + 1) <= _MOST_CELLS or len(n) == 1:
+        return _solve(of, machine, smt_gain_ratio)
+    order = np.argsort(n, kind="stable")  # alike together: each part is as wide as its largest layout
+    parts = [
+        _solve(_of_some(of, some), machine, None if smt_gain_ratio is None else smt_gain_ratio[some])
+        for some in np.array_split(order, ceil(n.sum() / _MOST_CELLS))
+    ]
+    back = np.argsort(order, kind="stable")
+    return Prediction(
+        *(np.concatenate([getattr(part, one.name) for part in parts])[back] for one in fields(Prediction))
+    )
+
+
+def _of_some(of: LayoutDemands, some: NDArray[np.int64]) -> LayoutDemands:
+    return LayoutDemands(*(getattr(of, one.name)[some] for one in fields(LayoutDemands)))
+
+
+def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) -> Prediction:
     # most threads first: the recursion drops those that are done
     order = np.argsort(-of.threads, kind="stable")
     p, t = of.processes[order], of.threads[order]
