@@ -7,37 +7,35 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
 from tuner.adapters import sqlite_rows as rows
 from tuner.adapters.sqlite_windows import kept_windows, listed_windows
+from tuner.adapters.study_errors import Damaged, translated
+from tuner.adapters.study_reading import Looks, read_only
+from tuner.core.errors import ConfigError
 from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
-Record = TypeVar("Record")
+Answer = TypeVar("Answer")
+_TRIES = 5  #: at reading a file that was at rest, and that others write meanwhile
 
 
 class SqliteStore:
     """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
 
     def __init__(
-        self,
-        path: Path,
-        connection: sqlite3.Connection,
-        *,
-        is_read_only: bool,
+        self, path: Path, *, read_only: bool, lasting: bool = True, told: Callable[[str], object]
     ) -> None:
         self.path = path
-        self._connection = connection
+        self._is_read_only, self._lasting, self._told = read_only, lasting, told
         self._closing = contextlib.ExitStack()
-        if sqlite_digests.has_digests(connection):
-            sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study(connection))
-        self._is_read_only = is_read_only
-        self._read: dict[str, tuple[int, Any]] = {}  #: lists, each as of a version of the file's content
-        self._study = rows.read_study(connection)
+        self._is_open = False
+        self._looked: Looks | None = None  #: when it was opened; None: SQLite's locks keep states apart
+        self._listed: tuple[int, list[WindowRecord]] | None = None  #: as of a version of the file's content
 
     @classmethod
     def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
@@ -64,17 +62,13 @@ class SqliteStore:
             ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
                 another tuner is writing it.
         """
-        with contextlib.ExitStack() as stack:
-            opened = study_file.read_only(path) if read_only else study_file.written(path, lasting=lasting)
-            connection = stack.enter_context(opened)
-            with study_file.translated(path):
-                sqlite_checks.check(connection, wholly=not read_only)
-                if not read_only and (copy := sqlite_schema.upgrade(path, connection)):
-                    told(f"{path} is of an older tuner and was upgraded; as it was: {copy}")
-                store = cls(path, connection, is_read_only=read_only)
-                store._closing = stack.pop_all()  # only now: what cannot be read is closed here
-                return store
-        raise AssertionError  # pragma: no cover  (mypy cannot see that the stack swallows nothing)
+        store = cls(path, read_only=read_only, lasting=lasting, told=told)
+        try:
+            store._read(lambda _: None)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -94,23 +88,21 @@ class SqliteStore:
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
         with self._committed() as connection:
             launch_id = rows.insert_launch(connection, launch)
-            sqlite_digests.check(connection, "launch", launch_id, None)
-            self._keep_digest_of_launch(launch_id)
+            sqlite_digests.check_new(connection, "launch", launch_id)
+            sqlite_digests.keep_launch(connection, launch_id)
             return launch_id
 
     def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
         with self._committed() as connection:
-            self._check_launch(launch_id)  # else its new digest would stand for what changed on the disk
+            # else its new digest would stand for what changed on the disk
+            sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
             rows.end_launch(connection, launch_id, launch)
-            self._keep_digest_of_launch(launch_id)
+            sqlite_digests.keep_launch(connection, launch_id)
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
         with self._committed() as connection:
             n_before = rows.insert_warmup(connection, launch_id, samples)
-            before = sqlite_digests.kept_digest(connection, "warmup", launch_id) or 0
-            added = sqlite_digests.of_warmup(connection, launch_id, n_before, before)
-            if added is not None:
-                sqlite_digests.keep(connection, "warmup", launch_id, added)
+            sqlite_digests.keep_warmup(connection, launch_id, n_before)
 
     def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
         with self._committed() as connection:
@@ -121,76 +113,68 @@ class SqliteStore:
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
             box_id = rows.insert_box(connection, record_of_box(facts, joined_wall_s))
-            sqlite_digests.check(connection, "box", box_id, None)
-            self._keep_digest_of_box(box_id)
+            sqlite_digests.check_new(connection, "box", box_id)
+            sqlite_digests.keep_box(connection, box_id)
 
     def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
         with self._committed() as connection:
             box_id = rows.box_there(connection, name)
             if box_id is not None:
-                self._check_box(box_id)
+                sqlite_digests.check(connection, "box", box_id, sqlite_digests.of_box)
                 rows.end_box(connection, box_id, left_wall_s, why)
-                self._keep_digest_of_box(box_id)
+                sqlite_digests.keep_box(connection, box_id)
 
     def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
-        with self._one_state() as connection:
-            if sqlite_digests.has_digests(connection):
-                sqlite_digests.check_all(connection, "box", sqlite_digests.of_boxes(connection))
+        def boxes(connection: sqlite3.Connection) -> list[BoxRecord]:
+            sqlite_digests.check_all(connection, "box", sqlite_digests.of_boxes)
             return rows.select_boxes(connection)
 
+        return self._read(boxes)
+
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
-        return self._listed("launches", self._list_launches)
+        def launches(connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
+            sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches)
+            return rows.select_launches(connection)
+
+        return self._read(launches)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
-        return self._listed("windows", self._list_windows)
+        def windows(connection: sqlite3.Connection) -> list[WindowRecord]:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if self._listed is None or self._listed[0] != version:
+                kept = sqlite_digests.checked(connection, kept_windows(connection))
+                listed = listed_windows(kept)
+                if not self._is_read_only:  # its own writing does not show in the version
+                    return listed
+                self._listed = version, listed
+            return self._listed[1]
+
+        return self._read(windows)
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
-        with study_file.translated(self.path):
+        def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
             window_id, began_s = self._find(launch_id, index, attempt)
             self._check_details(window_id, "sample_packed")
-            return rows.select_samples(self._connection, window_id, began_s)
+            return rows.select_samples(connection, window_id, began_s)
+
+        return self._read(samples)
 
     def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
-        with self._one_state() as connection:
-            if sqlite_digests.has_digests(connection):
-                found = sqlite_digests.of_warmup(connection, launch_id)
-                sqlite_digests.check(connection, "warmup", launch_id, found)
+        def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
+            sqlite_digests.check(connection, "warmup", launch_id, sqlite_digests.of_warmup)
             if rows.columns_of(connection, "warmup_sample_packed"):
                 sqlite_checks.check_details(connection, "warmup_sample_packed", "launch_id", launch_id)
             return rows.select_warmup(connection, launch_id)
 
+        return self._read(samples)
+
     def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
-        with study_file.translated(self.path):
-            window_id, began_s = self._find(launch_id, index, attempt)
-            self._check_window(window_id)
-            self._check_details(window_id, "reading", "usage", "sample_packed")
-            started_wall_s, length_s, n_done, n_failed = self._connection.execute(
-                "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
-            ).fetchone()
-            samples = rows.select_samples(self._connection, window_id, began_s)
-            usage = rows.select_details(self._connection, Usage, window_id)
-            readings = rows.select_details(self._connection, Reading, window_id)
-            if not samples or not usage or len(readings) != 2:
-                raise study_file.Damaged(f"what window {window_id} is made of is not all there")
-            return Window(
-                layout=self._launch(launch_id).layout,
-                index=index,
-                attempt=attempt,
-                started_wall_s=started_wall_s,
-                length_s=length_s,
-                n_done=n_done,
-                n_failed=n_failed,
-                samples=samples,
-                usage=usage,
-                readings=(readings[0], readings[1]),
-                void=rows.select_details(self._connection, VoidReason, window_id),
-                requests=rows.select_requests(self._connection, window_id),
-            )
+        return self._read(lambda connection: self._window(connection, launch_id, index, attempt))
 
     @contextlib.contextmanager
     def _committed(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it in the file afterwards, or, on any error, nothing."""
-        with study_file.translated(self.path):
+        with translated(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -199,10 +183,35 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
+    def _read(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """What *ask* finds in one state of the file, though it may grow, or be written from rest meanwhile.
+
+        Raises:
+            ConfigError: it cannot be read, or was written by others each time that it was.
+        """
+        for n_more in reversed(range(_TRIES)):
+            try:
+                if not self._is_open:
+                    self._open()
+                with self._one_state() as connection:
+                    answer = ask(connection)
+            except Exception:  # whatever pages of two states give
+                if not (n_more and self._is_overtaken()):
+                    raise
+            else:
+                if not self._is_overtaken():
+                    return answer
+            self._is_open = False
+            self._closing.close()
+        raise ConfigError(
+            f"{self.path} was written by others each of the {_TRIES} times that it was read",
+            hint="Wait for them.",
+        )
+
     @contextlib.contextmanager
     def _one_state(self) -> Iterator[sqlite3.Connection]:
         """All queries of the block read one state of the file, though it may grow."""
-        with study_file.translated(self.path):
+        with translated(self.path):
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
@@ -210,58 +219,59 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
-    def _listed(self, what: str, read: Callable[[sqlite3.Connection], list[Record]]) -> list[Record]:
-        """What *read* gives; a reader's is kept until the file's content is another one."""
-        with self._one_state() as connection:
-            if not self._is_read_only:  # its own writing does not show in the version
-                return read(connection)
-            (version,) = connection.execute("PRAGMA data_version").fetchone()
-            kept = self._read.get(what)
-            if kept is None or kept[0] != version:
-                kept = self._read[what] = version, read(connection)
-            found: list[Record] = kept[1]
-            return found
+    def _open(self) -> None:
+        """Open the file and believe it; nothing is open after an error."""
+        self._looked, self._listed = Looks.of(self.path), None
+        with contextlib.ExitStack() as stack:
+            if self._is_read_only:
+                connection, is_locked = stack.enter_context(read_only(self.path))
+            else:
+                connection = stack.enter_context(study_file.written(self.path, lasting=self._lasting))
+                is_locked = True
+            with translated(self.path):
+                sqlite_checks.check(connection, wholly=not self._is_read_only)
+                if not self._is_read_only and (copy := sqlite_schema.upgrade(self.path, connection)):
+                    self._told(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
+                sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
+                self._study = rows.read_study(connection)
+            self._connection = connection
+            if is_locked:
+                self._looked = None
+            self._closing = stack.pop_all()  # only now: what cannot be read is closed here
+            self._is_open = True
 
-    def _list_launches(self, connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
-        if sqlite_digests.has_digests(connection):
-            sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches(connection))
-        return rows.select_launches(connection)
+    def _is_overtaken(self) -> bool:
+        return self._is_read_only and self._looked is not None and self._looked.changed()
 
-    def _list_windows(self, connection: sqlite3.Connection) -> list[WindowRecord]:
-        kept = kept_windows(connection)
-        if not sqlite_digests.has_digests(connection):
-            return listed_windows(kept)
-        found: dict[int, int] = {}
-        listed = listed_windows(sqlite_digests.noted(kept, found))
-        sqlite_digests.check_all(connection, "window", found)
-        return listed
-
-    def _keep_digest_of_launch(self, launch_id: int) -> None:
-        for id, value in sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).items():
-            sqlite_digests.keep(self._connection, "launch", id, value)
-
-    def _keep_digest_of_box(self, box_id: int) -> None:
-        for id, value in sqlite_digests.of_boxes(self._connection, "WHERE id = ?", box_id).items():
-            sqlite_digests.keep(self._connection, "box", id, value)
-
-    def _check_launch(self, launch_id: int) -> None:
-        if sqlite_digests.has_digests(self._connection):
-            found = sqlite_digests.of_launches(self._connection, "WHERE id = ?", launch_id).get(launch_id)
-            sqlite_digests.check(self._connection, "launch", launch_id, found)
-
-    def _check_box(self, box_id: int) -> None:
-        found = sqlite_digests.of_boxes(self._connection, "WHERE id = ?", box_id).get(box_id)
-        sqlite_digests.check(self._connection, "box", box_id, found)
-
-    def _check_window(self, window_id: int) -> None:
-        """As the ranking reads it, with what made it void."""
-        if sqlite_digests.has_digests(self._connection):
-            found = sqlite_digests.of_windows(kept_windows(self._connection, window_id)).get(window_id)
-            sqlite_digests.check(self._connection, "window", window_id, found)
+    def _window(self, connection: sqlite3.Connection, launch_id: int, index: int, attempt: int) -> Window:
+        window_id, began_s = self._find(launch_id, index, attempt)
+        sqlite_digests.check(connection, "window", window_id, sqlite_digests.of_window)
+        self._check_details(window_id, "reading", "usage", "sample_packed")
+        started_wall_s, length_s, n_done, n_failed = connection.execute(
+            "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
+        ).fetchone()
+        samples = rows.select_samples(connection, window_id, began_s)
+        usage = rows.select_details(connection, Usage, window_id)
+        readings = rows.select_details(connection, Reading, window_id)
+        if not samples or not usage or len(readings) != 2:
+            raise Damaged(f"what window {window_id} is made of is not all there")
+        return Window(
+            layout=self._launch(launch_id).layout,
+            index=index,
+            attempt=attempt,
+            started_wall_s=started_wall_s,
+            length_s=length_s,
+            n_done=n_done,
+            n_failed=n_failed,
+            samples=samples,
+            usage=usage,
+            readings=(readings[0], readings[1]),
+            void=rows.select_details(connection, VoidReason, window_id),
+            requests=rows.select_requests(connection, window_id),
+        )
 
     def _check_details(self, window_id: int, *tables: str) -> None:
-        found = sqlite_digests.of_details(self._connection, window_id)
-        sqlite_digests.check(self._connection, "details", window_id, found)
+        sqlite_digests.check(self._connection, "details", window_id, sqlite_digests.of_details)
         for table in tables:
             sqlite_checks.check_details(self._connection, table, "window_id", window_id)
 
@@ -269,7 +279,7 @@ class SqliteStore:
         found = rows.select_launches(self._connection, "WHERE id = ?", launch_id)
         if not found:
             raise ValueError(f"no launch {launch_id} in {self.path}")
-        self._check_launch(launch_id)
+        sqlite_digests.check(self._connection, "launch", launch_id, sqlite_digests.of_launch)
         return found[0][1]
 
     def _find(self, launch_id: int, index: int, attempt: int) -> tuple[int, float]:

@@ -15,7 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, get_args
 
-from tuner.adapters.study_file import SCHEMA_VERSION, Damaged
+from tuner.adapters.study_errors import Damaged
+from tuner.adapters.study_file import SCHEMA_VERSION
 from tuner.core.limits import QUANTITIES
 from tuner.core.objective import OBJECTIVES
 from tuner.core.strategy import Kind

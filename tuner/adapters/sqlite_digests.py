@@ -7,14 +7,14 @@ be wrong. A file older than version 9 has no digests, and an upgrade makes them 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from marshal import dumps
 from typing import Any
 from zlib import crc32
 
 from tuner.adapters import sqlite_rows as rows
 from tuner.adapters.sqlite_windows import WINDOW_ID, Kept, kept_windows
-from tuner.adapters.study_file import Damaged
+from tuner.adapters.study_errors import Damaged
 
 Row = tuple[Any, ...]
 # The shortest way from a row to bytes that tell each value and its type: 2.4 us a window, repr takes 21.
@@ -30,25 +30,25 @@ def digest(*kept: Row, after: int = 0) -> int:
     return after
 
 
-def has_digests(connection: sqlite3.Connection) -> bool:
-    """Whether the file is of a version that has them."""
-    return bool(rows.columns_of(connection, "digest"))
+def check_all(
+    connection: sqlite3.Connection, of: str, find: Callable[[sqlite3.Connection], Mapping[int, int]]
+) -> None:
+    """Damaged unless what *find* finds, the digests of everything of a kind, by id, is what was kept."""
+    if _has_digests(connection):
+        _compare(connection, of, find(connection))
 
 
-def check_all(connection: sqlite3.Connection, of: str, found: Mapping[int, int]) -> None:
-    """Damaged unless the digests *found* of everything of a kind, by id, are those that were kept."""
-    if not has_digests(connection):
-        return
-    kept = dict(connection.execute("SELECT id, crc32 FROM digest WHERE of = ?", (of,)))
-    if kept != found:
-        odd = min(id for id in kept.keys() | found.keys() if kept.get(id) != found.get(id))
-        raise Damaged(_told(of, odd))
-
-
-def check(connection: sqlite3.Connection, of: str, id: int, found: int | None) -> None:
-    """Damaged unless the digest *found* of one thing is the one that was kept; None: there is none."""
-    if has_digests(connection) and found != kept_digest(connection, of, id):
+def check(
+    connection: sqlite3.Connection, of: str, id: int, find: Callable[[sqlite3.Connection, int], int | None]
+) -> None:
+    """Damaged unless what *find* finds, the digest of one thing (None: there is none), is what was kept."""
+    if _has_digests(connection) and find(connection, id) != kept_digest(connection, of, id):
         raise Damaged(_told(of, id))
+
+
+def check_new(connection: sqlite3.Connection, of: str, id: int) -> None:
+    """Damaged where a thing that was just added has a digest already."""
+    check(connection, of, id, lambda _connection, _id: None)
 
 
 def kept_digest(connection: sqlite3.Connection, of: str, id: int) -> int | None:
@@ -62,7 +62,7 @@ def keep(connection: sqlite3.Connection, of: str, id: int, value: int) -> None:
     connection.execute("INSERT OR REPLACE INTO digest VALUES (?, ?, ?)", (of, id, value))
 
 
-def of_study(connection: sqlite3.Connection) -> int:
+def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
     """Of the study's row, its layouts, what is known of where it ran, and the schema's version."""
     queries = (
         "PRAGMA user_version",
@@ -79,13 +79,33 @@ def of_launches(connection: sqlite3.Connection, where: str = "", *values: object
     return {row[0]: digest(row) for row in connection.execute(query, values)}
 
 
+def of_launch(connection: sqlite3.Connection, launch_id: int) -> int | None:
+    """Of one launch; None: there is none."""
+    return of_launches(connection, "WHERE id = ?", launch_id).get(launch_id)
+
+
 def of_boxes(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
     """Of the boxes of a fleet, by their ids."""
     query = f"SELECT id, name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box {where}"
     return {row[0]: digest(row) for row in connection.execute(query, values)}
 
 
-def noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
+def of_box(connection: sqlite3.Connection, box_id: int) -> int | None:
+    """Of one box; None: there is none."""
+    return of_boxes(connection, "WHERE id = ?", box_id).get(box_id)
+
+
+def checked(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Iterator[Kept]:
+    """All windows of the file as they come; after the last, Damaged unless they are as they were kept."""
+    if not _has_digests(connection):
+        yield from kept
+        return
+    found: dict[int, int] = {}
+    yield from _noted(kept, found)
+    _compare(connection, "window", found)
+
+
+def _noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
     """Windows as they come, each one's digest put into *found* by its id."""
     for window in kept:
         found[window.row[WINDOW_ID]] = digest(window.row, window.launch, *window.void)
@@ -95,9 +115,14 @@ def noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
 def of_windows(kept: Iterable[Kept]) -> dict[int, int]:
     """Of windows with what their launches say and what made them void, by their ids."""
     found: dict[int, int] = {}
-    for _ in noted(kept, found):
+    for _ in _noted(kept, found):
         pass
     return found
+
+
+def of_window(connection: sqlite3.Connection, window_id: int) -> int | None:
+    """Of one, as the ranking reads it; None: there is none."""
+    return of_windows(kept_windows(connection, window_id)).get(window_id)
 
 
 def of_details(connection: sqlite3.Connection, window_id: int) -> int:
@@ -122,28 +147,66 @@ def of_warmup(connection: sqlite3.Connection, launch_id: int, first: int = 0, af
     return digest(*found, after=after) if found else None
 
 
+def keep_launch(connection: sqlite3.Connection, launch_id: int) -> None:
+    """Make the digest of a launch anew, of what the file holds."""
+    _keep_found(connection, "launch", launch_id, of_launch)
+
+
+def keep_box(connection: sqlite3.Connection, box_id: int) -> None:
+    """Make the digest of a box anew, of what the file holds."""
+    _keep_found(connection, "box", box_id, of_box)
+
+
 def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
     """Make the digests of a window that was just added; Damaged where there were some already."""
-    for of in ("window", "details"):
-        check(connection, of, window_id, None)
-    for value in of_windows(kept_windows(connection, window_id)).values():
-        keep(connection, "window", window_id, value)
-    keep(connection, "details", window_id, of_details(connection, window_id))
+    for of, find in (("window", of_window), ("details", of_details)):
+        check_new(connection, of, window_id)
+        _keep_found(connection, of, window_id, find)
+
+
+def keep_warmup(connection: sqlite3.Connection, launch_id: int, n_before: int) -> None:
+    """Make the digest of a launch's warm-up, whose first *n_before* samples had theirs already."""
+    before = kept_digest(connection, "warmup", launch_id) or 0
+    added = of_warmup(connection, launch_id, n_before, before)
+    if added is not None:
+        keep(connection, "warmup", launch_id, added)
 
 
 def keep_everything(connection: sqlite3.Connection) -> None:
-    """Make every digest of the file anew, of what it holds."""
-    connection.execute("DELETE FROM digest")
-    for of, found in _of_everything(connection):
-        connection.executemany(
-            "INSERT INTO digest VALUES (?, ?, ?)", ((of, id, value) for id, value in found.items())
-        )
+    """Make every digest of the file anew, of what it holds, if its version has them."""
+    if _has_digests(connection):
+        connection.execute("DELETE FROM digest")
+        for of, found in _of_everything(connection):
+            connection.executemany(
+                "INSERT INTO digest VALUES (?, ?, ?)", ((of, id, value) for id, value in found.items())
+            )
 
 
 def check_everything(connection: sqlite3.Connection) -> None:
-    """Damaged unless all that the file holds is as it was written."""
-    for of, found in _of_everything(connection):
-        check_all(connection, of, found)
+    """Damaged unless all that the file holds is as it was written, as far as its version tells."""
+    if _has_digests(connection):
+        for of, found in _of_everything(connection):
+            _compare(connection, of, found)
+
+
+def _has_digests(connection: sqlite3.Connection) -> bool:
+    """Whether the file is of a version that has them."""
+    return bool(rows.columns_of(connection, "digest"))
+
+
+def _compare(connection: sqlite3.Connection, of: str, found: Mapping[int, int]) -> None:
+    kept = dict(connection.execute("SELECT id, crc32 FROM digest WHERE of = ?", (of,)))
+    if kept != found:
+        odd = min(id for id in kept.keys() | found.keys() if kept.get(id) != found.get(id))
+        raise Damaged(_told(of, odd))
+
+
+def _keep_found(
+    connection: sqlite3.Connection, of: str, id: int, find: Callable[[sqlite3.Connection, int], int | None]
+) -> None:
+    value = find(connection, id)
+    if value is not None:
+        keep(connection, of, id, value)
 
 
 def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[int, int]]]:

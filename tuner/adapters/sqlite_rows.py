@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tuner.adapters.latencies_packed import packed, unpacked
-from tuner.adapters.study_file import Damaged
+from tuner.adapters.study_errors import Damaged
 from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord

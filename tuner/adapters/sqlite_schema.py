@@ -42,15 +42,13 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= study_file.SCHEMA_VERSION:
         return None
-    if sqlite_digests.has_digests(connection):
-        sqlite_digests.check_everything(connection)
+    sqlite_digests.check_everything(connection)
     copy = study_file.keep_copy(path, connection, version)
     for newer in range(version + 1, study_file.SCHEMA_VERSION + 1):
         changes = _read(f"upgrade_to_{newer}.sql")
         try:
             connection.executescript(f"BEGIN IMMEDIATE; {changes}; PRAGMA user_version = {newer};")
-            if sqlite_digests.has_digests(connection):
-                sqlite_digests.keep_everything(connection)
+            sqlite_digests.keep_everything(connection)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:

@@ -1,4 +1,4 @@
-"""The study file as a file: made once, opened with care, held by one writer, its troubles told in a line."""
+"""The study file as a file: made once, checked, held by one writer, kept before it is upgraded."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ import shutil
 import sqlite3
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tuner.adapters.study_errors import BACKUP, translated
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
 SCHEMA_VERSION = 9
 _BUSY_S = 20.0  #: how long one program waits for another's commit
-_ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file, and runs nothing that stands in it
-_BACKUP = "Take it from a backup."
 _LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB
-
-
-class Damaged(ValueError):
-    """What is in a study file cannot be what tuner wrote; says what and where, without the file's name."""
 
 
 def make(path: Path, image: bytes) -> None:
@@ -106,7 +100,7 @@ def check(path: Path) -> None:
         raise ConfigError(f"{path} is not a study file of tuner", hint="Name a *.tuner.db file.")
     version = int.from_bytes(header[60:64], "big")
     if version < 1:
-        raise ConfigError(f"{path} is damaged: it has schema version {version}", hint=_BACKUP)
+        raise ConfigError(f"{path} is damaged: it has schema version {version}", hint=BACKUP)
     if version > SCHEMA_VERSION:
         raise ConfigError(
             f"{path} has schema version {version}, this tuner knows {SCHEMA_VERSION}",
@@ -140,7 +134,7 @@ def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]
                 f"another tuner ({_holder(lock)}) is writing {path}", hint="Wait for it, or stop it."
             ) from error
         with translated(path):
-            connection = stack.enter_context(contextlib.closing(_connect(path, "rw")))
+            connection = stack.enter_context(contextlib.closing(connect(path, "rw")))
             connection.execute("PRAGMA journal_mode = WAL")
             # FULL: a commit is on the disk when it returns, so that a power cut costs no finished window.
             # The price is one fsync per window.
@@ -213,40 +207,6 @@ def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
         yield path.with_name(f"{path.name}.schema-{version}-{number}")
 
 
-@contextlib.contextmanager
-def read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads *path*, also while it is written, and from a folder that cannot be written."""
-    check(path)
-    real = Path(os.path.realpath(path))  # SQLite keeps the -wal beside the file, not beside a link to it
-    with contextlib.ExitStack() as stack:
-        try:
-            mode = "ro&immutable=1" if _is_at_rest(real) else "ro"
-            connection = stack.enter_context(contextlib.closing(_connect(real, mode)))
-            connection.execute(_ANY).fetchone()
-        except sqlite3.OperationalError:
-            # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
-            # is all there is; with one (its writer was killed) the last windows are in it: both are copied.
-            with translated(path):
-                connection = stack.enter_context(
-                    contextlib.closing(_connect_in_read_only_folder(real, stack))
-                )
-                connection.execute(_ANY).fetchone()
-        except sqlite3.DatabaseError as error:
-            raise _told(path, error) from error
-        except UnicodeDecodeError as error:
-            raise _unreadable(path) from error
-        yield connection
-
-
-def _is_at_rest(path: Path) -> bool:
-    """Whether nobody writes *path* and all of it is in that one file.
-
-    Read as it is then, or SQLite would leave an empty -wal and a -shm beside a finished study. A writer that
-    begins meanwhile does no harm: for minutes, what it adds is in its -wal alone.
-    """
-    return not _has_wal(path) and not is_held(path)
-
-
 def is_held(path: Path) -> bool:
     """Whether some tuner has *path* open to write. Not to be asked while this process has it open itself.
 
@@ -263,21 +223,8 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def _has_wal(path: Path) -> bool:
-    wal = path.with_name(path.name + "-wal")
-    return wal.exists() and wal.stat().st_size > 0
-
-
-def _connect_in_read_only_folder(path: Path, stack: contextlib.ExitStack) -> sqlite3.Connection:
-    if not _has_wal(path):
-        return _connect(path, "ro&immutable=1")
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
-    for source in (path, path.with_name(path.name + "-wal")):
-        shutil.copyfile(source, folder / source.name)
-    return _connect(folder / path.name, "rw")
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection of SQLite's to *path* that trusts nothing in it."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
     # A study file may come from a stranger: its schema calls nothing, and no value takes all memory.
@@ -291,48 +238,6 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     if mode.startswith("ro"):
         connection.execute("PRAGMA query_only = ON")
     return connection
-
-
-@contextlib.contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors about *path*, and `Damaged`, into ConfigErrors of one line."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise _told(path, error) from error
-    except UnicodeDecodeError as error:
-        raise _unreadable(path) from error
-    except Damaged as error:
-        raise ConfigError(f"{path} is damaged: {error}", hint=_BACKUP) from error
-
-
-def _unreadable(path: Path) -> ConfigError:
-    """For an error of SQLite's that quotes bytes of the file, which Python cannot make a message of."""
-    return ConfigError(f"{path} is damaged: it holds texts that are not UTF-8", hint=_BACKUP)
-
-
-def _told(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
-    resume = f"What was finished is kept; go on with --resume {path}."
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-        case sqlite3.SQLITE_FULL:
-            return ConfigError(f"the disk of {path} is full", hint=f"Free some space. {resume}")
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return ConfigError(f"{path} or its folder cannot be written", hint="Check who owns them.")
-        case sqlite3.SQLITE_IOERR:
-            return ConfigError(f"{path} cannot be read or written: {error}", hint=f"Check its disk. {resume}")
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return ConfigError(f"another program holds {path} locked", hint=f"Close it. {resume}")
-        case (
-            sqlite3.SQLITE_CORRUPT
-            | sqlite3.SQLITE_NOTADB
-            | sqlite3.SQLITE_ERROR
-            | sqlite3.SQLITE_TOOBIG
-            | sqlite3.SQLITE_OK  # Python's own: a text that is not UTF-8
-        ):
-            said = " ".join(str(error).split())  # it may quote what stands in the file
-            return ConfigError(f"{path} is damaged: {said}", hint=_BACKUP)
-        case _:
-            raise error  # a bug of ours (a broken constraint): keep its traceback
 
 
 def _holder(lock: int) -> str:
