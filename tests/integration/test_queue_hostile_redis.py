@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
+from tuner.adapters.queues import redis_parts
 from tuner.adapters.queues.brokers import found_queue
 from tuner.adapters.queues.queue import BrokerError, Claim
 from tuner.adapters.queues.redis_queue import RedisQueue
@@ -43,7 +45,10 @@ GARBAGE = [
 ]
 
 
-def talking(answer: bytes | Send) -> Send:
+Answer = Callable[[socket.socket, bytes], None]  #: to what was heard
+
+
+def talking(answer: bytes | Send | Answer) -> Send:
     """Yes to greetings, *answer* to all else."""
 
     def send(connection: socket.socket) -> None:
@@ -52,14 +57,16 @@ def talking(answer: bytes | Send) -> Send:
                 connection.sendall(b"+OK\r\n" * heard.count(b"CLIENT"))
             elif isinstance(answer, bytes):
                 connection.sendall(answer)
+            elif len(signature(answer).parameters) == 1:
+                answer(connection)  # type: ignore[call-arg]
             else:
-                answer(connection)
+                answer(connection, heard)  # type: ignore[call-arg]
 
     return send
 
 
 @contextmanager
-def lying(answer: bytes | Send) -> Iterator[str]:
+def lying(answer: bytes | Send | Answer) -> Iterator[str]:
     with server(talking(answer)) as (_, port):
         yield f"redis://127.0.0.1:{port}/0?protocol=2"
 
@@ -146,3 +153,52 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
             feeder.prepare()
         with pytest.raises(ConfigError, match="redis://127"):
             found_queue(url, None, None, LONG_S)
+
+
+def scanning(connection: socket.socket, heard: bytes) -> None:
+    """A Redis whose lists, sets and keys never end: each look says that there is more."""
+    if b"EXEC" in heard:
+        connection.sendall(b"+OK\r\n" + b"+QUEUED\r\n" * 4 + b"*4\r\n:1\r\n*0\r\n*0\r\n:0\r\n")
+    elif b"SCAN" in heard:
+        connection.sendall(b"*2\r\n$1\r\n7\r\n*0\r\n")
+    elif b"HGETALL" in heard:
+        connection.sendall(b"*2\r\n$8\r\nstudy_id\r\n$4\r\nours\r\n")
+    else:
+        connection.sendall(b":0\r\n")  # LLEN
+
+
+@pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "arq"])
+def test_a_scan_that_never_comes_to_its_end_is_left(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_parts, "_WITHIN_S", 0.2)
+    with lying(scanning) as url:
+        said = error_of(url, RedisQueue.release, form)
+
+    assert "looking through it took more than 0.2 s" in said
+
+
+@pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "taskiq"])
+def test_a_list_from_which_some_are_always_removed_is_left(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removing(connection: socket.socket, heard: bytes) -> None:
+        if b"SCAN" in heard:
+            connection.sendall(b"*2\r\n$1\r\n0\r\n*0\r\n")
+        else:  # LLEN and EVAL: millions wait, and one was removed
+            connection.sendall(b":9000000000000000000\r\n" if b"LLEN" in heard else b":1\r\n")
+
+    monkeypatch.setattr(redis_parts, "_WITHIN_S", 0.2)
+    with lying(removing) as url:
+        said = error_of(url, RedisQueue.release, form)
+
+    assert "looking through it took more than 0.2 s" in said
+
+
+def test_a_redis_that_stops_answering_in_a_scan_is_left() -> None:
+    def stopping(connection: socket.socket, heard: bytes) -> None:
+        if b"SCAN" not in heard:
+            scanning(connection, heard)
+
+    with lying(stopping) as url:
+        said = error_of(url, RedisQueue.release, "arq", SOON_S)
+
+    assert re.search(TOO_LONG, said), said

@@ -42,7 +42,10 @@ class Celery:
 
     def is_of(self, message: Message) -> bool:
         """Whether it names a task."""
-        return "task" in _properties(message).get(HEADERS, {})
+        try:
+            return "task" in entry(_properties(message), HEADERS)
+        except UnclonableError:
+            return False
 
     def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
         """Its ids are the task's, as root and correlation too; nobody gets its answer; no expiry."""
@@ -114,7 +117,7 @@ def _properties(message: Message) -> dict[str, Any]:
         raise UnclonableError("was not recorded from RabbitMQ")
     try:
         told = json.loads(message[PROPERTIES])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnclonableError("has properties that are no JSON") from error
     if not isinstance(told, dict):
         raise UnclonableError("has properties that are no JSON object")
@@ -132,7 +135,8 @@ def _cut(body: tuple[bytes, ...], properties: Mapping[str, Any]) -> Cut:
     if kept.get("reply_to"):
         kept["reply_to"] = HOLE  # where nobody waits for it
     if HEADERS in kept:
-        kept[HEADERS] = {name: value for name, value in kept[HEADERS].items() if not _is_brokers(name)}
+        headers = entry(kept, HEADERS)
+        kept[HEADERS] = {name: value for name, value in headers.items() if not _is_brokers(name)}
     told = json.dumps(kept, separators=(",", ":"))
     return Cut({BODY: body, PROPERTIES: tuple(piece.encode() for piece in told.split(HOLE))})
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
+from tuner.adapters.probes.bounded_socket import Bound
+from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.message import BODY, Message, spread
 from tuner.adapters.queues.queue import BrokerError, shown
+from tuner.adapters.queues.rabbitmq_connection import connected
 from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
-from tuner.core.errors import ConfigError
+from tuner.core.errors import ConfigError, TunerError
 
 if TYPE_CHECKING:
     from amqp import Channel, Connection
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 _QUIET_S = 0.2  #: without a delivery: see whether any is left
 _SIFTED_WITHIN_S = 120.0
+_PUSHED_WITHIN_S = 120.0  #: all messages of a push; each piece of one has the usual time
+_SAMPLE_S = 600.0  #: all messages of a sample, likewise
+_LARGEST_BYTES = 129 << 20  #: of one answer: the largest message that RabbitMQ takes as it comes, and more
+_LARGEST_SAMPLE_BYTES = 1 << 30
 _ITS_HEADERS = "application_headers"  #: as the client calls them
 
 
@@ -57,27 +63,37 @@ class Link:
                 hint="pip install 'tuner[rabbitmq]'",
             ) from error
         self._url, self._timeout_s = url, timeout_s
+        self._bound = Bound(timeout_s, _LARGEST_BYTES)  #: of one question
         self._connection: Connection | None = None
         self._questions: Channel | None = None
         self._publishing: Channel | None = None  #: in transactions, which would hold up what others do
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Errors of the client become BrokerError."""
+        """Errors of the client become BrokerError, in one line.
+
+        The client trusts the server: it may stumble in any way over an answer that is none.
+        """
         from amqp import AMQPError
 
         try:
             yield
-        except (AMQPError, OSError) as error:  # OSError: no connection, lost ones, time limits
+        except (BrokerError, TunerError):
+            raise
+        except (AMQPError, OSError) as error:  # OSError: no connection, lost ones, limits of time and size
             self._drop()
-            raise BrokerError(f"{shown(self._url)}: {type(error).__name__}: {error}") from error
+            raise BrokerError(f"{shown(self._url)}: {_told(error)}") from error
+        except Exception as error:
+            self._drop()
+            raise BrokerError(
+                f"{shown(self._url)}: the answer is none of RabbitMQ: {_told(error)}"
+            ) from error
 
     def close(self) -> None:
         """Let go of the connection; what is in hand goes back."""
         if self._connection is not None:
-            from amqp import AMQPError
-
-            with suppress(AMQPError, OSError):  # the broker may be gone, and nobody asks any more
+            self._bound.renew()
+            with suppress(Exception):  # the broker may be gone or lie, and nobody asks any more
                 self._connection.close()
         self._drop()
 
@@ -121,13 +137,16 @@ class Link:
         """
         channel = self._channel()
         found = []
-        for _ in range(n_looked_at):
-            delivery = channel.basic_get(queue)
-            if delivery is None:
-                break
-            found.append(delivery)
+        with self._bound.raised(_SAMPLE_S, _LARGEST_SAMPLE_BYTES):
+            self._bound.renew()
+            for _ in range(n_looked_at):
+                delivery = channel.basic_get(queue)
+                if delivery is None:
+                    break
+                found.append(_message(delivery))
+        self._bound.renew()
         channel.close()  # what was not acknowledged goes back to where it was
-        return [_message(found[place]) for place in spread(len(found), n_most)]
+        return [found[place] for place in spread(len(found), n_most)]
 
     def sift(self, queue: str, tag: str) -> None:
         """Remove the messages that hold *tag*; others go back to where they were, marked as redelivered."""
@@ -144,6 +163,7 @@ class Link:
         channel.basic_consume(queue, callback=take)
         assert self._connection is not None
         while time.monotonic() < ends_s:
+            self._bound.renew()
             try:
                 self._connection.drain_events(timeout=_QUIET_S)
             except TimeoutError:
@@ -152,6 +172,7 @@ class Link:
                     break
         else:
             raise BrokerError(f"{shown(self._url)}: {queue} was not sifted within {_SIFTED_WITHIN_S:g} s")
+        self._bound.renew()
         channel.close()
 
     def keep_one(self, queue: str) -> None:
@@ -173,21 +194,25 @@ class Link:
         if self._publishing is None:
             self._publishing = self._channel()
             self._publishing.tx_select()
-        for parcel in parcels:
-            told = json.loads(parcel.properties)
-            if HEADERS in told:
-                told[_ITS_HEADERS] = told.pop(HEADERS)
-            self._publishing.basic_publish(Delivery(parcel.body, **told), routing_key=parcel.queue)
-        self._publishing.tx_commit()
+        with self._bound.raised(_PUSHED_WITHIN_S, _LARGEST_BYTES):
+            self._bound.renew()
+            for parcel in parcels:
+                told = json.loads(parcel.properties)
+                if HEADERS in told:
+                    told[_ITS_HEADERS] = told.pop(HEADERS)
+                self._publishing.basic_publish(Delivery(parcel.body, **told), routing_key=parcel.queue)
+            self._publishing.tx_commit()
 
     def _asked(self) -> Channel:
+        self._bound.renew()
         if self._questions is None:
             self._questions = self._channel()
         return self._questions
 
     def _channel(self) -> Channel:
+        self._bound.renew()
         if self._connection is None:
-            self._connection = _connected(self._url, self._timeout_s)
+            self._connection = connected(self._url, self._timeout_s, self._bound)
         channel = self._connection.channel()
         channel.auto_decode = False  # bodies are bytes
         return channel
@@ -196,23 +221,6 @@ class Link:
         if self._connection is not None:
             self._connection.collect()
         self._connection = self._questions = self._publishing = None
-
-
-def _connected(url: str, timeout_s: float) -> Connection:
-    from amqp import Connection
-
-    parts = urlsplit(url)
-    connection = Connection(
-        host=f"{parts.hostname}:{parts.port or 5672}",
-        userid=unquote(parts.username or "guest"),
-        password=unquote(parts.password or "guest"),
-        virtual_host=unquote(parts.path[1:]) or "/",
-        connect_timeout=timeout_s,
-        heartbeat=0,  # none asks while a launch runs
-    )
-    connection.connect()
-    connection.sock.settimeout(timeout_s)
-    return connection
 
 
 def _message(delivery: Delivery) -> Message:
@@ -226,9 +234,17 @@ def _message(delivery: Delivery) -> Message:
         odd.add(type(value).__name__)
         return ""
 
-    told = json.dumps(properties, default=name).encode()
+    try:
+        told = json.dumps(properties, default=name).encode()
+    except (TypeError, RecursionError) as error:  # a name that is no text; a table in a table in a table ...
+        odd.add(type(error).__name__)
+        told = b"{}"
     unkept = {UNKEPT: ", ".join(sorted(odd)).encode()} if odd else {}
     return {BODY: _body(delivery), PROPERTIES: told, **unkept}
+
+
+def _told(error: Exception) -> str:
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 def _body(delivery: Delivery) -> bytes:

@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message
 from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
 from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
+from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
+from tuner.core.json_text import parse_json
 
 _LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile
 _GONE_WITHIN_S = 10.0  #: consumers of a service that was stopped
@@ -33,6 +36,17 @@ class _Word:
     form: str
     fed: int = 0  #: messages that are there, or have been
     pushing: bool = False  #: more are on their way: what waits cannot be compared with *fed*
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether tuner may have said so: what comes from a broker is of any type."""
+        texts = (self.study_id, self.study, self.host, self.form)
+        return (
+            all(isinstance(text, str) for text in texts)
+            and type(self.fed) is int
+            and 0 <= self.fed <= LARGEST_COUNT
+            and isinstance(self.pushing, bool)
+        )
 
 
 class _Drops:
@@ -227,9 +241,12 @@ class RabbitQueue:
         if not found:
             return None
         try:
-            return _Word(**json.loads(found[0]))
-        except (ValueError, TypeError) as error:
-            raise BrokerError(f"{shown(self._url)}: {self._word_queue} holds no word of tuner's") from error
+            word = _Word(**parse_json(found[0]))
+        except (ValueError, TypeError):
+            word = None
+        if word is None or not word.is_possible:
+            raise BrokerError(f"{shown(self._url)}: {self._word_queue} holds no word of tuner's")
+        return word
 
     def _own_word(self) -> _Word:
         word = self._word()
@@ -253,7 +270,7 @@ class RabbitQueue:
     def _refuse_word_of_others(self, word: _Word) -> None:
         if word.study_id != self._claim.study_id:
             raise ConfigError(
-                f"{self.where} is fed by another study: {word.study} on {word.host}",
+                f"{self.where} is fed by another study: {one_line(word.study)} on {one_line(word.host)}",
                 hint="Wait for its end. If it was killed, resume it, or empty the queue yourself and delete"
                 f" {self._word_queue}.",
             )

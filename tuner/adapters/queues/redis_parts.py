@@ -6,6 +6,7 @@ it keeps its order (but for what others add in that very moment to a list of man
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
 _AT_ONCE = 1000
+_WITHIN_S = 120.0  #: to look through one list, set or hash, or all keys, to its end
 _SIFTED_AT_ONCE = 5000  #: about 5 ms, in which Redis does nothing else
 #: takes so many from the left and puts those to keep back at the right: once round, and all is in order again
 _SIFT = """
@@ -48,14 +50,31 @@ def sampled_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
 
 def sift_list(client: Redis, key: str, tag: bytes) -> None:
     """Remove the entries that hold *tag*."""
-    while sum(int(client.eval(_SIFT_TAG, 1, key, n, tag)) for n in _rounds(int(client.llen(key)))):
-        pass  # once more: others may have added some, and left ours out of the rounds
+    _sift(client, key, lambda n: client.eval(_SIFT_TAG, 1, key, n, tag))
 
 
 def sift_ids(client: Redis, key: str, kept: str) -> None:
     """Remove the entries that are no field of the hash *kept*."""
-    while sum(int(client.eval(_SIFT_IDS, 2, key, kept, n)) for n in _rounds(int(client.llen(key)))):
-        pass
+    _sift(client, key, lambda n: client.eval(_SIFT_IDS, 2, key, kept, n))
+
+
+def _sift(client: Redis, key: str, removed: Callable[[int], Any]) -> None:
+    """Until none was *removed*: others may have added some, and left ours out of the rounds."""
+    ends_s = time.monotonic() + _WITHIN_S
+    n_removed = 1
+    while n_removed:
+        n_removed = 0
+        for n in _rounds(int(client.llen(key))):
+            n_removed += int(removed(n))
+            _see_time(ends_s)
+
+
+def _see_time(ends_s: float) -> None:
+    """A server whose answers never come to an end is left."""
+    from redis import TimeoutError as RedisTimeoutError
+
+    if time.monotonic() > ends_s:
+        raise RedisTimeoutError(f"looking through it took more than {_WITHIN_S:g} s")
 
 
 def _rounds(n: int) -> Iterator[int]:
@@ -66,7 +85,7 @@ def _rounds(n: int) -> Iterator[int]:
 
 def members_of(client: Redis, key: str, tag: bytes, *, sorted_set: bool = True) -> Iterator[list[Any]]:
     """Members of a set that hold *tag*, many at a time."""
-    found = client.zscan_iter(key, count=_AT_ONCE) if sorted_set else client.sscan_iter(key, count=_AT_ONCE)
+    found = _every(client.zscan if sorted_set else client.sscan, key)
     members = (one[0] for one in found) if sorted_set else found
     yield from _batches(one for one in members if tag in one)
 
@@ -80,7 +99,7 @@ def remove_members(client: Redis, key: str, tag: bytes, *, sorted_set: bool = Tr
 
 def remove_fields(client: Redis, key: str, tag: bytes) -> None:
     """Remove the fields of a hash whose names hold *tag*."""
-    fields = (name for name, _ in client.hscan_iter(key, count=_AT_ONCE) if tag in name)
+    fields = (name for name, _ in _entries(client, key) if tag in name)
     for names in _batches(fields):
         client.hdel(key, *names)
 
@@ -88,7 +107,7 @@ def remove_fields(client: Redis, key: str, tag: bytes) -> None:
 def remove_entries(client: Redis, key: str, tag: bytes) -> list[Any]:
     """Remove the fields of a hash whose values hold *tag*; gives their names."""
     removed: list[Any] = []
-    fields = (name for name, value in client.hscan_iter(key, count=_AT_ONCE) if tag in value)
+    fields = (name for name, value in _entries(client, key) if tag in value)
     for names in _batches(fields):
         client.hdel(key, *names)
         removed += names
@@ -97,7 +116,29 @@ def remove_entries(client: Redis, key: str, tag: bytes) -> list[Any]:
 
 def scanned(client: Redis, pattern: str) -> Iterator[list[Any]]:
     """Keys that match, many at a time."""
-    yield from _batches(client.scan_iter(match=pattern, count=_AT_ONCE))
+    yield from _batches(_every(client.scan, match=pattern))
+
+
+def _entries(client: Redis, key: str) -> Iterator[tuple[Any, Any]]:
+    """Fields of a hash with their values."""
+    yield from _every(lambda **page: _items(client.hscan(key, **page)))
+
+
+def _items(page: Any) -> tuple[Any, Any]:
+    cursor, fields = page
+    return cursor, fields.items()
+
+
+def _every(scan: Callable[..., Any], *where: Any, **which: Any) -> Iterator[Any]:
+    """All that *scan* gives from page to page; its own iterator goes on as long as the server says so."""
+    ends_s = time.monotonic() + _WITHIN_S
+    cursor: Any = 0
+    while True:
+        cursor, page = scan(*where, cursor=cursor, count=_AT_ONCE, **which)
+        yield from page
+        if int(cursor) == 0:
+            return
+        _see_time(ends_s)
 
 
 def _batches(found: Iterable[Any]) -> Iterator[list[Any]]:
