@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -234,6 +235,24 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
             "study has a column 'note', and tuner makes none",
         ),
         ("ALTER TABLE usage ADD COLUMN note TEXT", "usage has a column 'note', and tuner makes none"),
+        (
+            "CREATE INDEX odd ON window (hex(zeroblob(n_done)))",
+            "it has an index, 'odd', of what is worked out, and tuner makes none",
+        ),
+        ("CREATE INDEX odd ON launch (id) WHERE block > 0", "it has an index, 'odd', of what is worked out"),
+        (
+            "CREATE TABLE other (x); CREATE INDEX odd ON other (upper(x))",
+            "it has an index, 'odd', of what is worked out",
+        ),
+        (
+            f"ALTER TABLE usage RENAME TO window_; CREATE VIEW usage AS {ENDLESS}",
+            "usage is not a table of tuner's",
+        ),
+        (
+            "CREATE VIEW odd AS SELECT 1 AS x;"
+            " CREATE TRIGGER usage INSTEAD OF INSERT ON odd BEGIN SELECT 1; END",
+            "it has a trigger, 'usage', and tuner makes none",
+        ),
         ("DROP TABLE digest", "the table digest is missing"),
         ("DROP TABLE usage", "the table usage is missing"),
         (
@@ -252,6 +271,11 @@ def test_a_schema_that_tuner_did_not_make_is_refused_and_not_run(file: Path, scr
     assert said in refused(file)
 
 
+def histogram(text: str) -> str:
+    """SQL for a packed one."""
+    return f"x'{zlib.compress(text.encode()).hex()}'"
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -261,7 +285,17 @@ def test_a_schema_that_tuner_did_not_make_is_refused_and_not_run(file: Path, scr
         ("UPDATE window SET n_done = 9223372036854775807", "in window, n_done BETWEEN"),
         ("UPDATE launch SET processes = 1000000000000", "in launch, processes BETWEEN"),
         ("UPDATE study SET confidence = 5", "in study, confidence BETWEEN"),
+        ("UPDATE study SET confidence = 0.49", "in study, confidence BETWEEN"),
+        ("UPDATE study SET confidence = 0.9995", "in study, confidence BETWEEN"),
         ("UPDATE study SET service = '../../.ssh/authorized_keys'", "is no name of a service"),
+        (
+            "PRAGMA ignore_check_constraints = ON; UPDATE launch SET block = -2",
+            "in launch, block >= -1 does not hold",
+        ),
+        (
+            "PRAGMA ignore_check_constraints = ON; UPDATE reading SET edge = 2 WHERE edge = 1",
+            "in reading, edge IN (0, 1) does not hold",
+        ),
         ("UPDATE launch SET variant = '<script>'", "is no name of a variant"),
         ("UPDATE study SET config = '[]'", "study.config is not JSON of names and values"),
         ("UPDATE study SET config = printf('%.*c', 100000, '[')", "study.config is not JSON"),
@@ -286,6 +320,11 @@ def test_a_schema_that_tuner_did_not_make_is_refused_and_not_run(file: Path, scr
         ("UPDATE reading SET n_failed_total = -1", "in reading, n_failed_total >= 0 does not hold"),
         ("DELETE FROM reading WHERE edge = 1", "what window 1 is made of is not all there"),
         ("UPDATE window SET latencies = x'00'", "window 1 has no histogram"),
+        (f"UPDATE window SET latencies = {histogram('1:' + '9' * 4000)}", "a number of too many digits"),
+        (f"UPDATE window SET latencies = {histogram('1:' + '9' * 5000)}", "a number of too many digits"),
+        (f"UPDATE window SET latencies = {histogram('1:' + '9' * 16)}", "counts are beyond 9007199254740992"),
+        (f"UPDATE window SET latencies = {histogram('1:2:3')}", "a word that is no GAP:N"),
+        (f"UPDATE window SET latencies = {histogram('1:x')}", "a word that is no GAP:N"),
         ("DELETE FROM study", "it holds 0 studies, not one"),
     ],
 )
@@ -304,6 +343,21 @@ REWRITTEN = (
     " UPDATE sqlite_master SET sql = replace(sql, '{}', '{}') WHERE name = 'sample_packed';"
     " PRAGMA writable_schema = RESET"
 )  #: what the schema says, while the rows stay as they are
+
+
+def test_a_constraint_and_an_index_of_a_stranger_that_work_nothing_out_do_no_harm(
+    file: Path, intact: Path
+) -> None:
+    with changed(file) as connection:
+        connection.executescript(
+            "CREATE INDEX their_own ON window (started_wall_s);"
+            + REWRITTEN.replace("sample_packed", "window").format(
+                "n_done         INTEGER NOT NULL", "n_done INTEGER NOT NULL CHECK (hex(zeroblob(9)) = 1)"
+            )
+        )
+        assert "CHECK constraint failed" in connection.execute("PRAGMA quick_check").fetchone()[0]
+
+    assert everything(file) == everything(intact)
 
 
 @pytest.mark.parametrize(

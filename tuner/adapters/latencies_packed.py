@@ -9,8 +9,10 @@ from __future__ import annotations
 import zlib
 from itertools import accumulate, pairwise
 
+from tuner.core.counts import LARGEST_COUNT
 from tuner.core.latency import N_BUCKETS, Latencies
 
+_LONGEST_WORD_BYTES = 22  #: a bucket of 5 digits and a count of 16
 _LARGEST_TEXT_BYTES = 1 << 20  #: every bucket with a count of 20 digits takes 800 kB
 
 
@@ -30,9 +32,16 @@ def unpacked(content: bytes) -> Latencies:
         raise ValueError(f"no histogram: {error}") from error
     if unpacking.unconsumed_tail or not unpacking.eof:
         raise ValueError("no histogram: it does not end")
-    words = [word.split(b":") for word in text.split()]
-    buckets = accumulate(int(gap) for gap, _ in words)
-    counts = {bucket: int(n) for bucket, (_, n) in zip(buckets, words, strict=True)}
+    words = text.split()
+    if max(map(len, words), default=0) > _LONGEST_WORD_BYTES:
+        raise ValueError("no histogram: a number of too many digits")
+    try:
+        pairs = [(int(gap), int(n)) for gap, n in (word.split(b":") for word in words)]
+    except ValueError as error:
+        raise ValueError("no histogram: a word that is no GAP:N") from error
+    counts = dict(zip(accumulate(gap for gap, _ in pairs), (n for _, n in pairs), strict=True))
     if counts and not (min(counts) >= 0 and max(counts) < N_BUCKETS and min(counts.values()) >= 0):
         raise ValueError("no histogram: a bucket or a count that cannot be")
+    if sum(counts.values()) > LARGEST_COUNT:
+        raise ValueError(f"no histogram: its counts are beyond {LARGEST_COUNT}")
     return Latencies(counts)
