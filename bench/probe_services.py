@@ -64,6 +64,17 @@ from rq import Queue
 def send():
     Queue("default", connection=Redis.from_url(os.environ["BROKER"])).enqueue(item)
 """
+_CELERY = """\
+import os
+
+from celery import Celery
+from item import item
+
+app = Celery("app", broker=os.environ["BROKER"].replace("unix://", "redis+socket://"))
+app.conf.task_ignore_result = True
+app.conf.task_default_queue = "default"
+send = app.task(item, name="item").delay
+"""
 _SCRIPT = """\
 import signal, sys, threading
 
@@ -121,6 +132,23 @@ CASES = {
         "2x-",
         broker="redis",
         form="rq",
+    ),
+    "celery-inspect": Case(
+        _CELERY,
+        "kind: celery, command: celery -A app worker -P threads -l INFO, broker: '{broker}'",
+        "inspect",
+        "1x4",
+        broker="redis",
+        form="celery",
+    ),
+    "celery-events": Case(
+        _CELERY,
+        "kind: celery, command: celery -A app worker -P threads -l INFO, broker: '{broker}'",
+        "events",
+        "1x4",
+        without="inspect",
+        broker="redis",
+        form="celery",
     ),
     "mmap-counter": Case(
         _SCRIPT,

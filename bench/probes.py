@@ -6,10 +6,10 @@ The bar: 1 % of the service's CPU per item. Everything is the real thing: launch
 Within each launch slices take turns, in the order ABBA: in one the probe is read --times as often as a study
 does, which is once a second, in the other nobody asks; what it costs once a second is that part of the
 difference, and so is its noise. With mmap-counter the workers count each item so often, or not at all. Where
-the service has to be told something (uWSGI --stats, granian --metrics), launches with and without it take
-turns as well, with an item that does nothing: what they differ by is held against the CPU of a real one.
-Items are those that the service keeps in a file, in every slice alike. Figures are medians of pairs, with
-intervals of 95 % by order statistics, which no outlier moves. It takes about 40 minutes; it needs
+the service has to be told something (uWSGI --stats, granian --metrics, Celery's events), launches with and
+without it take turns as well, with an item that does nothing: what they differ by is held against the CPU of
+a real one. Items are those that the service keeps in a file, in every slice alike. Figures are medians of
+pairs, with intervals of 95 % by order statistics, which no outlier moves. It takes about an hour; it needs
 `make services`, redis-server, and rabbitmq-server for its case.
 """
 
@@ -111,7 +111,8 @@ class Place:
         subprocess.run(
             [python, "-c", send], cwd=self.folder, env={**os.environ, "BROKER": self.broker}, check=True
         )
-        taken = ("sample", "--url", self.broker, "--form", self.case.form, "-o", "sample.json")
+        named = ("--queue", "default", "--form", self.case.form)
+        taken = ("sample", "--url", self.broker, *named, "-o", "sample.json")
         subprocess.run([*TUNER, *taken], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
         empty = f"import app\n{_EMPTY[self.case.broker]}"
         subprocess.run(
@@ -120,12 +121,15 @@ class Place:
 
     def config(self, probe: str, *, bare: bool = False) -> Path:
         """A study of it with that probe; *bare*: its items do nothing."""
-        asked = self.case.service.format(python=sys.executable, port=self.port)
+        broker = self.broker.replace("unix://", "redis+socket://")
+        asked = self.case.service.format(python=sys.executable, port=self.port, broker=broker)
         environment = (
             f"BROKER: '{self.broker}', RQ_REDIS_URL: '{self.broker}', PYTHONPATH: '{ROOT}:{self.folder}'"
             f"{', BARE: yes' if bare else ''}"
         )
-        fed = f", sample: sample.json, url: '{self.broker}', queue: default" if self.case.broker else ""
+        fed = ", sample: sample.json, queue: default" if self.case.broker else ""
+        if self.case.broker and "broker:" not in asked:
+            fed += f", url: '{self.broker}'"
         path = self.folder / "study.yaml"
         path.write_text(
             f"service: {{{asked}, directory: '{self.folder}', environment: {{{environment}}},"

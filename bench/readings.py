@@ -4,7 +4,8 @@
 
 Each probe is asked as a study asks it, so many times (a tenth of that where a reading is long or starts a
 program), without a pause; figures are means. A study asks once a second: 1 ms is 0.1 % of a core. Pages
-come from a server in a process of its own. `bench/probes.py` has what being counted costs the service.
+come from a server in a process of its own, and so do packets of statsd, which tuner takes as they come.
+`bench/servers.py` has the probes that need a server, `bench/probes.py` what being counted costs the service.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.sql import SqlProbe
 from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.core.layout import Layout
 from tuner.ports import Probe
 from tuner.probe.counter import DIRECTORY_VARIABLE, Slot, open_counter
@@ -52,6 +54,19 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
 print(server.server_port, flush=True)
 server.serve_forever()
 """
+SENDER = """
+import socket, sys, time
+host, port, per_s, lasts_s = sys.argv[1].split(":") + sys.argv[2:]
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+to.connect((host, int(port)))
+sent, began_s = 0, time.monotonic()
+while (past_s := time.monotonic() - began_s) < float(lasts_s):
+    while sent < past_s * int(per_s):
+        to.send(b"gunicorn.requests:1|c")
+        sent += 1
+    time.sleep(0.002)
+print(sent)
+"""
 
 
 def warn(slug: str, text: str) -> None:
@@ -73,6 +88,24 @@ def measure(name: str, probe: Probe, n_readings: int, before: Callable[[], objec
         after = os.times()
     child_s = after.children_user + after.children_system - child.children_user - child.children_system
     print(f"{name:48}{1e3 * own_s / n_readings:10.3f} ms{1e3 * child_s / n_readings:10.3f} ms")
+
+
+def packets(per_s: int, lasts_s: float) -> None:
+    """What tuner spends on packets that come by themselves; a study asks meanwhile, once a second."""
+    probe = StatsdProbe(CLOCK, "gunicorn.requests", None, warn)
+    with probe.counting(Layout(1, 1)) as counting:
+        address = counting.environment[ADDRESS_VARIABLE]
+        began_s = time.process_time()
+        command = [sys.executable, "-c", SENDER, address, str(per_s), str(lasts_s)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
+            while sender.poll() is None:
+                time.sleep(1.0)
+                counting.read()
+            n_sent = int(sender.stdout.read()) if sender.stdout else 0
+        seen = counting.read()
+        took_s = time.process_time() - began_s
+    what = f"statsd, a packet of {n_sent / lasts_s:.0f} a second"
+    print(f"{what:48}{1e6 * took_s / seen.n_done_total:10.1f} us   {seen.n_lost_total} lost")
 
 
 def counting_threads(directory: str) -> None:
@@ -144,6 +177,8 @@ def main() -> None:
         }
         for what, command in words.items():
             measure(f"command, {what}", CommandProbe(CLOCK, command, 30.0, None, warn), few)
+    for per_s in (3000, 30_000):
+        packets(per_s, 5.0)
 
 
 def add_lines(folder: Path, n_lines: int) -> None:

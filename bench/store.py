@@ -1,4 +1,6 @@
-"""The study file's figures: python bench/store.py [FOLDER]. Takes a minute or two and 700 MB below FOLDER.
+"""The study file's figures: python bench/store.py [--few] [FOLDER]
+
+It takes a minute or two and 700 MB below FOLDER; --few leaves out the file of ten million samples.
 
 Medians of interleaved runs. Bars: 100 000 windows are listed in less than 0.6 s; one window of ten minutes
 is kept in a time that does not grow with the file.
@@ -6,18 +8,22 @@ is kept in a time that does not grow with the file.
 
 from __future__ import annotations
 
+import argparse
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
+from marshal import dumps
 from pathlib import Path
 from statistics import median
 
+from tuner.adapters import sqlite_digests as digests
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite_windows import kept_windows, listed_windows
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.records import LaunchRecord
@@ -73,8 +79,36 @@ def many_windows(path: Path, window: Window, n_windows: int) -> None:
             store.add_window(store_launch(store, n, layouts[n % len(layouts)]), few)
 
 
+def checking(path: Path) -> None:
+    """What digests cost a listing, by turns, and what other bytes to make them of would take."""
+    with closing(sqlite3.connect(path)) as connection:
+
+        def listed_and_checked() -> None:
+            found: dict[int, int] = {}
+            listed_windows(digests.noted(kept_windows(connection), found))
+            digests.check_all(connection, "window", found)
+
+        ways: dict[str, Callable[[], object]] = {
+            "with its digests": listed_and_checked,
+            "without": lambda: listed_windows(kept_windows(connection)),
+        }
+        took_s = {way: [seconds(list_all)] for way, list_all in ways.items()}
+        for _ in range(9):
+            for way, list_all in ways.items():
+                took_s[way].append(seconds(list_all))
+        print("the same, " + ", ".join(f"{way}: {median(s):.2f} s" for way, s in took_s.items()))
+        rows = [window.row for window in islice(kept_windows(connection), 10_000)]
+    for name, as_bytes in {"marshal": lambda row: dumps(row, 2), "repr": repr}.items():
+        row_s = median(seconds(lambda: [as_bytes(row) for row in rows]) for _ in range(9)) / len(rows)  # noqa: B023
+        print(f"a window's row as bytes, by {name}: {1e6 * row_s:.1f} us")
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
+    parser = argparse.ArgumentParser(description="The study file's figures.")
+    parser.add_argument("folder", type=Path, nargs="?", help="for the files; default: a temporary one")
+    parser.add_argument("--few", action="store_true", help="without the file of ten million samples")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         window = ten_minute_window()
         small = Path(folder) / "small.tuner.db"
         took_s = fill(small, window, 300)
@@ -92,6 +126,9 @@ def main() -> None:
                 times_s.append(seconds(store.windows))
                 cpu_s.append(time.process_time() - before_s)
         print(f"list 100 000 windows: median {median(times_s):.2f} s, CPU {median(cpu_s):.2f} s (15 runs)")
+        checking(listed)
+        if options.few:
+            return
 
         large = Path(folder) / "large.tuner.db"
         n_large = 10_000_000 // len(window.samples)

@@ -128,7 +128,7 @@ def test_neighbours_are_doubtful_from_what_voids_a_window_on(cores: float, level
 def test_the_largest_layout_sets_what_is_needed() -> None:
     assert NEED.largest == Layout(24, 1)
     assert NEED.tasks == 24 * (1 + 2) + 24 + 24 + 16
-    assert NEED.of_worker == 10 + 3 * 6
+    assert NEED.of_worker == 10 + 7 * 6
 
 
 @pytest.mark.parametrize(

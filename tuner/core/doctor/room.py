@@ -9,12 +9,13 @@ from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
 from tuner.core.layout import Layout
 from tuner.core.sizes import render_size
 
-#: a worker process of the crash processor with six threads had 25 open: 9 when it began, and up to 3 a thread
-_FILES_PER_PROCESS, _FILES_PER_THREAD = 10, 3
+#: A worker process of the crash processor with six threads had up to 49 open on a busy box: for each child that
+#: starts six ends of pipes and /dev/null, and the locks of its items (bench/room.py).
+_FILES_PER_PROCESS, _FILES_PER_THREAD = 10, 7
 #: tuner, supervisord, guardian, feeder and probe, each with a thread or two
 _TASKS_OF_TUNER = 16
-#: A second of a launch takes 60 bytes of a study's file (simulated, windows of 1 and of 10 minutes) to 208
-#: (measured, windows of 20 s); an empty file has 70 kB.
+#: A second of a launch takes some 50 bytes of a study's file (simulated, windows of 20 s to 10 minutes) to
+#: 208 (measured, windows of 20 s); an empty file has 82 kB (bench/room.py).
 _BYTES_PER_S, _BYTES_OF_FILE = 250, 100_000
 _WARMUP_S = 60.0  #: of a launch, and its start and stop
 #: what a race without a budget is taken for: it may stop after 2, and asks for more of those that lead
