@@ -63,7 +63,10 @@ def smooth() -> FleetPosterior:
 
 
 class Oracle:
-    """One filter's posterior, from all windows at once. Unknown: the layouts, all boxes but the first."""
+    """One filter's posterior, from all windows at once.
+
+    Unknown: the layouts, all boxes but the first; where layouts are alike, all boxes, which are as well.
+    """
 
     def __init__(self, fresh: FleetPosterior, row: int, windows: Sequence[Seen]) -> None:
         prior, share, apart = fresh.covariance[row], fresh.share[row], fresh.apart[row]
@@ -80,9 +83,12 @@ class Oracle:
         design = np.zeros((n, k + len(boxes)))
         design[range(n), layout] = 1.0
         design[range(n), [k + boxes.index(one) for one in box]] = 1.0
-        self.rank_grows = _rank_grows(design, is_flat=fresh._skips_first, n_layouts=k)
-        design = np.delete(design, k, axis=1)
-        whole = np.diag(np.full(k + len(boxes) - 1, DIFFUSE))
+        is_flat = fresh._skips_first
+        # of what nothing is known a window may tell the level alone; then it does not count
+        self.rank_grows = _rank_grows(design) if is_flat else np.arange(n) == 0
+        if is_flat:
+            design = np.delete(design, k, axis=1)
+        whole = np.diag(np.full(design.shape[1], DIFFUSE if is_flat else fresh.level_sd[row] ** 2))
         whole[:k, :k] = prior
         weighed = np.linalg.solve(rest, design)
         self.cov = np.linalg.inv(np.linalg.inv(whole) + design.T @ weighed)
@@ -114,10 +120,8 @@ class Oracle:
         return weights
 
 
-def _rank_grows(design: Array, *, is_flat: bool, n_layouts: int) -> Array:
+def _rank_grows(design: Array) -> Array:
     """Per window: whether it tells of a level that nothing was known of."""
-    if not is_flat:  # layouts are alike: there is one level of all
-        design = np.column_stack([design[:, :n_layouts].sum(axis=1), design[:, n_layouts:]])
     ranks = [0, *(int(np.linalg.matrix_rank(design[: n + 1])) for n in range(len(design)))]
     return np.diff(ranks) > 0
 
@@ -168,7 +172,7 @@ def test_where_layouts_are_alike_it_knows_that_as_well() -> None:
     rows = rows_of_priors(bank, windows)
     found = [Oracle(fresh, row, windows) for row in rows]
 
-    assert bank.df == found[0].df == 1.5 + 40 - 3
+    assert bank.df == found[0].df == 1.5 + 40 - 1
     assert bank.sigma2 == pytest.approx(np.array([one.sigma2 for one in found]), rel=1e-4)
     assert bank.weight == pytest.approx(weights_of(found, fresh.log_prior[rows]), rel=1e-3, abs=1e-9)
 

@@ -83,21 +83,29 @@ def test_on_one_box_it_is_the_race(kind: Kind, source: Suite) -> None:
 # ------------------------------------------------------------------ the first launches
 
 
-@both_kinds
-def test_each_box_measures_the_same_reference_first_and_then_the_first_block_is_shared_out(
-    kind: Kind,
-) -> None:
-    fleet, strategy = boxes(3), FleetRace(suite().goal(kind), 5)
+def test_each_box_measures_the_same_reference_first_and_then_the_first_block_is_shared_out() -> None:
+    fleet, strategy = boxes(3), FleetRace(suite().goal("strict"), 5)
     fleet.lead(strategy, n=3)
     first = asked(fleet)
-    n_first = 8 if kind == "strict" else 6
-    fleet.lead(strategy, n=n_first - 1)
+    fleet.lead(strategy, n=7)
 
     assert len(set(first)) == 1
     assert sorted(done.place.box for done in fleet.done[:3]) == ["box-1", "box-2", "box-3"]
-    assert len(set(asked(fleet))) == n_first
+    assert len(set(asked(fleet))) == 8
     assert Counter(asked(fleet))[first[0]] == 3
     assert {(done.place.block, done.place.position) for done in fleet.done[:3]} == {(0, 0)}
+
+
+def test_calibrated_shares_out_the_first_block_and_then_each_box_measures_the_same_reference() -> None:
+    fleet, strategy = boxes(3), FleetRace(suite().goal("calibrated"), 5)
+    fleet.lead(strategy, n=6)
+    first = asked(fleet)
+    fleet.lead(strategy, n=6)
+    of_box = [set(asked(fleet, box)) for box in fleet.names]
+
+    assert len(set(first)) == 6
+    assert {done.place.block for done in fleet.done[:6]} == {0}
+    assert len(set[Layout].intersection(*of_box)) == 1
 
 
 def test_a_reference_has_as_many_threads_as_cores() -> None:

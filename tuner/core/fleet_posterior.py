@@ -4,10 +4,11 @@ The logarithm of what a launch's window gave is
 
     y = mu[layout] + level[box] + apart[layout, box] + drift[box](t) + e
 
-``e`` and ``drift`` are as on one box; each box drifts by itself. Of a box's level nothing is known
-beforehand. ``apart``, what a layout has more on one box than on others, is a random effect with the standard
-deviation ``apart * sigma``, which is on the grid beside the noises. So ``mu`` is of boxes like these on
-average, and the first box's level is its 0.
+``e`` and ``drift`` are as on one box; each box drifts by itself. Where nothing is known of layouts beforehand
+nothing is of boxes' levels either, and the first box's level is the 0 of ``mu``. Else levels are a random
+effect about 0, as small or large as the windows say. ``apart``, what a layout has more on one box than on
+others, is a random effect with the standard deviation ``apart * sigma``, which is on the grid beside the
+noises. So ``mu`` is of boxes like these on average.
 
 Once mu is given, boxes tell nothing of each other. So each has a small filter of its own, of its drift, its
 level and its aparts, with mu left open: it says what these were if mu were 0, and by how much less they are
@@ -19,18 +20,23 @@ Source: de Jong, The diffuse Kalman filter (1991), for a filter that leaves effe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
-from math import exp, sqrt
+from dataclasses import replace
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.interval import Estimate
-from tuner.core.posterior import DIFFUSE, LENGTH_REF_S, Array, Posterior
+from tuner.core.posterior import DIFFUSE, LENGTH_REF_S, Array, Filters, Posterior
 from tuner.core.quantiles import student_t_quantile
 
 #: How much layouts may differ from box to box, in units of sigma, and the odds beforehand of each to 1.
 _APARTS = ((0.0, 40.0), (0.5, 1.0), (1.5, 1.0), (5.0, 1.0))
+#: What boxes' levels are taken to differ by, in units of sigma; each as likely beforehand.
+LEVELS = (1.0, 6.0, 50.0)
+_UNKNOWN = (sqrt(DIFFUSE),)  #: a strict race expects nothing of them
 _DRIFT, _LEVEL, _FIRST = 0, 1, 2  #: states of a box; from the third on, what layouts have apart
 
 
@@ -45,29 +51,31 @@ class FleetPosterior(Posterior):
 
     def __init__(self, fresh: Posterior) -> None:
         """*fresh*: the bank of a single box, which has seen nothing yet; each noise with each spread."""
-        apart, odds = (np.array(column) for column in zip(*_APARTS, strict=True))
+        apart, level_sd, log_odds = _between_boxes(_UNKNOWN if fresh._skips_first else LEVELS)
         each, k = np.repeat(np.arange(len(fresh.share)), len(apart)), fresh.n_layouts
         super().__init__(
             fresh.covariance[each][:, :k, :k],
             fresh.share[each],
             fresh.ratio[each],
             fresh.tau_s[each],
-            fresh.log_prior[each] + np.log(np.tile(odds, len(fresh.share))),
+            fresh.log_prior[each] + np.tile(log_odds, len(fresh.share)),
             skips_first=fresh._skips_first,
             prior_df=fresh.df,
         )
         self.covariance, self.mean = self.covariance[:, :k, :k].copy(), self.mean[:, :k].copy()
         self._squares = fresh._squares[each]
-        self.apart = np.tile(apart, len(fresh.share))
+        self.apart, self.level_sd = np.tile(apart, len(fresh.share)), np.tile(level_sd, len(fresh.share))
         self._boxes: dict[str, _Box] = {}
         #: what is joined by windows so far has the same number: layouts by their index, boxes by name
-        self._joined: dict[int | str, int] = {n: n if fresh._skips_first else 0 for n in range(k)}
+        self._joined: dict[int | str, int] = {n: n for n in range(k)}
+        self._windows: list[tuple[int, float, float, float, str]] = []  #: as `observe` has them
         self._between: tuple[Array, Array, Array] | None = None  #: of the mean over boxes, once worked out
 
     # ------------------------------------------------------------------ windows
 
     def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:
         """Take note of one launch's window on *box*; those of one box in time order."""
+        self._windows = [*self._windows, (layout, log_value, at_s, length_s, box)]
         if self._centre is None:
             self._centre = log_value
         self._at_s, self._between = max(self._at_s, at_s), None
@@ -75,7 +83,7 @@ class FleetPosterior(Posterior):
         own.meet(layout, self.apart)
         self._boxes[box] = own
         gain, of_zero, slope, variance = own.foretold(layout, self.n_layouts, self.apart)
-        variance = variance + self._noise(length_s)
+        variance = variance + _noise(self.share, length_s)
         beyond = log_value - self._centre - of_zero
         cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
         spread = variance + (cross * slope).sum(axis=1)
@@ -83,7 +91,8 @@ class FleetPosterior(Posterior):
         self.mean += cross * (surprise / spread)[:, None]
         self.covariance -= cross[:, :, None] * (cross / spread[:, None])[:, None, :]
         own.learn(gain / variance[:, None], gain, beyond, slope)
-        self._count(layout, surprise, spread, first=self._joins(layout, box))
+        first = self._joins(layout, box) if self._skips_first else not self.n_of.any()
+        self._count(layout, surprise, spread, first=first)
 
     def imagine(self, layout: int, box: str, length_s: float, at_s: float) -> None:
         """Take a window that is under way for seen: covariances are as they will be, means stay.
@@ -107,18 +116,19 @@ class FleetPosterior(Posterior):
         """Covariance of a window with all layouts, and its variance."""
         _, _, slope, variance = self._box(box, at_s).foretold(layout, self.n_layouts, self.apart)
         cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
-        return cross, variance + self._noise(length_s) + (cross * slope).sum(axis=1)
-
-    def _noise(self, length_s: float) -> Array:
-        noise: Array = 1 - self.share + self.share * (LENGTH_REF_S / length_s)
-        return noise
+        return cross, variance + _noise(self.share, length_s) + (cross * slope).sum(axis=1)
 
     def _box(self, name: str, at_s: float) -> _Box:
         """The box as it will be at *at_s*, seen by nobody else."""
         own = self._boxes.get(name)
         if own is None:
-            return _Box(self.ratio, DIFFUSE if self._boxes else 0.0, at_s)
+            return _Box(self.ratio, self._level_before(), at_s)
         return own.later(at_s, self.ratio, self.tau_s)
+
+    def _level_before(self) -> Array:
+        """The variance of a new box's level."""
+        is_fixed = self._skips_first and not self._boxes
+        return np.zeros(len(self.level_sd)) if is_fixed else self.level_sd**2
 
     def _joins(self, layout: int, box: str) -> bool:
         """Whether a window joins what nothing joined: it tells of a level alone, not of the noise."""
@@ -128,9 +138,34 @@ class FleetPosterior(Posterior):
             self._joined = {**joined, box: other}
         return one != other
 
+    def _add(self, filters: Filters) -> None:
+        """What a guide says of layouts is for boxes on which they have nothing apart."""
+        k, theirs = self.n_layouts, self._boxes_of(filters)
+        super()._add(replace(filters, covariance=filters.covariance[:, :k, :k], mean=filters.mean[:, :k]))
+        self.apart = np.concatenate([self.apart, np.zeros(len(filters.share))])
+        self.level_sd = np.concatenate([self.level_sd, filters.level_sd])
+        self._boxes = {name: box.beside(theirs[name]) for name, box in self._boxes.items()}
+        self._between = None
+
+    def _boxes_of(self, filters: Filters) -> dict[str, _Box]:
+        """Each box as *filters* see it after all windows."""
+        boxes: dict[str, _Box] = {}
+        apart = np.zeros(len(filters.share))
+        for layout, log_value, at_s, length_s, name in self._windows:
+            own = boxes.get(name)
+            if own is None:
+                own = _Box(filters.ratio, filters.level_sd**2, at_s)
+            own = own.later(at_s, filters.ratio, filters.tau_s)
+            own.meet(layout, apart)
+            gain, of_zero, slope, variance = own.foretold(layout, self.n_layouts, apart)
+            variance = variance + _noise(filters.share, length_s)
+            own.learn(gain / variance[:, None], gain, log_value - self.centre - of_zero, slope)
+            boxes[name] = own
+        return boxes
+
     def _keep(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> None:
         super()._keep(rows)
-        self.apart, self._between = self.apart[rows], None
+        self.apart, self.level_sd, self._between = self.apart[rows], self.level_sd[rows], None
         self._boxes = {name: box.only(rows) for name, box in self._boxes.items()}
 
     def of_one_box(self) -> Posterior:
@@ -202,7 +237,7 @@ class FleetPosterior(Posterior):
 class _Box:
     """The filter of one box, mu left open; arrays are over filters first."""
 
-    def __init__(self, ratio: Array, level: float, at_s: float) -> None:
+    def __init__(self, ratio: Array, level: Array, at_s: float) -> None:
         """*level*: the variance of its level beforehand."""
         self.seen: list[int] = []  #: layouts, in the order of their states
         self.covariance = np.zeros((len(ratio), _FIRST, _FIRST))
@@ -217,6 +252,13 @@ class _Box:
         other = copy(self)
         other.covariance, other.mean = self.covariance[rows], self.mean[rows]
         return other
+
+    def beside(self, other: _Box) -> _Box:
+        """The same, with the filters of *other* behind its own."""
+        both = copy(self)
+        both.covariance = np.concatenate([self.covariance, other.covariance])
+        both.mean = np.concatenate([self.mean, other.mean])
+        return both
 
     def later(self, at_s: float, ratio: Array, tau_s: Array) -> _Box:
         """The same, as it will be then."""
@@ -266,6 +308,18 @@ class _Box:
         slope = np.zeros((len(self.mean), n_layouts))
         slope[:, self.seen] = -self.mean[:, _LEVEL, 1:]
         return self.mean[:, _LEVEL, 0], slope, self.covariance[:, _LEVEL, _LEVEL]
+
+
+def _between_boxes(levels: Sequence[float]) -> tuple[Array, Array, Array]:
+    """What boxes may differ by: what layouts have apart, levels (both in units of sigma), log of the odds."""
+    grid = [(apart, level, log(odds / len(levels))) for apart, odds in _APARTS for level in levels]
+    apart, level_sd, log_odds = (np.array(column) for column in zip(*grid, strict=True))
+    return apart, level_sd, log_odds
+
+
+def _noise(share: Array, length_s: float) -> Array:
+    noise: Array = 1 - share + share * (LENGTH_REF_S / length_s)
+    return noise
 
 
 def _ratio(log_ratio: float, reach: float | None) -> Estimate:

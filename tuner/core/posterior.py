@@ -73,6 +73,7 @@ class Filters:
     log_prior: Array
     log_det: Array  #: of what windows were foretold with, and whatever else the evidence holds
     squares: Array  #: of surprises, in units of what was foretold: df times the scale's square
+    level_sd: Array  #: of boxes' levels, in units of sigma; of one box 0
 
 
 class Posterior:
@@ -115,8 +116,8 @@ class Posterior:
         self._surprise = np.zeros(n)  # of the last window, per filter
         self.weight = _normalised(log_weight)
 
-    def observe(self, layout: int, log_value: float, at_s: float, length_s: float) -> None:
-        """Take note of one launch's window, in time order."""
+    def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:  # noqa: ARG002
+        """Take note of one launch's window, in time order; here all are of one box."""
         if self._centre is None:
             self._centre, self._at_s = log_value, at_s
         k, mean, cov = self.n_layouts, self.mean, self.covariance
@@ -155,18 +156,21 @@ class Posterior:
         """
         self._keep(~self.guided)
         if filters is not None:
-            n = len(filters.share)
-            new = {
-                "log_prior": filters.log_prior + self._all_prior,
-                "_log_det": filters.log_det,
-                "_squares": filters.squares,
-                "_surprise": np.zeros(n),
-                "guided": np.ones(n, dtype=bool),
-            }
-            for name in _PER_FILTER:
-                theirs = new[name] if name in new else getattr(filters, name)
-                setattr(self, name, np.concatenate([getattr(self, name), theirs]))
+            self._add(filters)
         self._weigh()
+
+    def _add(self, filters: Filters) -> None:
+        n = len(filters.share)
+        new = {
+            "log_prior": filters.log_prior + self._all_prior,
+            "_log_det": filters.log_det,
+            "_squares": filters.squares,
+            "_surprise": np.zeros(n),
+            "guided": np.ones(n, dtype=bool),
+        }
+        for name in _PER_FILTER:
+            theirs = new[name] if name in new else getattr(filters, name)
+            setattr(self, name, np.concatenate([getattr(self, name), theirs]))
 
     def log_evidence(self, *, guided: bool) -> float:
         """How well a guide's filters, or all others, foretold the windows: comparable at the same moment."""

@@ -98,13 +98,13 @@ class Racing:
                 self._limits, self._layouts, self._windows, self._goal.confidence, kind=self._goal.kind
             )
 
-    def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:  # noqa: ARG002
-        """Take note of a launch; here all are of one box."""
+    def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
+        """Take note of a launch."""
         bank = self._bank()
         if self._guide is None:
-            bank.observe(layout, log_value, at_s, length_s)
+            bank.observe(layout, log_value, at_s, length_s, box)
         else:
-            self._guide.observe(bank, layout, log_value, at_s, length_s)
+            self._guide.observe(bank, layout, log_value, at_s, length_s, box)
 
     def answer(self) -> Answer:
         """What may be claimed now."""
@@ -193,7 +193,7 @@ class Racing:
         if self._posterior is None:
             self._posterior = self._new_bank()
             if self._goal.kind != "strict":
-                self._add_guide(self._goal.min_window_s < self._goal.max_window_s)
+                self._add_guide()
         return self._posterior
 
     def _new_bank(self) -> Posterior:
@@ -205,11 +205,18 @@ class Racing:
             return flat_posterior(len(self._layouts), lengths_vary=vary)
         return smooth_posterior(self._layouts, lengths_vary=vary)
 
-    def _add_guide(self, lengths_vary: bool) -> None:
-        from tuner.core.model.guide import Guide, may_guide
+    def _add_guide(self, level_sds: Sequence[float] = (0.0,), filter_kept: float | None = None) -> None:
+        from tuner.core.model.guide import FILTER_KEPT, Guide, may_guide
 
         if may_guide(self._goal) and self._goal.cores is not None:
-            self._guide = Guide(self._layouts, self._goal.cores, lengths_vary=lengths_vary)
+            vary = self._goal.min_window_s < self._goal.max_window_s
+            self._guide = Guide(
+                self._layouts,
+                self._goal.cores,
+                lengths_vary=vary,
+                level_sds=level_sds,
+                filter_kept=filter_kept or FILTER_KEPT,
+            )
 
     def _first_block(self) -> list[Layout]:
         """The layouts to be measured before any is chosen by what others gave, in random order."""

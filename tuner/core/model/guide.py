@@ -72,6 +72,7 @@ class _Kind:
     tau_s: float
     kernel: int  #: which misfit
     log_prior: float
+    level_sd: float = 0.0  #: what boxes' levels differ by, in units of sigma; 0: there is one box
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Guide:
         cores: float,
         *,
         lengths_vary: bool,
+        level_sds: Sequence[float] = (0.0,),
         n_sets: int = N_SETS,
         n_near: int = N_NEAR,
         last_fit: int = LAST_FIT,
@@ -111,11 +113,12 @@ class Guide:
         smooth = alike(layouts, _REACH)
         self._kernels = np.array([LEVEL + h**2 * smooth + own**2 * np.eye(k) for h, own in choices])
         self._kinds = [
-            _Kind(share, ratio, tau_s, kernel, weight - log(len(choices)))
+            _Kind(share, ratio, tau_s, kernel, weight - log(len(choices) * len(level_sds)), level_sd)
             for share, ratio, tau_s, weight in zip(*noises(lengths_vary), strict=True)
             for kernel in range(len(choices))
+            for level_sd in level_sds
         ]
-        self._windows: list[tuple[int, float, float, float]] = []
+        self._windows: list[tuple[int, float, float, float, str]] = []
         self._next_fit = FIRST_FIT
         self._is_off = False
         self._score = 0.0  #: log of how much better than the filters without a model it foretold
@@ -131,16 +134,18 @@ class Guide:
             not self._is_off, len(self._errors), median(self._errors), median(self._errors_without)
         )
 
-    def observe(self, bank: Posterior, layout: int, log_value: float, at_s: float, length_s: float) -> None:
+    def observe(
+        self, bank: Posterior, layout: int, log_value: float, at_s: float, length_s: float, box: str = ""
+    ) -> None:
         """Take note of a launch's window, have *bank* do so, and give it new filters when it is time."""
         if self._is_off:
-            bank.observe(layout, log_value, at_s, length_s)
+            bank.observe(layout, log_value, at_s, length_s, box)
             return
         n = len(self._windows)
         held_out = n >= FIRST_FIT and not bank.n_of[layout]
         before = self._ahead(bank) if held_out else 0.0
-        bank.observe(layout, log_value, at_s, length_s)
-        self._windows.append((layout, log_value, at_s, length_s))
+        bank.observe(layout, log_value, at_s, length_s, box)
+        self._windows.append((layout, log_value, at_s, length_s, box))
         if held_out:
             told, told_without = (bank.last_surprise(guided=one) for one in (True, False))
             self._errors.append(abs(told))
@@ -166,11 +171,12 @@ class Guide:
         Conventions (units, what the first window counts for) are those of Posterior.
         """
         sets, surfaces, log_prior = self._ensemble()
-        layout, y, at_s, length_s = (np.array(column) for column in zip(*self._windows, strict=True))
+        layout, y, at_s, length_s, box = (np.array(column) for column in zip(*self._windows, strict=True))
+        apart_s = np.where(box[:, None] == box, np.abs(at_s[:, None] - at_s), np.inf)
         # Levels are not known: the surface of each set passes through the first window
         relative = (surfaces - surfaces[:, layout[0], None]).T
         off = (y - y[0])[:, None] - relative[layout]
-        weighed = [self._weighed(kind, log_prior, off, layout, at_s, length_s) for kind in self._kinds]
+        weighed = [self._weighed(kind, log_prior, off, layout, apart_s, length_s) for kind in self._kinds]
         best = max(one.evidence for one in weighed)
         weighed = [one for one in weighed if one.evidence > best + log(self._filter_kept)]
         found = [self._filter(one, relative, off, layout, at_s) for one in weighed]
@@ -182,6 +188,7 @@ class Guide:
             ratio=np.array([one.kind.ratio for one in weighed]),
             tau_s=np.array([one.kind.tau_s for one in weighed]),
             log_prior=np.array([one.kind.log_prior for one in weighed]),
+            level_sd=np.array([one.kind.level_sd for one in weighed]),
             log_det=np.array([one.log_det for one in weighed]),
             squares=np.array([one.squares for one in weighed]),
         )
@@ -203,11 +210,16 @@ class Guide:
         return sets, surfaces, prior - np.logaddexp(log(self._n_sets) + prior, log(self._n_near) + of_near)
 
     def _weighed(
-        self, kind: _Kind, log_prior: Array, off: Array, layout: Array, at_s: Array, length_s: Array
+        self, kind: _Kind, log_prior: Array, off: Array, layout: Array, apart_s: Array, length_s: Array
     ) -> _Weighed:
-        """*off*: of each set, how far each window is above its surface, (windows, sets)."""
+        """*off*: of each set, how far each window is above its surface, (windows, sets).
+
+        *apart_s*: the time between each two windows; without end between two boxes.
+        """
         covariance = self._kernels[kind.kernel][np.ix_(layout, layout)]
-        covariance = covariance + kind.ratio**2 * np.exp(-np.abs(at_s[:, None] - at_s) / kind.tau_s)
+        covariance = covariance + kind.ratio**2 * np.exp(-apart_s / kind.tau_s)
+        if kind.level_sd:
+            covariance += kind.level_sd**2 * np.isfinite(apart_s)
         covariance += np.diag(1 - kind.share + kind.share * LENGTH_REF_S / length_s)
         root = np.linalg.cholesky(covariance)
         surprises = np.linalg.inv(root)[1:] @ off

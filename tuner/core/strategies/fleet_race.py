@@ -12,13 +12,15 @@ from statistics import median
 import numpy as np
 
 from tuner.core.fleet import Done, Place
-from tuner.core.fleet_posterior import FleetPosterior
+from tuner.core.fleet_posterior import LEVELS, FleetPosterior
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.racing import N_REPLICATES, Racing
 from tuner.core.rivals import Standing, standing_ahead
+from tuner.core.strategies.fleet_reference import References
 from tuner.core.strategy import Goal, Proposal
 
+FILTER_KEPT = 1e-3  #: as `tuner.core.model.guide` has it: with levels there are three times as many
 N_FILTERS = 8  #: the likeliest, with which what is under way is taken for seen
 MOST_BOXES = 200  #: more could not tell more: each measures a reference first, and a race is over by then
 #: of the variance of a gap: what the boxes differ by, which no window on them takes away; then it ends
@@ -37,12 +39,14 @@ class _Seen:
 
 
 class FleetRace(Racing):
-    """First a reference on each box, and the first block's layouts shared out; then whatever decides most.
+    """First the first block's layouts, shared out, and a reference on each box; then whatever decides most.
 
-    The reference joins the boxes: what one measured is compared through it with what others did. A box that
+    The reference joins the boxes: what one measured is compared through it with what others did. In a strict
+    race it comes first; a calibrated one expects boxes to be more or less alike, can wait, and takes a layout
+    that is worth a launch anyway (`References`). It has the guide that it has on one box. A box that
     is free gets the launch that would tell most of the leader and its most urgent rival, on that box, given
-    that those under way will have told as much as is expected of them; the reference again, where that is
-    what lacks. On a single box it is `tuner.core.race.Race`, launch by launch, guide included.
+    that those under way will have told as much as is expected of them; a strict race's reference again, where
+    that is what lacks. On a single box it is `tuner.core.race.Race`, launch by launch.
 
     It ends without an answer where more windows on these boxes cannot give one: layouts differ from box to
     box by more than the margin allows, and more boxes are needed.
@@ -51,6 +55,7 @@ class FleetRace(Racing):
     def __init__(self, goal: Goal, seed: int) -> None:
         super().__init__(goal, seed)
         self._seen: list[_Seen] = []
+        self._references = References()  #: of a calibrated race
         self._tried: dict[str, set[Layout]] = {}  #: to the end, by box
         self._last: dict[str, tuple[int, int]] = {}  #: the latest block and position of a box
         self._given_up: dict[str, Place] = {}  #: what a box was at when it went
@@ -67,6 +72,9 @@ class FleetRace(Racing):
         is_first = asked is not None
         if asked is None and standing is not None:
             asked = self._decided_for(box, under_way, boxes, standing)
+        if asked is None and standing is None:
+            asked = self._as_others(under_way)
+            is_first = asked is not None
         given_up = self._given_up.get(box)
         if asked is None or (given_up is not None and given_up.asked == asked):
             return None if asked is None else given_up
@@ -77,6 +85,7 @@ class FleetRace(Racing):
         """Take note of a place that is over."""
         place = done.place
         self._foreseen = None
+        self._references.learn(done)
         tried = self._tried.setdefault(place.box, set())
         if done.is_whole:
             tried.add(place.asked.layout)
@@ -113,15 +122,14 @@ class FleetRace(Racing):
         """From the second box on all is shown to a bank of several."""
         seen = _Seen(layout, log_value, at_s, length_s, box)
         self._seen.append(seen)
-        if isinstance(self._posterior, FleetPosterior):
-            self._posterior.observe(layout, log_value, at_s, length_s, box)
-        elif box == self._seen[0].box:
+        if isinstance(self._posterior, FleetPosterior) or box == self._seen[0].box:
             super()._observe(layout, log_value, at_s, length_s, box)
-        else:
-            self._guide = None  # it knows of one box
-            self._posterior = bank = FleetPosterior(self._new_bank())
-            for one in self._seen:
-                bank.observe(one.layout, one.log_value, one.at_s, one.length_s, one.box)
+            return
+        self._posterior, self._guide = FleetPosterior(self._new_bank()), None
+        if self._goal.kind != "strict":
+            self._add_guide(LEVELS, FILTER_KEPT)
+        for one in self._seen:
+            super()._observe(one.layout, one.log_value, one.at_s, one.length_s, one.box)
 
     # ------------------------------------------------------------------ how it decides
 
@@ -130,7 +138,7 @@ class FleetRace(Racing):
         return self._first_block()
 
     @cached_property
-    def _references(self) -> Sequence[Layout]:
+    def _usual(self) -> Sequence[Layout]:
         """The layouts of the first block, the fittest reference first: as many threads as cores, if known.
 
         Such a layout runs wherever any does, gives a good deal, and is often among the best: then it is no
@@ -140,8 +148,32 @@ class FleetRace(Racing):
         usual = self._goal.cores or median(totals)
         return sorted(self._first_order, key=lambda layout: (abs(log(layout.total_threads / usual)), layout))
 
+    def _reached(self, standing: Standing) -> bool:
+        """As on one box; on several a layout has to be measured on each."""
+        reached = super()._reached(standing)
+        if self._goal.kind == "strict" or not isinstance(self._posterior, FleetPosterior):
+            return reached
+        return reached and self._references.is_on_all()
+
     def _reference(self) -> Layout | None:
-        return next((layout for layout in self._references if layout not in self._failed), None)
+        """A strict race's."""
+        if self._goal.kind != "strict":
+            return None
+        return next((layout for layout in self._usual if layout not in self._failed), None)
+
+    def _reference_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Layout | None:
+        """The reference, if there is one yet and *box* is still to measure it."""
+        standing, tried = self._standing(), self._tried.get(box, set())
+        if {box, *boxes, *self._tried} == {box}:
+            return None
+        if self._goal.kind == "strict":
+            reference = self._reference()
+        elif standing is None or self._left(self._tried):
+            return None
+        else:
+            leader = self._layouts[standing.leader]
+            reference = self._references.chosen_for(box, leader, under_way, self._failed)
+        return None if reference in tried else reference
 
     def _is_one_too_many(self, box: str, under_way: Sequence[Place]) -> bool:
         at_it = {*self._tried, *(place.box for place in under_way)}
@@ -149,13 +181,24 @@ class FleetRace(Racing):
 
     def _first_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Proposal | None:
         """The reference, or a layout of the first block that nobody has in hand."""
-        reference = self._reference()
-        is_alone = {box, *boxes, *self._tried} == {box}
-        if not is_alone and reference is not None and reference not in self._tried.get(box, ()):
-            return Proposal(reference, self._first_window_s())
-        taken = self._failed.union(*self._tried.values(), (place.asked.layout for place in under_way))
-        left = next((layout for layout in self._first_order if layout not in taken), None)
-        return None if left is None else Proposal(left, self._first_window_s())
+        reference = self._reference_for(box, under_way, boxes)
+        if reference is not None:
+            is_strict = self._goal.kind == "strict"
+            length_s = self._first_window_s() if is_strict else self._window_s(self._index[reference])
+            return Proposal(reference, length_s)
+        left = self._left({**self._tried, "": {place.asked.layout for place in under_way}})
+        return Proposal(left[0], self._first_window_s()) if left else None
+
+    def _left(self, tried: Mapping[str, set[Layout]]) -> Sequence[Layout]:
+        """Of the first block what was not *tried* on any box."""
+        taken = self._failed.union(*tried.values())
+        return [layout for layout in self._first_order if layout not in taken]
+
+    def _as_others(self, under_way: Sequence[Place]) -> Proposal | None:
+        """While nothing at all is known: what the fewest others are at, of what is still to be tried."""
+        at_work = [place.asked.layout for place in under_way]
+        left = [layout for layout in self._left(self._tried) if layout in at_work]
+        return Proposal(min(left, key=at_work.count), self._first_window_s()) if left else None
 
     def _decided_for(
         self, box: str, under_way: Sequence[Place], boxes: Sequence[str], standing: Standing
