@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
 from tuner.adapters import sqlite_rows as rows
@@ -35,7 +35,7 @@ class SqliteStore:
         self._closing = contextlib.ExitStack()
         self._is_open = False
         self._looked: Looks | None = None  #: when it was opened; None: SQLite's locks keep states apart
-        self._listed: tuple[int, list[WindowRecord]] | None = None  #: as of a version of the file's content
+        self._lists: dict[str, tuple[int, Any]] = {}  #: by what they are of, as of a version of the content
 
     @classmethod
     def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
@@ -136,20 +136,13 @@ class SqliteStore:
             sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches)
             return rows.select_launches(connection)
 
-        return self._read(launches)
+        return self._listed("launches", launches)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
         def windows(connection: sqlite3.Connection) -> list[WindowRecord]:
-            (version,) = connection.execute("PRAGMA data_version").fetchone()
-            if self._listed is None or self._listed[0] != version:
-                kept = sqlite_digests.checked(connection, kept_windows(connection))
-                listed = listed_windows(kept)
-                if not self._is_read_only:  # its own writing does not show in the version
-                    return listed
-                self._listed = version, listed
-            return self._listed[1]
+            return listed_windows(sqlite_digests.checked(connection, kept_windows(connection)))
 
-        return self._read(windows)
+        return self._listed("windows", windows)
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
@@ -182,6 +175,20 @@ class SqliteStore:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _listed(self, what: str, ask: Callable[[sqlite3.Connection], list[Answer]]) -> list[Answer]:
+        """What *ask* finds; a reader's list is kept until the file's content is another one."""
+
+        def listed(connection: sqlite3.Connection) -> list[Answer]:
+            if not self._is_read_only:  # its own writing does not show in the version
+                return ask(connection)
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if what not in self._lists or self._lists[what][0] != version:
+                self._lists[what] = version, ask(connection)
+            found: list[Answer] = self._lists[what][1]
+            return found
+
+        return self._read(listed)
 
     def _read(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """What *ask* finds in one state of the file, though it may grow, or be written from rest meanwhile.
@@ -221,7 +228,7 @@ class SqliteStore:
 
     def _open(self) -> None:
         """Open the file and believe it; nothing is open after an error."""
-        self._looked, self._listed = Looks.of(self.path), None
+        self._looked, self._lists = Looks.of(self.path), {}
         with contextlib.ExitStack() as stack:
             if self._is_read_only:
                 connection, is_locked = stack.enter_context(read_only(self.path))
