@@ -17,8 +17,9 @@ from tuner.adapters.sqlite_windows import WINDOW_ID, Kept, kept_windows
 from tuner.adapters.study_errors import Damaged
 
 Row = tuple[Any, ...]
-# The shortest way from a row to bytes that tell each value and its type: 1.3 us a window, repr takes 11 (bench/store.py).
-# Version 2 writes equal rows alike in every Python; later ones look at how often an object is referred to.
+# The shortest way from a row to bytes that tell each value and its type: 1.3 us a window, repr takes 11
+# (bench/store.py). Version 2 writes equal rows alike in every Python; later ones look at how often an object
+# is referred to.
 _MARSHAL = 2
 _OF_WINDOW = (("reading", "edge"), ("usage", "n"), ("sample_packed", "n"))
 
