@@ -9,8 +9,8 @@ from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
 from tuner.core.layout import Layout
 from tuner.core.sizes import render_size
 
-#: A worker process of the crash processor with six threads had up to 49 open on a busy box: for each child
-#: that starts six ends of pipes and /dev/null, and the locks of its items (bench/room.py).
+#: A worker process of the crash processor with six threads had up to 51 open: for each child that starts
+#: six ends of pipes and /dev/null, and the locks of its items (bench/room.py).
 _FILES_PER_PROCESS, _FILES_PER_THREAD = 10, 7
 #: tuner, supervisord, guardian, feeder and probe, each with a thread or two
 _TASKS_OF_TUNER = 16
