@@ -1,0 +1,125 @@
+"""Latencies as a study tells them beside those that are known: p50, p95 and p99 of services made to wait.
+
+    python bench/latencies.py [--launches 3] [--window 20]
+
+One service sleeps 20 ms for 90 requests of 100, 100 ms for 7 and 300 ms for 3, in an order of its own. The
+other answers after 5 ms, but holds all requests for a second every ten: whoever comes then waits for the end
+of that second, so at a steady rate 5 % take 0.5 s or longer and 1 % 0.9 s. It is asked at a rate, and in a
+closed loop, where hardly anybody comes while it holds. Each is a study from the command line, and a launch
+takes a window and some seconds, most of it asleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_SERVER = """\
+import asyncio, itertools, os, random, signal, sys, time
+ANSWER = b"HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\nContent-Length: 2\\r\\n\\r\\nok"
+port, kind = int(sys.argv[1]), sys.argv[2]
+waits_s = [0.02] * 90 + [0.1] * 7 + [0.3] * 3
+random.Random(1).shuffle(waits_s)
+turn = itertools.cycle(waits_s)
+def wait_s():
+    if kind == "mixed":
+        return next(turn)
+    past_s = time.monotonic() % 10
+    return 0.005 if past_s > 1 else 1.005 - past_s
+async def serve(reader, writer):
+    try:
+        while await reader.readuntil(b"\\r\\n\\r\\n"):
+            await asyncio.sleep(wait_s())
+            writer.write(ANSWER)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+async def main():
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=1024)
+    await ended.wait()
+    os._exit(0)
+asyncio.run(main())
+"""
+_STUDY = """\
+service:
+  kind: script
+  name: waits
+  command: ['{python}', server.py, '{port}', '{kind}']
+  directory: '{folder}'
+  ready: {{kind: tcp, address: '127.0.0.1:{port}'}}
+  probe: {{kind: generator}}
+  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/', {asked}}}
+study:
+  {{strategy: all, layouts: [1x1], repeats: 1, window: {window_s:g}s, warmup: 3s, warm_cache: no,
+    foreign_limit: 64}}
+"""
+#: what is asked, of which service, at which rate (None: a closed loop), and what p50, p95 and p99 must be
+CASES: tuple[tuple[str, str, int | None, tuple[float, float, float] | None], ...] = (
+    ("waits of 20, 100 and 300 ms, 50/s", "mixed", 50, (0.02, 0.1, 0.3)),
+    ("held a second every ten, 50/s", "held", 50, (0.005, 0.505, 0.905)),
+    ("the same in a closed loop of 48", "held", None, None),
+)
+
+
+def latency(kind: str, rate: int | None, window_s: float) -> dict[str, Any]:
+    """What a study of one launch says."""
+    with tempfile.TemporaryDirectory(prefix="la-") as name, socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        free.close()
+        folder = Path(name)
+        (folder / "server.py").write_text(_SERVER)
+        (folder / "study.yaml").write_text(
+            _STUDY.format(
+                python=sys.executable,
+                port=port,
+                kind=kind,
+                folder=folder,
+                asked="connections: 48" if rate is None else f"rate: {rate}",
+                window_s=window_s,
+            )
+        )
+        tuner = [sys.executable, "-c", "from tuner.cli import main; main()"]
+        done = subprocess.run(
+            [*tuner, "grid", "study.yaml", "--json"],
+            cwd=folder,
+            env={**os.environ, "TUNER_LOCK": str(folder / "lock")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode not in (0, 5):
+            raise SystemExit(f"tuner grid failed: {done.stderr[-400:]}")
+        told: dict[str, Any] = json.loads(done.stdout)["layouts"][0]["latency"]
+        return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Latencies as a study tells them beside known ones.")
+    parser.add_argument("--launches", type=int, default=3)
+    parser.add_argument("--window", type=float, default=20.0, help="seconds")
+    options = parser.parse_args()
+    print(f"{'':40}{'p50':>9}{'p95':>9}{'p99':>9} ms  requests")
+    for what, kind, rate, known in CASES:
+        if known is not None:
+            print(f"{f'{what}: by arithmetic':40}" + "".join(f"{1e3 * one:9.1f}" for one in known))
+        for _ in range(options.launches):
+            told = latency(kind, rate, options.window)
+            found = "".join(f"{1e3 * told[f'p{percent}_s']:9.1f}" for percent in (50, 95, 99))
+            print(
+                f"{f'  {what}' if known is None else '  as told':40}{found}   {told['n_requests']}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
