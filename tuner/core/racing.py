@@ -46,7 +46,7 @@ class Racing:
         if goal.kind not in THRESHOLDS:
             raise ValueError(f"no such kind of race: {goal.kind}")
         self._goal = goal
-        self._allowed = THRESHOLDS[goal.kind] * (1 - goal.confidence)  #: the doubt an answer may have
+        self._threshold = THRESHOLDS[goal.kind]
         self._seed = seed
         self._random = Random(seed)
         self._margin = -log(1 - goal.within)
@@ -98,6 +98,11 @@ class Racing:
                 self._limits, self._layouts, self._windows, self._goal.confidence, kind=self._goal.kind
             )
 
+    @property
+    def _allowed(self) -> float:
+        """The doubt an answer may have."""
+        return self._threshold * (1 - self._goal.confidence)
+
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
         """Take note of a launch."""
         bank = self._bank()
@@ -117,7 +122,7 @@ class Racing:
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(leader, self._reached(standing), self._goal.kind, ties, guidance=guidance)
         ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
-        doubt = min(1.0, standing.doubt / THRESHOLDS[self._goal.kind])
+        doubt = min(1.0, standing.doubt / self._threshold)
         return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt, guidance)
 
     def _longest_rest(self) -> Sequence[Proposal] | None:

@@ -20,6 +20,9 @@ from tuner.core.rivals import Standing, standing_ahead
 from tuner.core.strategies.fleet_reference import References
 from tuner.core.strategy import Goal, Proposal
 
+#: Of a calibrated race, what THRESHOLDS has for one box: to be as often right it takes less doubt on several,
+#: where doubts add up within each filter (bench/fleet.py)
+THRESHOLD = 0.68
 FILTER_KEPT = 1e-3  #: as `tuner.core.model.guide` has it: with levels there are three times as many
 N_FILTERS = 8  #: the likeliest, with which what is under way is taken for seen
 MOST_BOXES = 200  #: more could not tell more: each measures a reference first, and a race is over by then
@@ -127,6 +130,7 @@ class FleetRace(Racing):
             return
         self._posterior, self._guide = FleetPosterior(self._new_bank()), None
         if self._goal.kind != "strict":
+            self._threshold = THRESHOLD
             self._add_guide(LEVELS, FILTER_KEPT)
         for one in self._seen:
             super()._observe(one.layout, one.log_value, one.at_s, one.length_s, one.box)
