@@ -363,6 +363,7 @@ def filters_like(bank: Posterior, rows: Sequence[int]) -> Filters:
         log_prior=log_prior - np.log(np.exp(log_prior).sum()),  # add up to 1
         log_det=bank._log_det[rows].copy(),
         squares=bank._squares[rows].copy(),
+        level_sd=np.zeros(len(rows)),
     )
 
 
