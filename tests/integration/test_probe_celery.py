@@ -248,6 +248,52 @@ def test_a_broker_that_was_away_is_a_gap_and_events_are_counted_anew(tasks: Task
     assert [text.partition(":")[0] for text in warned] == ["count-restarted"]
 
 
+ODD_EVENTS = [
+    b"[" * 100_000,
+    b"5",
+    b'"text"',
+    b"[[[]], 5, null, {}]",
+    b'{"type": {}, "hostname": "w0@here"}',
+    b'{"type": "task-succeeded"}',
+    b'{"type": "task-succeeded", "hostname": []}',
+    b'{"type": "task-succeeded", "hostname": {"a": 1}}',
+    b'{"type": "task-succeeded", "hostname": "%b"}' % (b"x" * 100_000),
+    b'{"type": "task-started", "hostname": "w0@here", "clock": "late", "timestamp": {}, "utcoffset": []}',
+    b'{"type": "task-sent", "hostname": "w0@here", "clock": 1e999, "timestamp": NaN, "utcoffset": 9}',
+    b"{" + b'"a": {' * 900 + b"}" * 901,
+    b"\xff\xfe",
+]
+
+
+def put_events(client: Redis, bodies: list[bytes], kind: str = "application/json") -> None:
+    """As somebody who may write into the broker."""
+    for body in bodies:
+        delivery = {"exchange": "celeryev", "routing_key": "task.succeeded"}
+        properties = {"delivery_tag": str(uuid.uuid4()), "delivery_info": delivery}
+        message = {"body": base64.b64encode(body).decode(), "content-type": kind, "headers": {}}
+        properties |= {"body_encoding": "base64", "delivery_mode": 1, "priority": 0}
+        message |= {"content-encoding": "utf-8", "properties": properties}
+        assert client.publish("/0.celeryev/task.succeeded", json.dumps(message)) == 1
+
+
+def test_odd_events_are_passed_over_and_the_others_counted(tasks: Tasks) -> None:
+    warned: list[str] = []
+    probe, jobs = probe_of(tasks.spec(THREADS, "each"), warned, via="events")
+    with probe.counting(Layout(1, 2)) as counting, started(jobs(Layout(1, 2)), counting, tasks):
+        tasks.send("work", 20)
+        until(counting, lambda reading: reading.n_done_total == 20)
+        pids = counting.pids()
+        put_events(tasks.client, ODD_EVENTS)
+        put_events(tasks.client, [b"{}"], kind="application/x-python-serialize")
+        clocks = b'"clock": "late", "timestamp": {}, "utcoffset": []'
+        put_events(tasks.client, [b'{"type": "task-succeeded", "hostname": "odd@clock", %b}' % clocks])
+        tasks.send("work", 20)
+        until(counting, lambda reading: reading.n_done_total == 41)
+
+        assert counting.pids() == pids  # the helper that listened from the first
+    assert warned == []
+
+
 def test_an_interpreter_without_celery_is_refused_before_anything_starts(tasks: Tasks) -> None:
     spec = ServiceSpec("tasks", (sys.executable, "-m", "celery", "-A", "celery_tasks", "worker"))
 

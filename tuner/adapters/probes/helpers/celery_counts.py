@@ -28,6 +28,8 @@ from typing import Any, Iterable
 OTHERS_S = 1.0  #: that nodes have to say that they were here before the launch
 LEARNING_S = 1.0  #: after the last answer, until all nodes are taken to have answered
 LEAVING_S = 2.0
+MOST_NODES = 1000
+LONGEST_NAME = 255  #: of a node; its queue is named by it
 LONGEST = 500  #: characters of what is said to be wrong
 BROKER_VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
 #: option -> the variable that Celery's command line puts it into
@@ -240,6 +242,7 @@ class Events:
         self.others: set[str] = set()
         self._done: dict[str, int] = {}
         self._failed: dict[str, int] = {}
+        self._counts = {"task-succeeded": self._done, "task-failed": self._failed}
         self._listens = threading.Event()
         self._problem = ""
 
@@ -271,14 +274,10 @@ class Events:
         try:
             with self._app.connection_for_read() as connection:
                 connection.connect()
-                receiver = self._app.events.Receiver(
-                    connection,
-                    handlers={
-                        "task-succeeded": lambda event: self._count(self._done, event),
-                        "task-failed": lambda event: self._count(self._failed, event),
-                    },
-                    routing_key="task.#",
-                )
+                receiver = self._app.events.Receiver(connection, routing_key="task.#")
+                # its own would stumble over what is no event, and set clocks that nobody needs
+                receiver._receive = self._receive
+                receiver.on_decode_error = lambda *_: None
                 receiver.on_consume_ready = lambda *_, **__: self._listens.set()
                 receiver.capture(limit=None, timeout=None, wakeup=False)
             self._problem = "the connection ended"
@@ -286,9 +285,15 @@ class Events:
             self._problem = said(error)
         self._listens.set()
 
-    def _count(self, counts: dict[str, int], event: dict[str, Any]) -> None:
-        name = event["hostname"]
-        if name not in self.others:
+    def _receive(self, body: Any, _message: Any) -> None:
+        """Count an event, or a list of them. What others put there that is none is passed over."""
+        for event in body if isinstance(body, list) else [body]:
+            kind, name = (event.get("type"), event.get("hostname")) if isinstance(event, dict) else (0, 0)
+            counts = self._counts.get(kind) if isinstance(kind, str) else None
+            if counts is None or not isinstance(name, str) or name in self.others or len(name) > LONGEST_NAME:
+                continue
+            if len(counts) >= MOST_NODES and name not in counts:
+                raise ValueError(f"more than {MOST_NODES} nodes told of tasks")
             counts[name] = counts.get(name, 0) + 1
 
 
