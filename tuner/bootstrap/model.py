@@ -33,7 +33,8 @@ def prediction_of(file: Path, overview: Overview) -> Calibrated | str:
     try:
         with open_store(file, read_only=True) as store:
             # by its name alone, as pages tell no folders of ours
-            return read_calibration(store, overview.name, variant=variant, windows=overview.windows)
+            listed = overview.windows, overview.launches
+            return read_calibration(store, overview.name, variant=variant, listed=listed)
     except ConfigError as error:
         return f"{error.problem}."
 

@@ -24,7 +24,7 @@ from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 from tuner.core.window import Sample
 from tuner.ports import Store
-from tuner.study.piloting import read_pilot
+from tuner.study.piloting import Listed, read_pilot
 
 MADE_BY = "tuner calibrate"
 ANCHOR = Layout(1, 1)
@@ -52,7 +52,7 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
 
 
 def read_calibration(
-    store: Store, name: str, *, variant: str | None = None, windows: Sequence[WindowRecord] | None = None
+    store: Store, name: str, *, variant: str | None = None, listed: Listed | None = None
 ) -> Calibrated:
     """What the windows in *store* say of an item, of the memory, and how well the model does on them.
 
@@ -60,14 +60,15 @@ def read_calibration(
         store: of any study; *name* is its file's, for errors.
         name: see there.
         variant: of the service, the one to calibrate; None: the service as it is, or the only one there is.
-        windows: all of the store, where somebody listed them already.
+        listed: all windows and launches of the store, where somebody listed them already.
 
     Raises:
         ConfigError: there is no window to calibrate on.
     """
     study = store.study()
-    windows = store.windows() if windows is None else windows
-    noise = _noise(store, windows)  # first: both this and the clocks take much memory for a while
+    listed = listed or (store.windows(), store.launches())
+    windows, _ = listed
+    noise = _noise(store, listed)  # first: both this and the clocks take much memory for a while
     pooled = pooled_variants(study.config)
     all_clocks = clocks_of_counted(
         _as_modelled(windows, pooled), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
@@ -241,9 +242,9 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
     return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0)
 
 
-def _noise(store: Store, windows: Sequence[WindowRecord]) -> ProfileNoise:
+def _noise(store: Store, listed: Listed) -> ProfileNoise:
     """Of windows and launches, where the study tells them; the usual where it does not."""
-    usual, pilot = ProfileNoise(), read_pilot(store, windows)
+    usual, pilot = ProfileNoise(), read_pilot(store, listed)
     if pilot is None or pilot.launch.mean is None:
         return usual
     if pilot.window is None or pilot.window.mean is None:  # the launch's has the window's in it

@@ -9,7 +9,7 @@ from itertools import pairwise
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.pilot import Pilot, batch_square, pilot_of
-from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.spread import well_spread
 from tuner.core.strategy import Proposal
 from tuner.core.variance import MeanSquare
@@ -23,6 +23,8 @@ SHORTEST_WINDOW_S = 5.0  #: unless the study's may be shorter: few items, and mu
 _OVERRUN = 1.5  #: warm-up may take longer than guessed; beyond this no further block is begun
 _N_BATCHES = 5
 _MOST_WINDOWS_READ = 400  #: their samples tell enough
+
+Listed = tuple[Sequence[WindowRecord], Sequence[tuple[int, LaunchRecord]]]
 
 
 def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
@@ -63,13 +65,13 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
     )
 
 
-def read_pilot(store: Store, windows: Sequence[WindowRecord] | None = None) -> Pilot | None:
+def read_pilot(store: Store, listed: Listed | None = None) -> Pilot | None:
     """What the study in *store* says of its noise and its costs; None: no layout was launched twice.
 
-    *windows* are all of the store, where somebody listed them already.
+    *listed* are all its windows and launches, where somebody listed them already.
     """
-    study, launches = store.study(), store.launches()
-    windows = store.windows() if windows is None else windows
+    study = store.study()
+    windows, launches = listed or (store.windows(), store.launches())
     timetable = Timetable(study, launches, windows)
     counting = [window for window in windows if not window.void]
     # Each layout as often as it was launched: what a launch took beside its windows, on average.

@@ -183,7 +183,7 @@ class _Shape:
         return np.maximum(found, 0.0)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _shape(processes: bytes, threads: bytes) -> _Shape:
     """A fit asks for the same layouts again and again: a part of what it would cost to work that out anew."""
     return _shape_of(np.frombuffer(processes), np.frombuffer(threads))
