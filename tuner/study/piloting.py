@@ -24,6 +24,7 @@ _OVERRUN = 1.5  #: warm-up may take longer than guessed; beyond this no further 
 _N_BATCHES = 5
 _MOST_WINDOWS_READ = 400  #: their samples tell enough
 
+#: all windows of a store, and all its launches with their ids
 Listed = tuple[Sequence[WindowRecord], Sequence[tuple[int, LaunchRecord]]]
 
 

@@ -4,6 +4,8 @@ A study of 22 layouts asks for 500 such fits, of some 30 solutions of the networ
 take about as many as one of them: each starts from the fit that saw all layouts and goes on by steps of
 Gauss and Newton with the Jacobian of that fit, less the rows of what is left out, so that the network is
 solved once for each step, for all folds in one go. Where a fold leads far away, its Jacobian is taken anew.
+What comes out is near enough to choose by, within 0.2 % of throughput as a rule; what is told of layouts left
+out are fits of their own (`left_out`).
 """
 
 from __future__ import annotations
