@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
+from tuner.adapters import sqlite_details as details
 from tuner.adapters import sqlite_rows as rows
 from tuner.adapters.sqlite_windows import kept_windows, listed_windows
 from tuner.adapters.study_errors import Damaged, translated
@@ -101,14 +102,14 @@ class SqliteStore:
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
         with self._committed() as connection:
-            n_before = rows.insert_warmup(connection, launch_id, samples)
+            n_before = details.insert_warmup(connection, launch_id, samples)
             sqlite_digests.keep_warmup(connection, launch_id, n_before)
 
     def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
         with self._committed() as connection:
             launch = self._launch(launch_id)
             record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
-            sqlite_digests.keep_window(connection, rows.insert_window(connection, record, window))
+            sqlite_digests.keep_window(connection, details.insert_window(connection, record, window))
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
@@ -148,7 +149,7 @@ class SqliteStore:
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
             window_id, began_s = self._find(launch_id, index, attempt)
             self._check_details(window_id, "sample_packed")
-            return rows.select_samples(connection, window_id, began_s)
+            return details.select_samples(connection, window_id, began_s)
 
         return self._read(samples)
 
@@ -157,7 +158,7 @@ class SqliteStore:
             sqlite_digests.check(connection, "warmup", launch_id, sqlite_digests.of_warmup)
             if rows.columns_of(connection, "warmup_sample_packed"):
                 sqlite_checks.check_details(connection, "warmup_sample_packed", "launch_id", launch_id)
-            return rows.select_warmup(connection, launch_id)
+            return details.select_warmup(connection, launch_id)
 
         return self._read(samples)
 
@@ -257,9 +258,9 @@ class SqliteStore:
         started_wall_s, length_s, n_done, n_failed = connection.execute(
             "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
         ).fetchone()
-        samples = rows.select_samples(connection, window_id, began_s)
-        usage = rows.select_details(connection, Usage, window_id)
-        readings = rows.select_details(connection, Reading, window_id)
+        samples = details.select_samples(connection, window_id, began_s)
+        usage = details.select_details(connection, Usage, window_id)
+        readings = details.select_details(connection, Reading, window_id)
         if not samples or not usage or len(readings) != 2:
             raise Damaged(f"what window {window_id} is made of is not all there")
         return Window(
@@ -273,8 +274,8 @@ class SqliteStore:
             samples=samples,
             usage=usage,
             readings=(readings[0], readings[1]),
-            void=rows.select_details(connection, VoidReason, window_id),
-            requests=rows.select_requests(connection, window_id),
+            void=details.select_details(connection, VoidReason, window_id),
+            requests=details.select_requests(connection, window_id),
         )
 
     def _check_details(self, window_id: int, *tables: str) -> None:

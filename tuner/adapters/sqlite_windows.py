@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from tuner.adapters.sqlite_rows import CLOCKS, columns_of, layout_of, requests_in, requests_of
+from tuner.adapters.sqlite_details import CLOCKS, requests_in, requests_of
+from tuner.adapters.sqlite_rows import columns_of, layout_of
 from tuner.core.records import WindowRecord
 from tuner.core.window import VoidReason
 
