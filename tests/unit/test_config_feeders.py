@@ -37,6 +37,15 @@ def test_a_url_is_enough_for_a_closed_loop(tmp_path: Path) -> None:
     assert (feeder.method, feeder.connections, feeder.rate, feeder.timeout) == ("GET", None, None, 30.0)
 
 
+def test_times_of_less_than_a_millisecond_are_kept_as_they_were_asked_for(tmp_path: Path) -> None:
+    asked = load(tmp_path, f"{{kind: http, url: '{URL}', rate: p95=1.5ms, timeout: 0.4ms}}")
+
+    kept = canonical_json(asked)
+
+    assert feeder_of(settings_of_study(kept, "s.tuner.db")) == feeder_of(asked)
+    assert rate_kept(kept) == WithinP95(0.0015)
+
+
 def test_what_a_study_keeps_of_its_traffic_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "body").write_text("{}")
     settings = load(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.durations import parse_duration, render_duration, render_rest
+from tuner.core.durations import kept_duration, parse_duration, render_duration, render_rest
 from tuner.core.errors import ConfigError
 
 
@@ -51,6 +51,18 @@ def test_a_time_of_day_is_answered_with_both_things_it_may_have_meant() -> None:
 @given(st.integers(min_value=0, max_value=366 * 86_400_000))
 def test_a_rendered_duration_reads_back_as_the_same_milliseconds(milliseconds: int) -> None:
     assert round(parse_duration(render_duration(milliseconds / 1000)) * 1000) == milliseconds
+
+
+@given(st.floats(min_value=0, max_value=366 * 86_400))
+def test_a_duration_that_a_study_keeps_reads_back_as_the_same_seconds(seconds: float) -> None:
+    assert parse_duration(kept_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5400.0, "1h30m"), (0.25, "250ms"), (0.0, "0s"), (0.0015, "0.0015s")]
+)
+def test_a_duration_is_kept_as_people_write_it_where_that_is_exact(seconds: float, text: str) -> None:
+    assert kept_duration(seconds) == text
 
 
 @given(st.text(max_size=12))

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from tuner.core.axes import ANY
-from tuner.core.durations import parse_duration, render_duration
+from tuner.core.durations import kept_duration, parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout, parse_layouts
 from tuner.core.limit_text import parse_limit
@@ -91,7 +91,7 @@ def _positive(seconds: float) -> float:
 
 #: duration: a number with its unit, several in a row: `500ms`, `30s`, `10m`, `1h30m`
 Duration = Annotated[
-    float, BeforeValidator(_duration), PlainSerializer(render_duration, return_type=str, when_used="always")
+    float, BeforeValidator(_duration), PlainSerializer(kept_duration, return_type=str, when_used="always")
 ]
 LongerThanZero = Annotated[Duration, AfterValidator(_positive)]  #: duration above 0s
 

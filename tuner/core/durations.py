@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from itertools import pairwise
 
 from tuner.core.errors import ConfigError
@@ -42,7 +43,7 @@ def parse_duration(text: str) -> float:
 
 
 def render_duration(seconds: float) -> str:
-    """The same seconds as text that ``parse_duration`` reads back: exact to the millisecond."""
+    """The same seconds for people, to the millisecond, as ``parse_duration`` reads them."""
     milliseconds = round(seconds * 1000)
     parts = []
     for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
@@ -50,6 +51,12 @@ def render_duration(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"
+
+
+def kept_duration(seconds: float) -> str:
+    """The same seconds as text that ``parse_duration`` reads back, exactly: a study goes on with them."""
+    text = render_duration(seconds)
+    return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
 
 
 def render_rest(seconds: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.core.durations import parse_duration, render_duration
+from tuner.core.durations import kept_duration, parse_duration
 from tuner.core.errors import ConfigError
 
 MOST_PER_S = 1e6
@@ -72,11 +72,11 @@ def checked_rate(per_s: float) -> float:
 
 
 def render_rate(rate: float | Pace) -> float | str:
-    """What ``parse_rate`` reads back; a number stays one."""
+    """What ``parse_rate`` reads back, exactly; a number stays one."""
     if isinstance(rate, Share):
         return f"{100 * rate.ratio:.12g}%"
     if isinstance(rate, WithinP95):
-        return f"p95={render_duration(rate.p95_s)}"
+        return f"p95={kept_duration(rate.p95_s)}"
     return rate
 
 
