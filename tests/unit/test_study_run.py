@@ -326,6 +326,23 @@ def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(warms
     )
 
 
+def test_a_service_that_starts_as_its_smallest_layout_is_not_said_never_to_start_though_ctrl_c_comes() -> (
+    None
+):
+    big, small = Layout(4, 4), Layout(1, 1)
+    service = VirtualService({big: 40.0, small: 10.0})
+    store = MemoryStore(virtual_study(service, **{**SHORT, "warms_cache": False, "seed": 5}))
+    progress = MemoryProgress()
+    box = VirtualBox(service, troubles=[Trouble("dies-at-start", big)]).box()
+    stop = PlannedStop(lambda: progress.n_warmup_ticks > 0)  # of the smallest, which is tried
+
+    outcome = run_study(box, store, progress, stop, strategy_of(store.study()))
+
+    assert [launch.layout for _, launch in store.launches()] == [big, small]
+    assert "never-started" not in dict(progress.warnings)
+    assert outcome.exit_code == 130
+
+
 def test_a_launch_that_failed_by_bad_luck_does_not_fail_again_by_the_same() -> None:
     """The only layout's first launch dies in half of the studies; asked again whether it starts, half do."""
     service, n_died, n_given_up = VirtualService({A: 10.0}), 0, 0

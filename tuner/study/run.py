@@ -178,10 +178,11 @@ class _Study:
             return
         self._discard(layout)
 
-    def _discard(self, layout: Layout) -> None:
+    def _discard(self, layout: Layout) -> LaunchRecord:
         asked = Proposal(layout, self._asked.window_s, 0)
         launched = self._launched(asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch))
         self._history.end_warming(launched)
+        return launched.launch
 
     def _launched(
         self,
@@ -217,11 +218,16 @@ class _Study:
         return launched
 
     def _see_whether_it_starts(self) -> None:
-        """The very first start has failed: try the smallest layout, lest all fail at every attempt."""
+        """The very first start has failed: try the smallest layout, lest all fail at every attempt.
+
+        One that the brake stops tells nothing of that.
+        """
         self._starts = False
         smallest = min(self._asked.layouts, key=lambda layout: (layout.total_threads, layout))
-        self._discard(smallest)
-        if self._must_end():
+        tried = self._discard(smallest)
+        if tried.running_after_s is None and _is_stopped_by_brake(tried):
+            self._starts = None
+        elif tried.running_after_s is None:
             text = f"{self._asked.service} does not start, not even as {smallest}; no other layout is tried"
             self._progress.warning("never-started", text)
 
