@@ -59,6 +59,17 @@ def row(ranking: Ranking, layout: str) -> RankedLayout:
     return next(one for one in ranking.rows if one.layout == parse_layout(layout))
 
 
+def test_noise_that_leaves_nothing_known_gives_no_interval_instead_of_one_beyond_all_numbers() -> None:
+    windows = taken({"1x4": [[600], [6]], "4x1": [[660], [300]]})
+
+    ranking = rank(study("1x4,4x1"), windows, confidence=0.999, current=Layout(1, 4))
+
+    ratio = row(ranking, "4x1").ratio_to_current
+    assert ratio is not None
+    assert (ratio.low, ratio.high) == (None, None)
+    assert set(ranks(ranking).values()) == {1}
+
+
 CLEAR = {
     "4x1": [[1000], [1101], [899]],
     "2x2": [[1010], [1100], [901]],

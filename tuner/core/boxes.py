@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, log, sqrt
+from math import fsum, log, sqrt
 
 from tuner.core.additive import AdditiveFit
-from tuner.core.interval import Estimate, spread_with_blocks
+from tuner.core.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.layout import Layout
 from tuner.core.over_boxes import BoxTable, OnBox
 from tuner.core.quantiles import student_t_quantile, studentized_range_quantile
@@ -105,7 +105,7 @@ def what_boxes_do(
     spreads = [_level_spread(table, own, spread) for own in by_box]
     told = [Estimate(None)] * table.n_boxes
     if levels is not None:
-        told = [_ratio(one, _reach(spreads, number, confidence)) for number, one in enumerate(levels)]
+        told = [ratio_around(one, _reach(spreads, number, confidence)) for number, one in enumerate(levels)]
     return Boxes(
         levels=tuple(
             BoxLevel(
@@ -223,7 +223,11 @@ def _collapses(
             more = on_box[there][layout] - on_box[there][than]
             if less - halves[0] > margin and less + more > halves[0] + halves[1]:
                 yield Collapse(
-                    layouts[layout], boxes[there], boxes[here], layouts[than], _ratio(-less, halves[0])
+                    layouts[layout],
+                    boxes[there],
+                    boxes[here],
+                    layouts[than],
+                    ratio_around(-less, halves[0]),
                 )
 
 
@@ -233,9 +237,3 @@ def _worst(collapses: Iterable[Collapse]) -> tuple[Collapse, ...]:
     for one in sorted(collapses, key=lambda one: one.ratio.mean or 0.0):
         found.setdefault(one.layout, one)
     return tuple(found.values())
-
-
-def _ratio(difference: float, half: float | None) -> Estimate:
-    if half is None:
-        return Estimate(exp(difference))
-    return Estimate(exp(difference), exp(difference - half), exp(difference + half))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import sqrt
 
 from tuner.core.additive import AdditiveFit, Observation, fit
-from tuner.core.interval import Estimate
+from tuner.core.interval import Estimate, ratio_around
 from tuner.core.quantiles import studentized_range_quantile
 
 
@@ -35,9 +35,7 @@ class Comparison:
             return None
         difference = self.fit.effects[one] - self.fit.effects[other]
         half = 0.0 if one == other else self.half_width(one, other)
-        if half is None:
-            return Estimate(exp(difference))
-        return Estimate(exp(difference), exp(difference - half), exp(difference + half))
+        return ratio_around(difference, half)
 
     def n_better(self, candidates: Sequence[int]) -> list[int]:
         """For each of *candidates* how many of them give significantly more."""

@@ -14,6 +14,8 @@ from math import exp, log, sqrt
 from tuner.core.additive import AdditiveFit
 from tuner.core.quantiles import student_t_quantile
 
+_BEYOND_NUMBERS = 100.0  #: on the logarithmic scale: an interval that reaches so far says nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -22,6 +24,13 @@ class Estimate:
     mean: float | None  #: None: there is nothing to take it from
     low: float | None = None
     high: float | None = None
+
+
+def ratio_around(gap: float, reach: float | None) -> Estimate:
+    """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
+    if reach is None or reach > _BEYOND_NUMBERS:
+        return Estimate(exp(gap))
+    return Estimate(exp(gap), exp(gap - reach), exp(gap + reach))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +84,12 @@ def estimate_with(
     estimates = []
     for layout, (effect, spread) in enumerate(zip(effects, spreads, strict=True)):
         mean = total[layout] / n_of[layout] * exp(effect - log_total[layout] / n_of[layout])
-        if spread is None:
+        variance, df = (0.0, 1.0) if spread is None else spread
+        reach = student_t_quantile((1 + confidence) / 2, df) * sqrt(variance) if variance else 0.0
+        if spread is None or reach > _BEYOND_NUMBERS:
             estimates.append(Estimate(mean))
-            continue
-        variance, df = spread
-        factor = exp(student_t_quantile((1 + confidence) / 2, df) * sqrt(variance)) if variance else 1.0
-        estimates.append(Estimate(mean, mean / factor, mean * factor))
+        else:
+            estimates.append(Estimate(mean, mean / exp(reach), mean * exp(reach)))
     return estimates
 
 

@@ -22,7 +22,7 @@ from math import exp, fsum, sqrt
 
 from tuner.core.additive import AdditiveFit, Observation, fit
 from tuner.core.comparison import compare
-from tuner.core.interval import Estimate, spread_with_blocks
+from tuner.core.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile
 from tuner.core.staleness import Launched
@@ -278,5 +278,5 @@ def _reach(spread: _Spread | None, doubt: float, n: int) -> float | None:
 def estimate_of_gap(gap: float, reach: float | None) -> Estimate:
     """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
     if reach is None or exp(min(reach, 100.0)) > _NO_MORE:
-        return Estimate(exp(gap))
-    return Estimate(exp(gap), exp(gap - reach), exp(gap + reach))
+        reach = None
+    return ratio_around(gap, reach)
