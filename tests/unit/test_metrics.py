@@ -183,6 +183,17 @@ def test_what_runs_is_told_while_it_runs() -> None:
     }  # 20 of the window by then, and 25 more
 
 
+def test_items_between_two_windows_of_a_launch_are_of_neither() -> None:
+    figures = figures_of_nothing()
+    figures.launch_started(A, 0, 0, None)
+    figures.sampled(A, 8.0, 10.0, sample(8, 800), 100.0)
+    figures.window_taken(window(A, n_done=1000), 1, None, None)
+    figures.warming_up(A, 30.0, 100.0)  # 3000 items go by, as the source had run dry
+    figures.sampled(A, 1.0, 10.0, sample(41, 4100), 100.0)
+
+    assert values(figures, "tuner_items_total", "layout") == {"1x4": 1100.0}
+
+
 def test_a_window_tells_latency_cpu_memory_and_requests() -> None:
     figures = figures_of_nothing()
     figures.launch_started(A, 0, 0, None)
@@ -274,9 +285,10 @@ def test_a_folder_that_goes_away_is_told_once_and_does_not_stop_the_study(tmp_pa
     assert [slug for slug, _ in warnings] == ["metrics-file"]
 
 
-@pytest.mark.parametrize("name", ["tuner.txt", "missing/tuner.prom", "theirs.prom"])
+@pytest.mark.parametrize("name", ["tuner.txt", "missing/tuner.prom", "theirs.prom", "pipe.prom"])
 def test_a_file_that_cannot_be_is_told_beforehand(tmp_path: Path, name: str) -> None:
     (tmp_path / "theirs.prom").write_text("node_load1 1\n")
+    os.mkfifo(tmp_path / "pipe.prom")
 
     with pytest.raises(ConfigError, match="--metrics-file"):
         MetricsFile(figures_of_nothing(), tmp_path / name, lambda *_: None)

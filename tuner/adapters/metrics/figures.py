@@ -98,7 +98,7 @@ class StudyFigures:
         self.told_wall_s = wall_s()
         self._ask, self._wall_s = known, wall_s
         self._on, self._is_fleet = box, False  #: what is told is of that box
-        self._seen_totals: dict[str, int | None] = {}  #: by box, of the launch that runs, at the last sample
+        self._seen_totals: dict[str, int | None] = {}  #: by box, of the window under way, at the last sample
         self._asked_in_block: int | None = None
         self._lock = threading.Lock()
 
@@ -152,6 +152,10 @@ class StudyFigures:
         record = record_of(window, launch_id=0, block=self.now.block, box=self._on)
         with self._telling():
             self._add(record)
+            before = self._seen_totals.get(self._on)
+            if before is not None:  # a box of a fleet tells of every fifth second or so
+                self._of(window.layout).n_items += max(0, window.samples[-1].n_done_total - before)
+            self._seen_totals[self._on] = None  # what comes before the next window is not of one
             self.nows[self._on] = Now("between", window.layout, self.now.block)
             self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
 
