@@ -213,3 +213,14 @@ def test_who_holds_the_box_is_read_from_the_table_of_locks(
 
     assert bool(holder_of(lock, proc=tmp_path)) == is_held
     assert holder_of(tmp_path / "none", proc=tmp_path) == ""
+
+
+@pytest.mark.parametrize("since", ["1e300", "-1e18", "NaN", '"today"'])
+def test_a_holder_who_took_the_box_at_no_time_is_told_all_the_same(tmp_path: Path, since: str) -> None:
+    lock = tmp_path / "lock"
+    lock.write_text(f'{{"pid": 1, "user": "eve", "study": "s", "since_s": {since}}}')
+    status = lock.stat()
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    (tmp_path / "locks").write_text(f"1: FLOCK  ADVISORY  WRITE 1 {device}:{status.st_ino} 0 EOF\n")
+
+    assert holder_of(lock, proc=tmp_path) == "pid 1 of user eve, study s, since ?"

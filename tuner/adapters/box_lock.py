@@ -179,8 +179,10 @@ def _read_holder(descriptor: int) -> dict[str, object]:
 def _describe(holder: dict[str, object]) -> str:
     if "pid" not in holder:
         return "it has not said which"
-    since = holder.get("since_s")
-    when = datetime.fromtimestamp(since).strftime("%Y-%m-%d %H:%M:%S") if isinstance(since, float) else "?"
+    since, when = holder.get("since_s"), "?"
+    if isinstance(since, float):
+        with suppress(ValueError, OverflowError, OSError):  # anybody may have written it
+            when = datetime.fromtimestamp(since).strftime("%Y-%m-%d %H:%M:%S")
     text = f"pid {holder['pid']} of user {holder.get('user')}, study {holder.get('study')}, since {when}"
     return "".join(c if c.isprintable() else "?" for c in text)
 
