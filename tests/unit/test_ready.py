@@ -47,7 +47,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
 
 class _Busy(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(int(self.path.strip("/")))
+        self.send_response(int(self.path.strip("/?")) if self.path.startswith("/") else 503)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -72,6 +72,10 @@ def test_a_url_is_ready_that_answers_with_any_status_but_those_that_say_no(
 
     assert (lacking == "") == is_ready
     assert is_ready or lacking.endswith("answers with status 503")
+
+
+def test_a_url_with_a_question_and_no_path_asks_for_the_root(server: int) -> None:
+    assert HttpAnswer(f"http://127.0.0.1:{server}?200").lacks([]) == ""
 
 
 def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:

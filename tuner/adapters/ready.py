@@ -84,7 +84,7 @@ class HttpAnswer:
         makes = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = makes(parts.hostname or "", parts.port, timeout=_ANSWER_S)
         try:
-            connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else "") or "/")
+            connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
             status = connection.getresponse().status
         except (OSError, http.client.HTTPException) as error:
             return f"{self.url} does not answer: {error or type(error).__name__}"
