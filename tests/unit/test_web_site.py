@@ -188,6 +188,10 @@ def test_the_token_goes_from_the_address_into_a_cookie_that_scripts_cannot_read(
     assert ask(gate, "/", authorization=f"Bearer {gate.token}").body == b"inside\n"
 
 
+def test_the_token_never_leads_to_another_host(gate: Gate) -> None:
+    assert ask(gate, "//elsewhere.example/x", gate.token).headers["Location"] == "/elsewhere.example/x"
+
+
 def test_every_server_has_a_token_of_its_own() -> None:
     tokens = {Gate(lambda _: Response(), 1).token for _ in range(20)}
 

@@ -26,9 +26,9 @@ class Gate:
             if not self._is_it(request.query[_PARAMETER]):
                 return _refused()
             kept = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
+            here = quote(request.path.lstrip("/"), errors="surrogateescape")  # //name would lead elsewhere
             return Response(  # without the token, which would stay in the browser's history
-                status=HTTPStatus.SEE_OTHER,
-                headers={"Location": quote(request.path, errors="surrogateescape"), "Set-Cookie": kept},
+                status=HTTPStatus.SEE_OTHER, headers={"Location": f"/{here}", "Set-Cookie": kept}
             )
         if self._is_it(_of_cookie(request, self._cookie)) or self._is_it(_of_header(request)):
             return self._respond(request)
