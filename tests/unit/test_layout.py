@@ -34,7 +34,9 @@ def test_a_dash_for_threads_is_one_thread_that_nobody_chose() -> None:
         Layout(2, 2, has_threads=False)
 
 
-@pytest.mark.parametrize("text", ["0x-", "-x8", "8x--", "8x"])
+@pytest.mark.parametrize(
+    "text", ["0x-", "-x8", "8x--", "8x", f"{'9' * 5000}x1", "\N{ARABIC-INDIC DIGIT FOUR}x1"]
+)
 def test_what_is_no_layout_is_told_with_both_ways_to_write_one(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_layout(text)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from tuner.core.errors import ConfigError
 
-_LAYOUT = re.compile(r"(?P<processes>\d+)x(?P<threads>\d+|-)(?:@(?P<variant>[A-Za-z0-9][A-Za-z0-9._+-]*))?")
+_LAYOUT = re.compile(
+    r"(?P<processes>\d{1,9})x(?P<threads>\d{1,9}|-)(?:@(?P<variant>[A-Za-z0-9][A-Za-z0-9._+-]*))?", re.ASCII
+)
 _EXAMPLE = "Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT; 8x- where a service has no threads to choose."
 
 
