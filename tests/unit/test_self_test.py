@@ -123,6 +123,8 @@ def test_an_exact_interval_is_that_of_the_books() -> None:
     assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
     assert exact_interval(10, 10) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
     assert exact_interval(3, 20) == (pytest.approx(0.0321, abs=1e-4), pytest.approx(0.3789, abs=1e-4))
+    low, high = exact_interval(1000, 2000)  # of so many a float cannot hold the ways to choose them
+    assert (low, high) == (pytest.approx(1 - high), pytest.approx(0.5 + 1.96 * sqrt(0.25 / 2000), abs=5e-4))
     with pytest.raises(ValueError, match="3 of 2"):
         exact_interval(3, 2)
 

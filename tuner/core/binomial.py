@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import comb
+
+from tuner.core.quantiles import incomplete_beta
 
 _HALVINGS = 60  #: beyond what a float can tell
 
@@ -27,7 +28,8 @@ def exact_interval(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float
 
 
 def _at_most(n_hits: int, n: int, p: float) -> float:
-    return sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n_hits + 1))
+    """The probability of so many hits or fewer, of *n* - 1 at most: a beta's, whatever size *n* is."""
+    return incomplete_beta(1 - p, p, n - n_hits, n_hits + 1)
 
 
 def _first(holds: Callable[[float], bool]) -> float:
