@@ -78,9 +78,9 @@ class ProcSampler:
             self._warn_once,
             self._container,
         )
-        if self._gil_looks_per_s is not None:
-            watch.watch_gil(self._gil_looks_per_s)
         try:
+            if self._gil_looks_per_s is not None:
+                watch.watch_gil(self._gil_looks_per_s)
             yield watch
         finally:
             watch.close()

@@ -78,7 +78,7 @@ class _Search:
             self._go_on_at(ratio)
 
     def _made_sure_of(self, ratio: float) -> float:
-        """The highest share around *ratio* that keeps the p95 for longer; the last tried where none did."""
+        """The highest share around *ratio* that keeps the p95 for longer; else one step below."""
         is_kept = self._keeps(ratio, LONG_LOOK_S)
         for _ in range(_MOST_LONG_LOOKS - 1):
             other = ratio / STEP if is_kept else ratio * STEP

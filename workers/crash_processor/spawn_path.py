@@ -56,11 +56,6 @@ def spawn_path(asked: str = "vfork") -> dict[str, Any]:
     }
 
 
-def spawns_hold_the_gil() -> bool | None:
-    """Whether other Python threads stand still while a child is started as the processor usually does."""
-    return _watched_spawns("vfork").held_the_gil
-
-
 def _start_child(asked: str, program: str) -> int:
     """As ``spawn.run_child`` starts one; gives its pid."""
     nothing = os.open(os.devnull, os.O_WRONLY)
