@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import re
 import socket
@@ -14,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,6 +34,7 @@ from tuner.ports import Counting, Probe
 from tuner.probe.counter import open_counter
 
 from ..answering_server import Send, dripping, endlessly, page, sending, server
+from ..apart import print_with_growth, run_apart
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
@@ -333,7 +332,7 @@ for n in range(int(sys.argv[2])):
 
 @pytest.mark.long
 def test_a_million_packets_of_garbage_are_counted_or_told_as_lost_and_take_no_memory() -> None:
-    told = run_apart("flood", "1000000")
+    told = run_apart(__name__, "flood", "1000000")
 
     assert told["done"] + told["lost"] == 1_000_000
     assert told["grew_mb"] < 16
@@ -346,7 +345,7 @@ def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
         file.write(b"done")
         file.seek(10**9)  # a hole: no disk is filled
         file.write(b"\ndone\n")
-    told = run_apart("log", str(path))
+    told = run_apart(__name__, "log", str(path))
 
     assert told["done"] == 2
     assert told["grew_mb"] < 16
@@ -354,40 +353,14 @@ def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_eight_megabytes_of_the_worst_json_take_a_bounded_memory() -> None:
-    told = run_apart("json", "x")
+    told = run_apart(__name__, "json", "x")
 
     assert "a worker has no count of requests" in told["error"]
     assert told["grew_mb"] < 600
 
 
-def run_apart(kind: str, argument: str) -> dict[str, Any]:
-    """What this file prints as a program: its own memory is that of one probe."""
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, kind, argument],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
-
-
 def main(kind: str, argument: str) -> None:
-    before_mb = most_memory_mb()
-    told = {"flood": flooded, "log": lines_of, "json": unpacked}[kind](argument)
-    grew_mb = most_memory_mb() - before_mb
-    sys.stdout.write(json.dumps({**told, "grew_mb": grew_mb}))
-
-
-def most_memory_mb() -> int:
-    """The most that was resident; ru_maxrss would tell of the process that started this one, too."""
-    found = re.search(r"VmHWM:\s+([0-9]+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) >> 10
+    print_with_growth(lambda: {"flood": flooded, "log": lines_of, "json": unpacked}[kind](argument))
 
 
 def flooded(n_packets: str) -> dict[str, object]:

@@ -7,11 +7,9 @@ import random
 import re
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +21,8 @@ from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.core.errors import ConfigError, TunerError
 
 from ..answering_server import Send, dripping, endlessly, server
+from ..apart import print_with_growth, run_apart
+from ..refusals import error_of, is_one_line
 
 pytestmark = pytest.mark.integration
 OURS = Claim("ours", "ours.tuner.db", "here")
@@ -121,22 +121,8 @@ def lying(send: Send) -> Iterator[str]:
         yield f"amqp://me:secret@127.0.0.1:{port}//"
 
 
-def error_of(
-    url: str, ask: Callable[[RabbitQueue], object], form: str = "celery", timeout_s: float = LONG_S
-) -> str:
-    with (
-        closing(RabbitQueue(url, form, "jobs", OURS, timeout_s)) as queue,
-        pytest.raises((BrokerError, TunerError)) as caught,
-    ):
-        ask(queue)
-    return is_one_line(str(caught.value))
-
-
-def is_one_line(said: str) -> str:
-    assert said.isprintable()
-    assert len(said) < 600
-    assert "secret" not in said
-    return said
+def queue_at(url: str, timeout_s: float = LONG_S) -> RabbitQueue:
+    return RabbitQueue(url, "celery", "jobs", OURS, timeout_s)
 
 
 def test_a_server_that_does_not_lie_is_believed() -> None:
@@ -186,7 +172,7 @@ LIES: list[tuple[dict[Any, bytes | Send] | bytes, str]] = [
 @pytest.mark.parametrize(("lie", "said"), LIES, ids=range(len(LIES)))
 def test_a_lie_is_told_in_one_short_line(lie: dict[Any, bytes | Send] | bytes, said: str) -> None:
     with lying(talking({"hello": lie} if isinstance(lie, bytes) else lie)) as url:
-        error = error_of(url, RabbitQueue.look)
+        error = error_of(queue_at(url), RabbitQueue.look)
 
     assert re.search(said, error), error
     assert error.startswith("amqp://127.0.0.1")
@@ -203,7 +189,7 @@ def test_a_server_that_offers_frames_of_gigabytes_gets_none(monkeypatch: pytest.
             tuned.extend(connection.recv(65536))
 
     with lying(send) as url:
-        error_of(url, RabbitQueue.look)
+        error_of(queue_at(url), RabbitQueue.look)
 
     assert struct.pack(">HH", *TUNE_OK) + struct.pack(">HIH", 65535, 131072, 0) in tuned
 
@@ -211,7 +197,7 @@ def test_a_server_that_offers_frames_of_gigabytes_gets_none(monkeypatch: pytest.
 def test_the_word_of_another_study_is_told_without_what_a_terminal_would_obey() -> None:
     word = json.dumps({"study_id": "x", "study": "\x1b[2J\n", "host": "h" * 4000, "form": "celery"}).encode()
     with lying(talking({GET: delivered(word)})) as url:
-        error = error_of(url, RabbitQueue.check)
+        error = error_of(queue_at(url), RabbitQueue.check)
 
     assert "is fed by another study" in error
 
@@ -263,7 +249,7 @@ HELD: list[dict[Any, bytes | Send]] = [
 @pytest.mark.parametrize("lie", HELD, ids=range(len(HELD)))
 def test_a_server_that_holds_whoever_asks_is_left(lie: dict[Any, bytes | Send]) -> None:
     with lying(talking(lie)) as url:
-        error = error_of(url, RabbitQueue.look, timeout_s=SOON_S)
+        error = error_of(queue_at(url, SOON_S), RabbitQueue.look)
 
     assert re.search(TOO_LONG, error), error
 
@@ -331,33 +317,15 @@ def test_three_hundred_more_conversations_that_go_wrong_end_in_an_answer_or_one_
 @pytest.mark.long
 @pytest.mark.parametrize("case", [7, 8])
 def test_a_message_that_never_ends_takes_a_bounded_memory(case: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, str(case)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
+    told = run_apart(__name__, str(case))
 
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
     assert re.search("larger than 129 MB", told["error"]), told
     assert told["grew_mb"] < 500
 
 
 def main(case: str) -> None:
     with lying(talking(HELD[int(case)])) as url:
-        before_mb = most_memory_mb()
-        error = error_of(url, RabbitQueue.look, timeout_s=120.0)
-    sys.stdout.write(json.dumps({"error": error, "grew_mb": most_memory_mb() - before_mb}))
-
-
-def most_memory_mb() -> int:
-    """The most that was resident."""
-    found = re.search(r"VmHWM:\s+([0-9]+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) >> 10
+        print_with_growth(lambda: {"error": error_of(queue_at(url, 120.0), RabbitQueue.look)})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.queues import redis_parts
 from tuner.adapters.queues.brokers import found_queue
-from tuner.adapters.queues.queue import BrokerError, Claim
+from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue
-from tuner.core.errors import ConfigError, MeasurementError, TunerError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.ports import Counting
 
 from ..answering_server import Send, endlessly, server
+from ..refusals import error_of
 
 pytestmark = pytest.mark.integration
 OURS = Claim("ours", "ours.tuner.db", "here")
@@ -71,15 +72,8 @@ def lying(answer: bytes | Send | Answer) -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0?protocol=2"
 
 
-def error_of(
-    url: str, ask: Callable[[RedisQueue], object], form: str = "taskiq", timeout_s: float = LONG_S
-) -> str:
-    with (
-        closing(RedisQueue(url, form, "jobs", OURS, timeout_s)) as queue,
-        pytest.raises((BrokerError, TunerError)) as caught,
-    ):
-        ask(queue)
-    return str(caught.value)
+def queue_at(url: str, form: str = "taskiq", timeout_s: float = LONG_S) -> RedisQueue:
+    return RedisQueue(url, form, "jobs", OURS, timeout_s)
 
 
 def read_for_ever(counting: Counting) -> None:
@@ -91,9 +85,9 @@ def read_for_ever(counting: Counting) -> None:
 def test_garbage_is_told_in_one_short_line_whatever_was_asked(answer: bytes) -> None:
     with lying(answer) as url:
         said = [
-            error_of(url, RedisQueue.check, timeout_s=SOON_S),
-            error_of(url, RedisQueue.look, timeout_s=SOON_S),
-            error_of(url, lambda queue: queue.sample(5), timeout_s=SOON_S),
+            error_of(queue_at(url, timeout_s=SOON_S), RedisQueue.check),
+            error_of(queue_at(url, timeout_s=SOON_S), RedisQueue.look),
+            error_of(queue_at(url, timeout_s=SOON_S), lambda queue: queue.sample(5)),
         ]
 
     for line in said:
@@ -135,7 +129,7 @@ def test_a_look_that_tells_no_counts_ends_the_launch_with_the_reason(
 )
 def test_an_answer_that_never_ends_is_left(answer: bytes | Send) -> None:
     with lying(answer) as url:
-        said = error_of(url, RedisQueue.look, timeout_s=SOON_S)
+        said = error_of(queue_at(url, timeout_s=SOON_S), RedisQueue.look)
 
     assert re.search(TOO_LONG, said), said
 
@@ -171,7 +165,7 @@ def scanning(connection: socket.socket, heard: bytes) -> None:
 def test_a_scan_that_never_comes_to_its_end_is_left(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_parts, "_WITHIN_S", 0.2)
     with lying(scanning) as url:
-        said = error_of(url, RedisQueue.release, form)
+        said = error_of(queue_at(url, form), RedisQueue.release)
 
     assert "looking through it took more than 0.2 s" in said
 
@@ -188,7 +182,7 @@ def test_a_list_from_which_some_are_always_removed_is_left(
 
     monkeypatch.setattr(redis_parts, "_WITHIN_S", 0.2)
     with lying(removing) as url:
-        said = error_of(url, RedisQueue.release, form)
+        said = error_of(queue_at(url, form), RedisQueue.release)
 
     assert "looking through it took more than 0.2 s" in said
 
@@ -199,6 +193,6 @@ def test_a_redis_that_stops_answering_in_a_scan_is_left() -> None:
             scanning(connection, heard)
 
     with lying(stopping) as url:
-        said = error_of(url, RedisQueue.release, "arq", SOON_S)
+        said = error_of(queue_at(url, "arq", SOON_S), RedisQueue.release)
 
     assert re.search(TOO_LONG, said), said
