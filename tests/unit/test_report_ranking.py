@@ -185,7 +185,7 @@ def test_limits_that_say_nothing_stay_short(fmt: str) -> None:
         for block in range(2)
         for text, items in noise.items()
     ]
-    ranking = rank(study, windows, current=parse_layout("1x24"), confidence=0.999)
+    ranking = rank(study, windows, current=parse_layout("1x24"), confidence=0.99)
     rendered = render_ranking(study, ranking, fmt)
 
     assert "e+" in rendered
