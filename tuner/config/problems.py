@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from tuner.config.document import Document, Place
-from tuner.config.fields import Misplaced
+from tuner.config.fields import Misplaced, nearest
 
 _LONGEST_SHOWN = 60
 
@@ -42,14 +42,17 @@ def problems(
         moved: places of values that were put elsewhere than they are told -> where they are told.
     """
     found: dict[str, tuple[int, int]] = {}  # the message -> where it stands, to tell them in the file's order
-    for entry in error.errors(include_url=False):
+    entries = error.errors(include_url=False)
+    for entry in entries:
+        if entry["type"] == "too_short" and any(_is_below(other["loc"], entry["loc"]) for other in entries):
+            continue  # it names some, and what is wrong with those is told
         raised = entry.get("ctx", {}).get("error")
         below = raised.below if isinstance(raised, Misplaced) else ()
         loc = _loc_in(values, (*entry["loc"], *below))
         place = tuple(step for step in loc if step != "[key]")
         place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
-        what = message(entry) + (_near_key(model, place) if unknown else "") + _got(entry)
+        what = message(entry) + (_near_key(model, values, place) if unknown else "") + _got(entry)
         given = next((given for at, given in options.items() if place[: len(at)] == at), None)
         if given is not None:
             found.setdefault(f"{given.option}: {what}", (0, 0))
@@ -61,6 +64,10 @@ def problems(
         told = ": ".join(filter(None, [position, ".".join(map(str, place)), what]))
         found.setdefault(told, (int(line), int(column)))
     return sorted(found, key=lambda told: found[told])
+
+
+def _is_below(inner: Place, outer: Place) -> bool:
+    return len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 def message(entry: Mapping[str, Any]) -> str:
@@ -87,8 +94,9 @@ def message(entry: Mapping[str, Any]) -> str:
     if kind in known:
         return known[kind]
     if kind == "union_tag_invalid":
+        tag = str(entry["ctx"]["tag"])
         tags = [word.strip().strip("'") for word in entry["ctx"]["expected_tags"].split(",")]
-        return f"should be {' or '.join(map(repr, tags))}"
+        return f"{tag} is none of {', '.join(tags)}{nearest(tag, tags)}"
     if kind == "union_tag_not_found":
         return "kind is missing"
     return said.removeprefix("Value error, ").replace("Input should be", "should be")
@@ -103,10 +111,9 @@ def _got(entry: Mapping[str, Any]) -> str:
         "value_error",
         "assertion_error",
         "union_tag_not_found",
+        "union_tag_invalid",
     ):
         return ""
-    if entry["type"] == "union_tag_invalid":
-        value = entry["ctx"]["tag"]
     if any(step in ("environment", "options") for step in entry["loc"]):
         return ""
     if isinstance(value, Mapping):
@@ -136,26 +143,60 @@ def _loc_in(values: Any, loc: Sequence[str | int]) -> Place:
     return tuple(place)
 
 
-def _near_key(root: type[BaseModel], place: Place) -> str:
-    model = _model_at(root, place[:-1])
-    near = get_close_matches(str(place[-1]), list(model.model_fields) if model else [], n=1)
+def _near_key(root: type[BaseModel], values: Any, place: Place) -> str:
+    models = _models_at(root, values, place[:-1])
+    # of alternatives, the one with most keys is the likeliest source of a misspelt one
+    keys = max((list(model.model_fields) for model in models), key=len, default=[])
+    near = get_close_matches(str(place[-1]), keys, n=1)
     return f", did you mean {near[0]}?" if near else ""
 
 
-def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
+def _models_at(root: type[BaseModel], values: Any, place: Place) -> list[type[BaseModel]]:
+    """What may stand at *place*; of alternatives that a ``kind`` tells apart, the one that *values* name."""
+    models: list[type[BaseModel]] = [root]
+    types: list[Any] = [root]
     for step in place:
-        field = model.model_fields.get(str(step))
-        if field is None:
-            return None
-        models = _models_in(field.annotation)
-        if not models:
-            return None
-        # of alternatives, the one with most keys is the likeliest source of a misspelt one
-        model = max(models, key=lambda candidate: len(candidate.model_fields))
-    return model
+        types = [below for one in types for below in _below(one, step)]
+        values = _value_below(values, step)
+        models = [model for one in types for model in _models_in(one)]
+        named = [model for model in models if _is_kind(model, values)]
+        if named:
+            types, models = list(named), named
+    return models
+
+
+def _below(annotation: Any, step: str | int) -> list[Any]:
+    """The types of what stands at *step* within a value of this type."""
+    if _is_model(annotation):
+        field = annotation.model_fields.get(str(step))
+        return [] if field is None else [field.annotation]
+    parts = get_args(annotation)
+    if get_origin(annotation) is dict:
+        return [parts[1]]
+    if get_origin(annotation) in (list, tuple):
+        return [parts[0]]
+    return [below for part in parts for below in _below(part, step)]
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if _is_model(annotation):
         return [annotation]
+    if get_origin(annotation) in (dict, list, tuple):
+        return []
     return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _is_kind(model: type[BaseModel], value: Any) -> bool:
+    kind = model.model_fields.get("kind")
+    return kind is not None and isinstance(value, Mapping) and value.get("kind") in get_args(kind.annotation)
+
+
+def _value_below(value: Any, step: str | int) -> Any:
+    try:
+        return value[step]
+    except (KeyError, IndexError, TypeError):
+        return None
