@@ -96,6 +96,20 @@ def test_what_cannot_be_told_apart_is_told_with_what_would_show() -> None:
     assert "does not show" in comparison_sentences(found)[0]
 
 
+def test_figures_of_noisy_studies_are_written_out() -> None:
+    noisy = known({"1x1": 1000.0, "1x2": 1010.0}, n_blocks=2)
+    wild = [
+        replace(one, n_done=round(one.n_done * (40 if one.block and one.layout == Layout(1, 1) else 1)))
+        for one in noisy.windows
+    ]
+    after = replace(noisy, name="after.tuner.db", ranking=rank(noisy.study, wild), windows=wild)
+
+    told = render_comparison(compared(noisy, after, 0.95), "simple")
+
+    assert "nothing tells the two apart" in told
+    assert re.search(r"\de\+\d", told) is None
+
+
 def test_nothing_that_changed_is_told_with_the_change_that_would_show() -> None:
     found = changed({})
 

@@ -7,7 +7,14 @@ from tuner.core.figures import counted, named, percent
 
 @pytest.mark.parametrize(
     ("ratio", "told"),
-    [(0.02, "2 %"), (0.003, "0.3 %"), (0.00123, "0.12 %"), (0.123456, "12.3 %"), (1.0691, "107 %")],
+    [
+        (0.02, "2 %"),
+        (0.003, "0.3 %"),
+        (0.00123, "0.12 %"),
+        (0.123456, "12.3 %"),
+        (1.0691, "107 %"),
+        (33.9, "3390 %"),
+    ],
 )
 def test_a_share_has_as_many_digits_as_people_read(ratio: float, told: str) -> None:
     assert percent(ratio) == told

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 def percent(ratio: float) -> str:
     """A share as people read it: ``2 %``; small ones keep two digits."""
     shown = 100 * ratio
+    if shown >= 100:
+        return f"{shown:.0f} %"
     return f"{shown:.3g} %" if shown >= 1 else f"{shown:.2g} %"
 
 

@@ -135,11 +135,13 @@ def _ratio_told(ratio: Estimate | None) -> str:
     if ratio is None or ratio.mean is None:
         return "-"
     if ratio.low is None or ratio.high is None:
-        return f"{ratio.mean:.3g}"
-    return f"{ratio.mean:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
+        return _factor(ratio.mean)
+    return f"{_factor(ratio.mean)} ({_factor(ratio.low)} to {_factor(ratio.high)})"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _items(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return "-" if value is None else _factor(value)

@@ -136,7 +136,7 @@ def _moved_told(found: Compared, best: Best, was: Layout, becomes: Layout) -> st
     reach = (ratio.high / ratio.low) ** 0.5 - 1
     return (
         f"{becomes} leads instead of {was}, but nothing tells the two apart: {change_told(ratio)};"
-        f" a difference below {100 * reach:.2g} % does not show."
+        f" a difference below {_reach_told(reach)} does not show."
     )
 
 
@@ -148,10 +148,15 @@ def _unseen_told(found: Compared) -> str:
     )
     if not reaches or reaches[len(reaches) // 2] > 1:
         return "Too little was measured, or too noisily, to see what changed of a single layout."
+    reach = _reach_told(reaches[len(reaches) // 2])
     return (
-        f"No change is seen; one of a single layout shows from about {100 * reaches[len(reaches) // 2]:.2g} %"
-        " on, at these numbers of launches."
+        f"No change is seen; one of a single layout shows from about {reach} on,"
+        " at these numbers of launches."
     )
+
+
+def _reach_told(reach: float) -> str:
+    return f"{100 * reach:.2g} %" if reach < 0.995 else percent(reach)
 
 
 def in_order(found: Compared) -> list[LayoutChange]:
