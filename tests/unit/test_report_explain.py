@@ -15,7 +15,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.ranking import Ranking, rank
 from tuner.core.records import StudyRecord, WindowRecord
-from tuner.reports.explain import render_explanation, render_explanation_json
+from tuner.reports.explain import explanation_notes, render_explanation, render_explanation_json
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
@@ -100,6 +100,20 @@ def test_layouts_without_evidence_a_smaller_box_and_no_model_are_told() -> None:
     assert "Layouts for 48 cores measured on 24: there, other things may bind them." in text
     assert "No layout of the service could tell how long items wait, so nothing is modelled." in text
     assert "Nothing is known of 1x1, 4x6, 24x1, 8x6, 2x12: no window with CPU clocks counts." in text
+
+
+def test_what_no_variant_can_tell_is_said_once() -> None:
+    plain = explained()
+    diagnoses = tuple(
+        replace(one, layout=replace(one.layout, variant=variant))
+        for variant in ("fork", "threads")
+        for one in plain.diagnoses
+    )
+    found = replace(
+        plain, diagnoses=diagnoses, references=dict.fromkeys(("fork", "threads"), plain.references[""])
+    )
+
+    assert explanation_notes(STUDY, found, ()).count("What 1x1 cannot tell.") == 1
 
 
 def ranking_with(bound: bool) -> Ranking:

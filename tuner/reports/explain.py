@@ -88,7 +88,7 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
         reference = found.references.get(variant)
         if reference is not None:
-            notes += reference.notes
+            notes += [note for note in reference.notes if note not in notes]  # variants may share one
         else:
             notes.append(
                 f"No layout of {variant or 'the service'} could tell how long items wait, so nothing is"
