@@ -175,6 +175,21 @@ def test_what_to_type_instead_is_a_command(
         assert done.returncode == 0, done.stderr
 
 
+def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Typed) -> None:
+    dry = typed.folder / "dry.yaml"
+    dry.write_text(PROFILE.read_text() + "failures: {dry: 100%}\n")
+    asked = ("--layouts", "1x1,2x1", "--strategy", "all", "--repeats", "1", "--study", "dry.tuner.db")
+    typed("grid", "--simulate", dry, *asked)
+
+    done = typed("check", "dry.tuner.db", "--simulate", dry)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-2:] == [
+        "Error: dry.tuner.db ranks no layout: there is no answer to check",
+        "tuner rank dry.tuner.db says why.",
+    ]
+
+
 def test_a_study_is_known_by_what_it_holds_not_by_its_name(typed: Typed) -> None:
     kept = typed("calibrate", "--simulate", PROFILE, "--launches", "1", "--study", "anchor").stderr
     (line,) = [line for line in kept.splitlines() if line.startswith("Kept in anchor; ")]

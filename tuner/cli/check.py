@@ -173,7 +173,10 @@ def _new(
     check_same_kind(parent, study, simulate, f"tuner check {study} --simulate PROFILE")
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
-        raise ConfigError(f"{study} ranks no layout: there is no answer to check")
+        raise ConfigError(
+            f"{study} ranks no layout: there is no answer to check",
+            hint=f"tuner rank {study} says why.",
+        )
     if ranking.claim is not None and not ranking.claim.answer.reached:
         say(f"{study} has no answer yet; {ranked[0]}, which leads, is what is checked.")
     cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
