@@ -13,10 +13,11 @@ import pytest
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, divisors_grid
+from tuner.core.layout import Layout, divisors_grid, parse_layout
 from tuner.core.plan import blocks
 from tuner.core.records import WARMING_BLOCK
 from tuner.core.strategies.of_study import strategy_of
+from tuner.core.strategy import Proposal
 from tuner.core.window import Reading, VoidReason, Window
 from tuner.study import StudyOutcome, check_budget, run_study
 from tuner.study.cells import spoils_launch
@@ -468,6 +469,29 @@ def test_a_first_block_that_lasts_longer_than_the_budget_is_finished_with_a_warn
 
     assert ran.outcome.n_blocks_done == 1
     assert ran.slugs == ["budget-short", "budget-over"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "layouts", "said", "hint"),
+    [
+        ("all", ["1x1", "1x2"], "of the 2 layouts takes 30s", "a shorter --window or fewer --layouts."),
+        ("check", ["1x1", "1x2"], "of the 2 layouts takes 30s", "--budget or a shorter --window."),
+        (
+            "aa",
+            ["1x1", "1x1"],
+            "of the 1 layout takes 30s",
+            "Give it a longer --budget or a shorter --window.",
+        ),
+    ],
+)
+def test_a_budget_too_short_names_only_options_that_the_command_has(
+    strategy: str, layouts: list[str], said: str, hint: str
+) -> None:
+    study = virtual_study(SERVICE, **{**SHORT, "budget_s": 29.0, "strategy": strategy})
+
+    with pytest.raises(ConfigError, match=said) as caught:
+        check_budget(study, [Proposal(parse_layout(one), study.window_s) for one in layouts])
+    assert hint in str(caught.value.hint)
 
 
 def test_a_budget_too_short_for_one_block_is_refused_before_anything_starts() -> None:

@@ -78,12 +78,15 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
 
     To be asked before a study is begun.
     """
+    layouts = frozenset(one.layout for one in block)
     least_s = sum(_warmup_s(study, 0.0) + one.n_windows * one.window_s for one in block)
     if study.budget_s is not None and least_s > study.budget_s:
         raise ConfigError(
-            f"one block of the {counted(len(block), 'layout')} takes {render_duration(least_s)} at least,"
+            f"one block of the {counted(len(layouts), 'layout')} takes {render_duration(least_s)} at least,"
             f" the budget is {render_duration(study.budget_s)}",
-            hint="Give it a longer --budget, a shorter --window or fewer --layouts.",
+            hint="Give it a longer --budget, a shorter --window or fewer --layouts."
+            if study.strategy in ("race", "all")
+            else "Give it a longer --budget or a shorter --window.",
         )
 
 
