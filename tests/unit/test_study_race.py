@@ -180,6 +180,9 @@ def test_a_box_that_is_never_quiet_ends_the_session_and_condemns_no_layout() -> 
     again = Ran(quiet, store=ran.store)
 
     assert ran.slugs.count("box-not-quiet") == 1
+    told = dict(ran.progress.warnings)["box-not-quiet"]
+    assert "tuner doctor" in told
+    assert "--foreign-limit" in told
     assert len(ran.store.windows()) == 10 * 3 + 2
     assert ran.outcome.exit_code == 3
     assert again.outcome.left_out == ()

@@ -270,7 +270,11 @@ class _Study:
 
     def _tell_when_disturbed(self) -> None:
         if self._n_disturbed == MOST_DISTURBED:
-            text = f"{MOST_DISTURBED} launches in a row gave no window that counts: the study stops here"
+            text = (
+                f"{MOST_DISTURBED} launches in a row gave no window that counts: the study stops here; tuner"
+                " doctor names who uses the box; a new study with a higher --foreign-limit counts windows"
+                " beside them, and knows less"
+            )
             self._progress.warning("box-not-quiet", text)
 
     def _outcome(self) -> StudyOutcome:
