@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,10 @@ HEAVY = (
         (["grid", "--seed"], "Error: option '--seed' requires", "tuner grid --help lists the options."),
         (["grid", "a", "b"], "Error: got unexpected extra argument", "tuner grid --help lists the options."),
         (["rank", "x", "--confidence", "2"], "Error: --confidence: ", "tuner rank --help lists the options."),
+        (["predict", "x", "--cores", "8x"], "Error: --cores: should be a whole number",
+         "tuner predict --help lists the options."),
+        (["rank", "x", "--confidence", "y"], "Error: --confidence: should be a number",
+         "tuner rank --help lists the options."),
         (["rank"], "Error: missing argument 'STUDY'", "tuner rank --help lists the options."),
     ],
 )  # fmt: skip
@@ -48,6 +53,17 @@ def test_a_wrong_command_line_is_two_lines_and_exit_code_2(
     assert code == 2
     assert lines[0].startswith(said)
     assert lines[1:] == [hint]
+
+
+def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "mine.yaml"
+    there.write_text("mine")
+
+    assert run(["init", "-o", str(there), "--", "python3", "w.py"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == ["Name another file with -o."]
+    assert there.read_text() == "mine"
 
 
 def test_the_first_page_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -248,6 +248,12 @@ def _reflowed(text: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
+_IN_OUR_WORDS = {  # as a config is told of the same
+    "should be a valid integer, unable to parse string as an integer": "should be a whole number",
+    "should be a valid number, unable to parse string as a number": "should be a number",
+}
+
+
 def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
     problem = " ".join(str(error.message).split()).rstrip(".")
     unknown, context = getattr(error, "option_name", None), error.ctx
@@ -259,7 +265,8 @@ def _usage_problem(error: Any, command: Command) -> tuple[str, str]:
     if not problem:  # a missing argument says its name elsewhere
         problem = " ".join(str(error.format_message()).split()).rstrip(".")
     elif option := next(iter(getattr(getattr(error, "param", None), "opts", ())), None):
-        problem = f"{option}: {problem.removeprefix('Input ')}"
+        said = problem.removeprefix("Input ")
+        problem = f"{option}: {_IN_OUR_WORDS.get(said, said)}"
     return problem[0].lower() + problem[1:], f"tuner {command.name} --help lists the options."
 
 

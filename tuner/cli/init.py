@@ -47,7 +47,9 @@ def init(
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ConfigError(f"{output} exists already, and is not overwritten") from None
+        raise ConfigError(
+            f"{output} exists already, and is not overwritten", hint="Name another file with -o."
+        ) from None
     except OSError as error:
         raise ConfigError(f"cannot write {output}: {error.strerror}") from error
     sys.stderr.write(f"Written to {output}; measure with: tuner grid {output}\n")
