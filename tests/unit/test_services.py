@@ -156,6 +156,9 @@ def test_what_is_wrong_in_a_config_is_told_with_its_place(tmp_path: Path) -> Non
     config.write_text("service:\n  kind: gunicorn\n")
     with pytest.raises(ConfigError, match=r"s\.yaml:\d:\d+: service\.command: is missing: the command"):
         settings_of(config, {})
+    config.write_text("service:\n  kind: gunicorn\n  comand: gunicorn app:app\n")
+    with pytest.raises(ConfigError, match=r"service\.command: is missing; is it what comand stands for\?"):
+        settings_of(config, {})
     config.write_text("service:\n  kind: [gunicorn]\n  command: gunicorn app:app\n")
     with pytest.raises(ConfigError, match=r"service\.kind"):
         settings_of(config, {})

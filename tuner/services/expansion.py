@@ -111,6 +111,8 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     own = asked.get("environment")
     if own is not None and not isinstance(own, Mapping):
         raise Unclear("environment", "should be a mapping, as NAME: value")
+    if "command" not in asked and (near := get_close_matches("command", map(str, asked), n=1)):
+        raise Unclear("command", f"is missing; is it what {near[0]} stands for?")
     taken = taken_apart(_words(asked.get("command")))
     environment = {**taken.assigned, **(own or {})}
     names = frozenset(setting.name for setting in service.settings)
