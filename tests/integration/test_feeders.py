@@ -65,6 +65,16 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
         wait_for(feeder.is_dry)
 
 
+def test_a_feeder_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) -> None:
+    feeder = CommandFeeder(["sh", "-c", "kill -9 $$"], tmp_path)
+
+    with (
+        pytest.raises(MeasurementError, match=r"^the feeder was killed by signal 9: it printed nothing$"),
+        feeder.feeding(Layout(1, 1)),
+    ):
+        wait_for(feeder.is_dry)
+
+
 def test_a_feeder_that_fails_says_why_without_the_secrets_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +182,14 @@ def test_a_spool_that_cannot_be_filled_says_what_the_fill_command_said(tmp_path:
     with (
         pytest.raises(ConfigError, match=r"cannot be filled: 12 is not a dump\."),
         SpoolFeeder(tmp_path, failing).feeding(Layout(1, 1)),
+    ):
+        pytest.fail("it fed")
+
+
+def test_a_fill_command_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"cannot be filled: sh was killed by signal 9$"),
+        SpoolFeeder(tmp_path, ["sh", "-c", "kill -9 $$"]).feeding(Layout(1, 1)),
     ):
         pytest.fail("it fed")
 

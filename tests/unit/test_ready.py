@@ -88,7 +88,12 @@ def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "lacking"), [("", ""), ("import sys; sys.exit(3)", "ends with exit code 3")]
+    ("script", "lacking"),
+    [
+        ("", ""),
+        ("import sys; sys.exit(3)", "ends with exit code 3"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed by signal 9"),
+    ],
 )
 def test_a_command_is_asked_by_its_exit_code(script: str, lacking: str) -> None:
     command = CommandSucceeds((sys.executable, "-S", "-c", script), {})

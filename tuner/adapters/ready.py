@@ -138,6 +138,8 @@ class CommandSucceeds:
                 with suppress(ProcessLookupError):  # it may end meanwhile
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+        if code < 0:
+            return f"{self.command[0]} was killed by signal {-code}"
         return f"{self.command[0]} ends with exit code {code}" if code else ""
 
 

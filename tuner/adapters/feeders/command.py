@@ -103,8 +103,11 @@ class CommandFeeder:
     def _failure(self, log: Path) -> str:
         """How the command failed; empty: it has not."""
         failed = None if self._process is None else self._process.poll()
+        if not failed:
+            return ""
+        how = f"was killed by signal {-failed}" if failed < 0 else f"failed with exit code {failed}"
         words = " | ".join(last_lines(log, _N_LINES, command=self._command)) or "it printed nothing"
-        return f"the feeder failed with exit code {failed}: {words}" if failed else ""
+        return f"the feeder {how}: {words}"
 
     def _program(self) -> str:
         program = shutil.which(self._command[0])

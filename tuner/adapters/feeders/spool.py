@@ -91,7 +91,9 @@ class SpoolFeeder:
         except OSError as error:
             raise ConfigError(f"cannot run {self._fill_command[0]}: {error.strerror}") from error
         if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+            code = done.returncode
+            how = f"{self._fill_command[0]} was killed by signal {-code}" if code < 0 else f"exit code {code}"
+            said = (done.stderr.strip() or done.stdout.strip() or how).splitlines()
             raise ConfigError(f"the spool {self._spool} cannot be filled: {said[0].removeprefix('Error: ')}")
         if self.is_dry():
             raise ConfigError(f"the spool {self._spool} is still empty after {self._fill_command[0]}")
