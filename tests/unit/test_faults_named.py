@@ -12,6 +12,8 @@ from ..e2e.faults.killed_service import is_named
 KILLED = "process 1 of 1 (pid 7) ended: terminated by SIGKILL; it logged nothing"
 EXITED = "process 1 of 1 (pid 7) ended: exit status 1; its log ends: KeyError"
 REFUSED = "process 1 of 1 (pid 7) ended: exit status 1; its log ends: redis.exceptions.ConnectionError"
+FAILED = "the feeder failed with exit code 3: redis: ConnectionError"
+ENDED = "the feeder was killed by signal 9: it printed nothing"
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,9 @@ REFUSED = "process 1 of 1 (pid 7) ended: exit status 1; its log ends: redis.exce
         (EXITED, [(110.0, "redis")], False),  # it says how, and not why
         (REFUSED, [(110.0, "redis")], True),
         (REFUSED, [(95.0, "redis")], True),  # away when the launch began
+        (KILLED, [(95.0, "worker")], False),  # of the launch before
+        (FAILED, [(110.0, "feeder")], False),  # it ended by itself
+        (ENDED, [(110.0, "feeder")], True),
         (KILLED, [(130.0, "worker")], False),  # after its end
     ],
 )

@@ -41,10 +41,11 @@ NAMED = {
     "supervisord": ("supervisord ended", "supervisord is silent", "supervisord does not answer"),
     "guardian": ("the guardian process",),
     "worker": ("terminated by SIGKILL",),
-    "feeder": ("the feeder",),
+    "feeder": ("the feeder was killed by signal 9",),
     "redis": ("ConnectionError", "restarted or flushed"),
 }
-_AWAY_S = 10.0  #: so long after its kill a victim may still spoil a launch: Redis is away, and comes back
+_AWAY_S = 10.0  #: so long after its kill Redis may still spoil a launch: it is away, and comes back
+_MOMENT_S = 1.0  #: so long others: tuner has not seen yet that its guardian is gone
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ class RealCampaign:
         errors = [launch.error or "" for launch in failed]
         toll.n_failed = len(errors)
         toll.n_spoilt = len(errors) + sum(launch.ended_wall_s is None for launch in launches)
-        toll.unnamed = [launch.error or "" for launch in failed if not is_named(launch, self._killed)]
+        toll.unnamed = [told(launch, self._killed) for launch in failed if not is_named(launch, self._killed)]
         toll.n_named = len(errors) - len(toll.unnamed)
         if toll.n_spoilt > toll.kills.total():
             raise BrokenPromise(f"{toll.n_spoilt} launches lost to {toll.kills.total()} kills: {errors}")
@@ -243,9 +244,26 @@ class RealCampaign:
 
 def is_named(launch: LaunchRecord, killed: Sequence[tuple[float, str]]) -> bool:
     """Whether its error has words of one who was *killed* (when, who) while it ran, or shortly before."""
-    ended_s = inf if launch.ended_wall_s is None else launch.ended_wall_s
-    victims = {who for at_s, who in killed if launch.started_wall_s - _AWAY_S <= at_s <= ended_s}
+    victims = {who for _, who in _meanwhile(launch, killed)}
     return any(word in (launch.error or "") for who in victims for word in NAMED.get(who, ()))
+
+
+def told(launch: LaunchRecord, killed: Sequence[tuple[float, str]]) -> str:
+    """Its error, and who was *killed* (when, who) at which second of it: to be looked at."""
+    began_s = launch.started_wall_s
+    kills = [f"{who} at {at_s - began_s:.2f} s" for at_s, who in _meanwhile(launch, killed)]
+    took = "cut off" if launch.ended_wall_s is None else f"{launch.ended_wall_s - began_s:.2f} s"
+    return f"{launch.error} [{launch.layout}, {took}; killed: {', '.join(kills) or 'nobody'}]"
+
+
+def _meanwhile(launch: LaunchRecord, killed: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Those *killed* (when, who) while it ran, or so shortly before that it felt it."""
+    ended_s = inf if launch.ended_wall_s is None else launch.ended_wall_s
+    return [
+        (at_s, who)
+        for at_s, who in killed
+        if launch.started_wall_s - (_AWAY_S if who == "redis" else _MOMENT_S) <= at_s <= ended_s
+    ]
 
 
 def _kind(words: Sequence[bytes]) -> str:
