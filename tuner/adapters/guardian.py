@@ -60,6 +60,9 @@ class Guardian:
             held: descriptors it keeps open as long as it lives (the box lock).
             scratch: folders it removes when tuner ends without ``close()``.
             cgroups: below it each launch gets a cgroup of its own; None: none.
+
+        Raises:
+            MeasurementError: it ended at once, or does not answer.
         """
         self._marker = marker
         self._folder: Path | None = None
@@ -85,7 +88,11 @@ class Guardian:
             )
         self.pid = self._process.pid
         folders = [str(folder.absolute()) for folder in scratch]
-        self._ask({"do": "inherit", "folders": folders, "cgroups": self._cgroups})
+        try:
+            self._ask({"do": "inherit", "folders": folders, "cgroups": self._cgroups})
+        except BaseException:
+            self.close()
+            raise
 
     def alive(self) -> bool:
         """Whether it still guards."""

@@ -168,8 +168,14 @@ class SupervisordLauncher:
         if self._guardian is not None and not self._guardian.alive():
             self.close()
         if self._guardian is None:
-            self._guardian = Guardian(self._marker, self._held, self._scratch, self._cgroups)
+            try:
+                self._guardian = self._new_guardian()
+            except MeasurementError:  # somebody killed it at once: that is no end of a study either
+                self._guardian = self._new_guardian()
         return self._guardian
+
+    def _new_guardian(self) -> Guardian:
+        return Guardian(self._marker, self._held, self._scratch, self._cgroups)
 
     def _jobs(self, spec: ServiceSpec) -> WorkerJobs:
         return WorkerJobs(spec, self._cores, self._cpus, self._marker)

@@ -15,6 +15,7 @@ from tuner.adapters.log_bound import KEPT_BYTES
 from tuner.adapters.supervised_launch import SupervisedLaunch
 from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.adapters.worker_watch import n_threads_of
+from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
@@ -179,6 +180,27 @@ def test_a_dead_guardian_is_told_and_the_next_launch_has_another(launcher_of: La
     with launcher.running(Layout(2, 1), {}) as launch:
         assert launch.problems() == ()
         assert launcher.guardian_pid not in {None, first}
+
+
+@pytest.mark.parametrize("n_killed", [1, 2])
+def test_a_guardian_that_is_killed_as_it_starts_is_replaced_once(
+    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n_killed: int
+) -> None:
+    launcher = launcher_of("wait")
+    starts, python = tmp_path / "starts", tmp_path / "python3"
+    kill_some = f'echo >>{starts}; [ "$(wc -l <{starts})" -gt {n_killed} ] || kill -9 $$'
+    python.write_text(f'#!/bin/sh\n{kill_some}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+    if n_killed == 1:
+        with launcher:
+            assert launcher.guardian_pid is not None
+            assert is_running(launcher.guardian_pid)
+    else:
+        with pytest.raises(MeasurementError, match=r"the guardian process \d+ is gone"), launcher:
+            pytest.fail("nobody guards")
+    assert starts.read_text() == "\n\n"
 
 
 def test_asking_every_second_is_cheap(launcher_of: LaunchersOf) -> None:
