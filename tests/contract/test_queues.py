@@ -206,6 +206,32 @@ def test_a_redis_that_forgot_what_was_fed_says_so(redis_server: RedisServer, for
             queue.look()
 
 
+def test_nothing_is_pushed_to_a_redis_that_forgot_whose_the_queue_is(
+    redis_server: RedisServer, form: str
+) -> None:
+    with opened(redis_server, form) as queue:
+        queue.claim()
+    redis_server.stop()
+    redis_server.start()
+
+    with opened(redis_server, form) as queue, Redis.from_url(redis_server.url) as client:
+        with pytest.raises(BrokerError, match="restarted or flushed"):
+            queue.push(clones(queue, form, 3))
+        assert everything(client) == {}
+
+
+def test_a_count_that_names_no_study_keeps_nobody_away(redis_server: RedisServer) -> None:
+    with opened(redis_server, "taskiq") as queue, Redis.from_url(redis_server.url) as client:
+        client.hincrby(f"tuner:fed:{NAME}", "fed", 5)
+        put(client, queue, "taskiq", 5)
+        queue.check()
+        queue.claim()
+        queue.push(clones(queue, "taskiq", 2))
+        backlog = queue.look()
+
+    assert (backlog.fed, backlog.left.ready) == (2, 2)
+
+
 def test_other_queues_in_the_same_place_do_not_count(redis_server: RedisServer) -> None:
     with opened(redis_server, "celery") as queue, Redis.from_url(redis_server.url) as client:
         client.hset("unacked", mapping={f"tag-{n}": "of another queue" for n in range(9)})

@@ -133,7 +133,7 @@ class RedisQueue:
                     f"{self.where} holds {n_others} messages that tuner did not feed",
                     hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
                 )
-            if word:
+            if b"study_id" in word:
                 self._client.delete(self._word)
 
     def claim(self) -> None:
@@ -153,6 +153,10 @@ class RedisQueue:
     def push(self, clones: Sequence[Clone]) -> None:
         """As the port."""
         with asking(self._url), self._client.pipeline(transaction=True) as pipe:
+            pipe.watch(self._word)  # or the count alone would come back: a word that names nobody
+            if pipe.hget(self._word, "study_id") != self._claim.study_id.encode():
+                raise self._forgotten()
+            pipe.multi()
             self._form.push(pipe, self._queue, clones)
             pipe.hincrby(self._word, "fed", len(clones))
             pipe.execute()
@@ -164,9 +168,7 @@ class RedisQueue:
             self._form.look(pipe, self._queue)
             (study_id, fed), *answers = pipe.execute()
             if study_id != self._claim.study_id.encode() or fed is None:
-                raise BrokerError(
-                    f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
-                )
+                raise self._forgotten()
             return Backlog(self._count(int(fed)), self._counts(answers))
 
     def release(self) -> int:
@@ -181,6 +183,11 @@ class RedisQueue:
     def close(self) -> None:
         """As the port."""
         self._client.close()
+
+    def _forgotten(self) -> BrokerError:
+        return BrokerError(
+            f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
+        )
 
     def _left(self) -> Left:
         with self._client.pipeline(transaction=True) as pipe:
@@ -200,8 +207,9 @@ class RedisQueue:
         return n
 
     def _refuse_word_of_others(self, word: Any) -> None:
+        """One without a study is nobody's: an older tuner counted on in a Redis that was restarted."""
         told = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
-        if told.get("study_id") != self._claim.study_id:
+        if told.get("study_id", self._claim.study_id) != self._claim.study_id:
             study, host = one_line(told.get("study", "unknown")), one_line(told.get("host", "unknown"))
             raise ConfigError(
                 f"{self.where} is fed by another study: {study} on {host}",
