@@ -153,7 +153,8 @@ class RedisQueue:
     def push(self, clones: Sequence[Clone]) -> None:
         """As the port."""
         with asking(self._url), self._client.pipeline(transaction=True) as pipe:
-            pipe.watch(self._word)  # or the count alone would come back: a word that names nobody
+            # or the count alone would come back: a word that names nobody
+            pipe.watch(self._word)  # type: ignore[no-untyped-call]
             if pipe.hget(self._word, "study_id") != self._claim.study_id.encode():
                 raise self._forgotten()
             pipe.multi()
