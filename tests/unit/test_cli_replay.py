@@ -31,7 +31,7 @@ SUITE = {
         (["s.json", "--strategy", "rcae"], "--strategy rcae: there is none, did you mean race?"),
         (["s.json", "--kind", "sure"], "--kind sure: should be strict or calibrated"),
         (["s.json", "--surfaces", "0"], "--surfaces: should be greater than or equal to 1"),
-        (["s.json", "--repeats", "x"], "--repeats: should be a valid integer"),
+        (["s.json", "--repeats", "x"], "--repeats: should be a whole number"),
         (["s.json", "--processes", "0"], "--processes: should be greater than or equal to 1"),
         (["s.json", "--within", "2"], "--within 2: should be between 0 % and 100 %"),
         (["s.json", "--within", "nan"], "--within nan: should be between 0 % and 100 %"),
