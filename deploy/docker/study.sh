@@ -11,9 +11,14 @@ else
     set -- "$CONFIG" --study "$STUDY" --budget "$BUDGET" "$@"
 fi
 # This shell is the container's first process: a signal reaches tuner only if it hands it on. The first one wakes `wait`.
-# One that comes before tuner's pid is known is handed on as soon as it is.
+# One that comes before tuner's pid is known is handed on as soon as it is, and not before its process is tuner: until then
+# it is a copy of this shell, which would take the signal for one of its own, and go on.
 tuner= stopped=
-stop() { if [ -n "$tuner" ]; then kill -TERM "$tuner" 2>/dev/null; else stopped=yes; fi; }
+stop() {
+    if [ -z "$tuner" ]; then stopped=yes; return; fi
+    while [ "/proc/$tuner/exe" -ef "/proc/$$/exe" ]; do sleep 0.1; done
+    kill -TERM "$tuner" 2>/dev/null
+}
 trap stop TERM INT
 tuner grid "$@" &
 tuner=$!

@@ -77,6 +77,29 @@ def test_a_stop_that_comes_while_tuner_is_started_is_handed_on(tmp_path: Path) -
     assert n_windows(tmp_path / "s.tuner.db") == 0
 
 
+def test_a_stop_is_not_lost_on_a_process_that_is_not_yet_tuner(tmp_path: Path) -> None:
+    """A program in tuner's place that any SIGTERM ends: of stops that come right after its start, most went
+    to a copy of the shell and were forgotten."""
+    program = tmp_path / "bin" / "tuner"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable} -S\nimport time\ntime.sleep({10 * PATIENCE_S})\n")
+    program.chmod(0o755)
+    own = environment(tmp_path, CONFIG="none.yaml", PS4="${!:+${once:=$(kill -TERM $$)x}}+ ")
+    own["PATH"] = f"{program.parent}{os.pathsep}{own['PATH']}"
+
+    for _ in range(10):
+        done = subprocess.run(
+            ["/bin/sh", "-x", SCRIPT],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=own,
+            timeout=PATIENCE_S,
+        )
+
+        assert done.returncode == 128 + signal.SIGTERM, done.stderr
+
+
 @pytest.mark.long
 def test_a_stop_is_handed_on_and_the_next_start_goes_on(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(sleeping_worker("0.01"))
