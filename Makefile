@@ -31,7 +31,7 @@ test: check  ## linters, types, every test but the long ones and those of real s
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and not long and not services" $(WITH_PROCESSES)
 
 # The long ones, three at a time: some compute, some wait. nox takes what they leave of the cores, and is shown when both
-# have ended. Real services mostly wait, as their items do: five at a time.
+# have ended. Real services start many processes, each on more of a core: three at a time.
 test-all: test $(SERVICES)/.installed $(AUDIT)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
 	@mkdir -p .nox; \
 	versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
@@ -39,7 +39,7 @@ test-all: test $(SERVICES)/.installed $(AUDIT)/.installed  ## the rest too: long
 	trap "kill $$!" INT TERM; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "long and not alone and not services"; long=$$?; \
 	wait $$!; others=$$?; cat .nox/log; [ $$long -eq 0 ] && [ $$others -eq 0 ]
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 5 --dist worksteal -m services
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and alone and not services"
 
 services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real

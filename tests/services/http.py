@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .measured import (
     ALONE,
+    COUNTED,
     WARMUP_S,
     WINDOW_S,
     check_counts,
@@ -55,7 +56,7 @@ def counts_are_the_truth(
     said = tuner(
         folder,
         services_venv,
-        *("grid", *ALONE, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
+        *("grid", *COUNTED, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
         *(word for setting in settings for word in ("--set", setting)),
         *("--study", "s.tuner.db", "--", *command.format(port=free_port()).split()),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .measured import (
     ALONE,
+    COUNTED,
     ITEM,
     LONG_S,
     WARMUP_S,
@@ -61,7 +62,7 @@ class Jobs:
         said = tuner(
             self.folder,
             self.services_venv,
-            *("grid", *ALONE, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
+            *("grid", *COUNTED, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
             *_set(settings),
             *("--study", "s.tuner.db", "--", *self.command.split()),
             environment=self.environment,

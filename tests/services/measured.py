@@ -26,6 +26,8 @@ LONG_S = 120.0  #: for a state to come: the box may be busy with other tests
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 #: a window is void by nothing that other tests on this box do
 ALONE = ("--strategy", "all", "--repeats", "1", "--foreign-limit", "1000")
+#: nor is a layout left out whose workers take long to come, where nobody says when they are there
+COUNTED = (*ALONE, "--max-attempts", "9")
 WINDOW_S = 10
 WARMUP_S = 2
 #: between reading the clock and the count, a thread may have to wait that long for a core of a busy box

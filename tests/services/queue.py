@@ -10,7 +10,7 @@ from pathlib import Path
 from redis import Redis
 
 from ..redis_server import RedisServer
-from .measured import ALONE, WARMUP_S, WINDOW_S, check_counts, check_kills, check_stop, tell, tuner
+from .measured import ALONE, COUNTED, WARMUP_S, WINDOW_S, check_counts, check_kills, check_stop, tell, tuner
 
 N_FILLED = 60  #: items of 3 s that wait, in the test of stops: more than are begun in it
 
@@ -55,7 +55,7 @@ def counts_are_the_truth(
     said = tuner(
         folder,
         services_venv,
-        *("grid", *ALONE, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
+        *("grid", *COUNTED, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
         *(word for setting in ("sample=sample.json", *settings) for word in ("--set", setting)),
         *("--study", "s.tuner.db", "--", *command.split()),
         environment=environment(server),
