@@ -28,7 +28,7 @@ TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 ALONE = ("--strategy", "all", "--repeats", "1", "--foreign-limit", "1000")
 #: nor is a layout left out whose workers take long to come, where nobody says when they are there
 COUNTED = (*ALONE, "--max-attempts", "9")
-WINDOW_S = 10
+WINDOW_S = 6
 WARMUP_S = 2
 #: between reading the clock and the count, a thread may have to wait that long for a core of a busy box
 READING_S = 0.02
