@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
 
@@ -70,9 +71,7 @@ class CommandHooks:
                     return f"{command[0]} took longer than {render_duration(self._timeout_s)} and was killed"
                 raise
             self._show(event, log)
-        if code < 0:
-            return f"{command[0]} was killed by signal {-code}"
-        return f"{command[0]} failed with exit code {code}" if code else None
+        return f"{command[0]} {ending_in_words(code)}" if code else None
 
     def _show(self, event: str, log: IO[bytes]) -> None:
         size = log.seek(0, os.SEEK_END)

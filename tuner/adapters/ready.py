@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from tuner.adapters.exit_codes import ending_in_words
+
 _TICK_S = 0.1
 _ANSWER_S = 5.0  #: for one answer of a service, or of the user's command
 _LOG_BYTES = 1 << 20  #: read at a time
@@ -138,9 +140,7 @@ class CommandSucceeds:
                 with suppress(ProcessLookupError):  # it may end meanwhile
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        if code < 0:
-            return f"{self.command[0]} was killed by signal {-code}"
-        return f"{self.command[0]} ends with exit code {code}" if code else ""
+        return f"{self.command[0]} {ending_in_words(code, ended='ends')}" if code else ""
 
 
 def await_ready(

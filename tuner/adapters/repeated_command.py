@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.log_bound import bound_open
 from tuner.core.brake import Answer
 from tuner.core.durations import render_duration
@@ -101,7 +102,7 @@ class RepeatedCommand:
         """What a run that ended with *code* says; None: go on."""
         if code == 0:
             return None
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        how = ending_in_words(code, ended="ended")
         said = _last_line(output)
         return f"{self._command[0]} {how}: {said}" if said else f"{self._command[0]} {how}"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.job import Job, shim_command
 from tuner.adapters.log_bound import bound
 from tuner.adapters.log_tail import last_lines
@@ -105,9 +106,8 @@ class CommandFeeder:
         failed = None if self._process is None else self._process.poll()
         if not failed:
             return ""
-        how = f"was killed by signal {-failed}" if failed < 0 else f"failed with exit code {failed}"
         words = " | ".join(last_lines(log, _N_LINES, command=self._command)) or "it printed nothing"
-        return f"the feeder {how}: {words}"
+        return f"the feeder {ending_in_words(failed)}: {words}"
 
     def _program(self) -> str:
         program = shutil.which(self._command[0])

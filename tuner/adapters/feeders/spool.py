@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 
@@ -91,8 +92,7 @@ class SpoolFeeder:
         except OSError as error:
             raise ConfigError(f"cannot run {self._fill_command[0]}: {error.strerror}") from error
         if done.returncode:
-            code = done.returncode
-            how = f"{self._fill_command[0]} was killed by signal {-code}" if code < 0 else f"exit code {code}"
+            how = f"{self._fill_command[0]} {ending_in_words(done.returncode)}"
             said = (done.stderr.strip() or done.stdout.strip() or how).splitlines()
             raise ConfigError(f"the spool {self._spool} cannot be filled: {said[0].removeprefix('Error: ')}")
         if self.is_dry():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tuner
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.fleet.frames import Frame, FrameReader
 
 BEAT_S = 1.0  #: so often each end tells the other that it is alive
@@ -74,9 +74,8 @@ class LaunchProcess:
     def problem(self) -> str | None:
         """Once it is gone: what went wrong; None: nothing that it did not tell itself."""
         if self._why is None and self._process.returncode:
-            code = self._process.returncode
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            return f"the process of the launch ended with {how}; what it said stands where tuner box runs"
+            how = ending_in_words(self._process.returncode, ended="ended")
+            return f"the process of the launch {how}; what it said stands where tuner box runs"
         return self._why
 
     def finish(self) -> None:

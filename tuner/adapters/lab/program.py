@@ -19,6 +19,7 @@ from resource import struct_rusage as Usage
 from typing import IO
 
 from tuner.adapters.box_times import read_box_times
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab.experiment import Job
@@ -189,7 +190,7 @@ def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
 def _how(code: int, took_s: float, job: Job) -> str:
     if code == -signal.SIGKILL and took_s >= job.at_most_s:
         return f"took longer than {render_duration(job.at_most_s)} and was killed"
-    return f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+    return ending_in_words(code)
 
 
 def _last_words(err: IO[bytes]) -> str:

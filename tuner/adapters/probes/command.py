@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.adapters.probes.short_run import Printed, run
 from tuner.core.errors import ConfigError, MeasurementError
@@ -75,10 +76,10 @@ class CommandProbe:
 
 def _number(printed: Printed, shown: Callable[[bytes], str]) -> int:
     if printed.code < 0:
-        raise MeasurementError(f"it was killed by signal {-printed.code}")
+        raise MeasurementError(f"it {ending_in_words(printed.code)}")
     if printed.code:
         said = " ".join(shown(_whole(printed.err)).split()) or "it said nothing"
-        raise MeasurementError(f"it failed with exit code {printed.code}: {said[-_SHOWN:]}")
+        raise MeasurementError(f"it {ending_in_words(printed.code)}: {said[-_SHOWN:]}")
     match = _NUMBER.fullmatch(printed.out)
     if match is None:
         said = shown(printed.out).strip()[:_SHOWN]

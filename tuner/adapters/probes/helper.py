@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.job import User
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
@@ -176,9 +177,7 @@ class Helper:
         with suppress(subprocess.TimeoutExpired):  # its stdout is closed, so it is about to
             process.wait(_LEAVING_S)
         code = process.poll()
-        how = "closed its stdout" if code is None else f"ended with exit code {code}"
-        if code is not None and code < 0:
-            how = f"was killed by signal {-code}"
+        how = "closed its stdout" if code is None else ending_in_words(code, ended="ended")
         complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _READ_BYTES))
         lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
         said = self._start.hide(lines[-1].strip())[-_SHOWN:] if lines else "it said nothing"
