@@ -157,6 +157,7 @@ def test_what_cannot_be_served_is_told_in_a_line(tuner, study: Path) -> None:
     for arguments in (["missing.tuner.db"], [study, "--host", "192.0.2.7"], [study, "--host", "a b"]):
         done = tuner("serve", "--port", "0", *arguments)
         assert (done.returncode, done.stderr.startswith("Error: ")) == (2, True)
+        assert ("--host: " in done.stderr) is ("192.0.2.7" in arguments)
         assert len(done.stderr.splitlines()) <= 2
 
 

@@ -166,7 +166,7 @@ def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
         after = made(fleet, order("box-1", "two"))
 
     assert isinstance(news[-1], Lost)
-    assert "SIGKILL" in news[-1].why
+    assert "killed by signal 9" in news[-1].why
     assert of_order(after) == MADE
     assert box.process.poll() is None
 

@@ -63,8 +63,9 @@ def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) ->
 
 
 def test_a_missing_folder_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be written: No such file"):
-        replace_text(tmp_path / "none" / "a.md", "x")
+    with pytest.raises(ConfigError, match=r"cannot be written: No such file or directory$") as told:
+        replace_text(tmp_path / "none of them" / "a.md", "x")
+    assert told.value.hint == f"Make its folder first: mkdir -p '{tmp_path}/none of them'"
 
 
 @pytest.mark.parametrize("what", ["a pipe", "a socket", "a device"])

@@ -143,7 +143,10 @@ def test_a_port_that_is_taken_is_told_in_a_line(address: Address) -> None:
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "x" * 70])
 def test_an_address_that_is_not_this_box_s_is_told_in_a_line(host: str) -> None:
-    with pytest.raises(ConfigError, match="--port: "), serving(Address(host, 0), echo, option="--port"):
+    with (
+        pytest.raises(ConfigError, match=f"^--host: {host} is no address of this box"),
+        serving(Address(host, 0), echo, option="--port", of_host="--host"),
+    ):
         pass
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 import tempfile
 from pathlib import Path
@@ -64,7 +65,11 @@ def replace_text(path: Path, text: str) -> None:
         os.replace(temporary, target)
         temporary = None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}; it is unchanged") from error
+        is_missing = not target.parent.exists()
+        raise ConfigError(
+            f"{path}: cannot be written: {error.strerror}" + ("" if is_missing else "; it is unchanged"),
+            hint=f"Make its folder first: mkdir -p {shlex.quote(str(target.parent))}" if is_missing else None,
+        ) from error
     finally:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):

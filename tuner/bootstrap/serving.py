@@ -44,7 +44,7 @@ def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
 
     site = Site(_Shelf(files).studies, render_index)
     gate = None if address.is_loopback else Gate(site, address.port)
-    with serving(address, gate or site, option="--port") as where:
+    with serving(address, gate or site, option="--port", of_host="--host") as where:
         yield Served(where, None if gate is None else gate.token)
 
 

@@ -71,7 +71,9 @@ def plain(status: HTTPStatus, text: str, **headers: str) -> Response:
 
 
 @contextmanager
-def serving(address: Address, respond: Respond, *, option: str) -> Iterator[Address]:
+def serving(
+    address: Address, respond: Respond, *, option: str, of_host: str | None = None
+) -> Iterator[Address]:
     """Answer at *address* inside the ``with`` block, in threads of its own; gives the address with its port.
 
     Args:
@@ -79,11 +81,12 @@ def serving(address: Address, respond: Respond, *, option: str) -> Iterator[Addr
         respond: called by several threads at a time; what it raises is told on stderr, and to the reader that
             there was an error.
         option: what the user typed to get here, for errors.
+        of_host: the same for the host alone, where that is another option.
 
     Raises:
         ConfigError: nobody can listen there.
     """
-    server = _bound(address, respond, option)
+    server = _bound(address, respond, option, of_host or option)
     thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="web", daemon=True)
     thread.start()
     try:
@@ -94,17 +97,17 @@ def serving(address: Address, respond: Respond, *, option: str) -> Iterator[Addr
         thread.join()
 
 
-def _bound(address: Address, respond: Respond, option: str) -> _Server:
+def _bound(address: Address, respond: Respond, option: str, of_host: str) -> _Server:
     try:
         (family, _, _, _, where), *_ = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         return _Server(family, where, respond, is_local=address.is_loopback)
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that is none
-        raise _told(address, error, option) from error
+        raise _told(address, error, option, of_host) from error
 
 
-def _told(address: Address, error: Exception, option: str) -> ConfigError:
+def _told(address: Address, error: Exception, option: str, of_host: str) -> ConfigError:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             return ConfigError(
@@ -115,9 +118,9 @@ def _told(address: Address, error: Exception, option: str) -> ConfigError:
             return ConfigError(
                 f"{option}: only root may listen at port {address.port}", hint="Take one from 1024."
             )
-        case errno.EADDRNOTAVAIL | socket.EAI_NONAME | socket.EAI_AGAIN:
+        case errno.EADDRNOTAVAIL | socket.EAI_NONAME | socket.EAI_AGAIN | None:
             return ConfigError(
-                f"{option}: {address.host} is no address of this box",
+                f"{of_host}: {address.host} is no address of this box",
                 hint="Take one that `ip address` lists.",
             )
         case _:
