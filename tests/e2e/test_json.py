@@ -154,6 +154,19 @@ def test_what_is_kept_as_it_should_be_is_as_its_schema_says(golden: str, name: s
     check(name, (GOLDEN / golden).read_text(encoding="utf-8"))
 
 
+def test_a_plan_of_what_cannot_be_told_says_why(tuner: Typed) -> None:
+    done = tuner("grid", *FEW, "--strategy", "all", "--repeats", "1", "--study", "once.tuner.db")
+    assert done.returncode == 0, done.stderr
+
+    done = tuner("plan", "once.tuner.db", "--json")
+
+    facts = check("plan", done.stdout)
+    assert (done.returncode, facts["pilot"], facts["costs"]) == (5, None, [])
+    assert facts["unknown"] == done.stderr.strip()
+    assert facts["unknown"].startswith("once.tuner.db has no layout with two launches: ")
+    assert facts["layouts"] == ["4x1", "2x2", "1x4", "1x1"]
+
+
 def _those_that_take_long(printed: tuple[str, list[str | Path]]) -> Any:
     return pytest.param(*printed, marks=pytest.mark.long) if printed[0] == "plan" else printed
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tuner.cli.typed import Options
     from tuner.config.study import StudySettings
     from tuner.core.forecast import Basis, Course, Question
+    from tuner.core.layout import Layout
     from tuner.core.pilot import Pilot
     from tuner.core.records import StudyRecord
     from tuner.core.strategy import Kind
@@ -189,35 +190,34 @@ def _new(
 def _forecast(file: Path, *, as_json: bool) -> int:
     """Simulate what the study of *file* would take, and print it."""
     from tuner import bootstrap
-    from tuner.cli.telling import echo
+    from tuner.cli.telling import echo, say
     from tuner.core.forecast import CAUSES, Question, cost_of, questions, savings
-    from tuner.reports.plan import Plan, plan_facts, render_plan
+    from tuner.reports.plan import Order, Plan, plan_facts, render_plan, unknown_facts
     from tuner.study.piloting import read_pilot
 
     with bootstrap.open_store(file, read_only=True) as store:
         record, pilot = store.study(), read_pilot(store)
-    if pilot is None:
-        typer.echo(
-            f"{file} has no layout with two launches: how much launches differ is not known, and with it how"
-            " long a study takes.",
-            err=True,
-        )
-        return EXIT_WEAKER
     asked = _asked(record)
-    basis = _basis(record, asked, pilot)
     kind: Kind = asked.kind or "strict"
     within = bootstrap.WITHIN if asked.within is None else asked.within
+    if pilot is None:
+        why = (
+            f"{file} has no layout with two launches: how much launches differ is not known, and with it how"
+            " long a study takes."
+        )
+        say(why)
+        if as_json:
+            order = Order(record.service, _layouts(record, asked), kind, within, asked.confidence)
+            echo(record, "", unknown_facts(order, why), as_json=True)
+        return EXIT_WEAKER
+    basis = _basis(record, asked, pilot)
     began_s = time.monotonic()
     courses = _simulated(basis, questions(kind, within))
     known = {question: list(rows.values()) for question, rows in courses.items() if rows}
     first = courses[Question(kind, within)]
     result = Plan(
-        service=record.service,
-        layouts=basis.layouts,
+        order=Order(record.service, basis.layouts, kind, within, basis.confidence),
         pilot=pilot,
-        kind=kind,
-        within=within,
-        confidence=basis.confidence,
         costs={one: cost_of(rows, basis.launch_s) for one, rows in known.items() if one.halved is None},
         savings=savings(first, {cause: courses[Question(kind, within, cause)] for cause in CAUSES}),
         min_window_s=basis.min_window_s,
@@ -235,19 +235,23 @@ def _asked(record: StudyRecord) -> StudySettings:
     return StudySettings.model_validate(json.loads(record.config).get("study", {}))
 
 
+def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
+    """Those of the study that is foretold: a pilot launches some of them."""
+    from tuner.core.pooled import pooled_variants
+
+    if record.provenance.get("made_by") != "tuner plan":
+        return record.layouts
+    connections = json.loads(record.config).get("service", {}).get("connections", "threads")
+    threads_of = {one.variant: one.has_threads for one in record.layouts}
+    return asked.layouts_for(record.cores, threads_of, connections, pooled_variants(record.config))
+
+
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     from tuner.config.study import SHORTEST_WINDOW_S
     from tuner.core.forecast import Basis
-    from tuner.core.pooled import pooled_variants
     from tuner.core.surfaces import drawn_surfaces
 
-    is_pilot = record.provenance.get("made_by") == "tuner plan"
-    layouts = record.layouts
-    if is_pilot:
-        connections = json.loads(record.config).get("service", {}).get("connections", "threads")
-        threads_of = {one.variant: one.has_threads for one in layouts}
-        pooled = pooled_variants(record.config)
-        layouts = asked.layouts_for(record.cores, threads_of, connections, pooled)
+    layouts = _layouts(record, asked)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=layouts,

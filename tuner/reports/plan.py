@@ -27,15 +27,22 @@ _HALVED = {"restart": "halved", "ties": "with twice the differences"}
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """The study that is asked for."""
+
+    service: str
+    layouts: tuple[Layout, ...]
+    kind: Kind
+    within: float  #: 0..1
+    confidence: float  #: 0..1
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a pilot says of a study."""
 
-    service: str
-    layouts: tuple[Layout, ...]  #: of the study
+    order: Order
     pilot: Pilot
-    kind: Kind  #: asked for
-    within: float  #: asked for
-    confidence: float
     costs: Mapping[Question, Cost]
     savings: tuple[Saving, ...]  #: of the asked study, the most first
     min_window_s: float
@@ -45,10 +52,10 @@ class Plan:
 
 def render_plan(plan: Plan) -> str:
     """The noise, the table of costs, and what limits."""
-    pilot = plan.pilot
-    asked = plan.costs[Question(plan.kind, plan.within)]
+    pilot, order = plan.pilot, plan.order
+    asked = plan.costs[Question(order.kind, order.within)]
     head = (
-        f"{plan.service}, {counted(len(plan.layouts), 'layout')}, {percent(plan.confidence)};"
+        f"{order.service}, {counted(len(order.layouts), 'layout')}, {percent(order.confidence)};"
         f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
         f" Pilot: {counted(pilot.n_launches, 'launch')} of {counted(len(pilot.levels), 'layout')},"
         f" {counted(pilot.n_windows, 'window')} of"
@@ -96,9 +103,9 @@ def render_plan(plan: Plan) -> str:
 
 def limit_sentence(plan: Plan) -> str:
     """What limits the asked study."""
-    asked = f"within {percent(plan.within)}, {plan.kind}"
+    asked = f"within {percent(plan.order.within)}, {plan.order.kind}"
     limits = limiting(plan.savings)
-    hours = plan.costs[Question(plan.kind, plan.within)].mean_hours
+    hours = plan.costs[Question(plan.order.kind, plan.order.within)].mean_hours
     if not plan.savings:
         return (
             f"What limits it ({asked}) is not known: simulating so many layouts takes longer than there was."
@@ -124,12 +131,8 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     """The same for programs; docs/json.md has the fields."""
     pilot = plan.pilot
     return {
-        "schema_version": 1,
-        "service": plan.service,
-        "layouts": [str(layout) for layout in plan.layouts],
-        "confidence": plan.confidence,
-        "kind": plan.kind,
-        "within": plan.within,
+        **_order_facts(plan.order),
+        "unknown": None,
         "pilot": {
             "layouts": [str(layout) for layout in pilot.levels],
             "windows": pilot.n_windows,
@@ -170,10 +173,27 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
+def unknown_facts(order: Order, why: str) -> dict[str, Any]:
+    """The same where nothing can be told of the study, and *why*, a sentence."""
+    known: dict[str, Any] = {"pilot": None, "noise": None, "costs": [], "limits": None, "computed_s": 0.0}
+    return {**_order_facts(order), "unknown": why, **known}
+
+
+def _order_facts(order: Order) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "service": order.service,
+        "layouts": [str(layout) for layout in order.layouts],
+        "confidence": order.confidence,
+        "kind": order.kind,
+        "within": order.within,
+    }
+
+
 def _cautions(plan: Plan, asked: Cost) -> list[str]:
     """What may make it otherwise, a sentence each."""
     pilot, found = plan.pilot, []
-    unseen = [layout for layout in plan.layouts if layout not in pilot.levels]
+    unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(
             f"{len(unseen)} of the layouts were not launched: their throughput is drawn, smooth in processes"
