@@ -102,18 +102,37 @@ def test_layouts_without_evidence_a_smaller_box_and_no_model_are_told() -> None:
     assert "Nothing is known of 1x1, 4x6, 24x1, 8x6, 2x12: no window with CPU clocks counts." in text
 
 
-def test_what_no_variant_can_tell_is_said_once() -> None:
+def of_variants(*variants: str) -> Explanation:
+    """The same of each variant; the fastest layout is of the first."""
     plain = explained()
     diagnoses = tuple(
         replace(one, layout=replace(one.layout, variant=variant))
-        for variant in ("fork", "threads")
+        for variant in variants
         for one in plain.diagnoses
     )
-    found = replace(
-        plain, diagnoses=diagnoses, references=dict.fromkeys(("fork", "threads"), plain.references[""])
-    )
+    return replace(plain, diagnoses=diagnoses, references=dict.fromkeys(variants, plain.references[""]))
+
+
+def test_what_no_variant_can_tell_is_said_once() -> None:
+    found = of_variants("fork", "threads")
 
     assert explanation_notes(STUDY, found, ()).count("What 1x1 cannot tell.") == 1
+
+
+@pytest.mark.parametrize(
+    ("variants", "told"),
+    [(("fork", "threads"), "variant fork"), (("", "threads"), "the service as it is"), (("fork",), None)],
+)
+def test_rules_say_of_which_of_several_variants_they_are(
+    variants: tuple[str, ...], told: str | None, rules: list[Rule]
+) -> None:
+    found = of_variants(*variants)
+
+    notes = explanation_notes(STUDY, found, rules)
+
+    said = [] if told is None else [f"The rules are for {told}, which has the fastest layout."]
+    assert [note for note in notes if note.startswith("The rules are for")] == said
+    assert not any(note.startswith("The rules are for") for note in explanation_notes(STUDY, found, ()))
 
 
 def ranking_with(bound: bool) -> Ranking:

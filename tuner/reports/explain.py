@@ -80,12 +80,16 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
 def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """What limits all of it, a sentence each."""
     notes = [_SAME_ITEM] if rules else []
+    variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
+    if rules and len(variants) > 1:
+        of = f"variant {variants[0]}" if variants[0] else "the service as it is"
+        notes.insert(0, f"The rules are for {of}, which has the fastest layout.")
     if study.cores > study.box_cores:
         notes.append(
             f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}: there, other things"
             " may bind them."
         )
-    for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
+    for variant in variants:
         reference = found.references.get(variant)
         if reference is not None:
             notes += [note for note in reference.notes if note not in notes]  # variants may share one
