@@ -223,6 +223,17 @@ def test_what_a_box_can_give_bounds_its_intervals() -> None:
             assert 0 < (estimate.low or 0) <= (estimate.mean or 0) <= (estimate.high or 0)
 
 
+def test_tasks_of_others_are_active_beside_every_thread() -> None:
+    demands = Demands(gil_s=0.1, others_s=0.02)  # 1x1 has one task of its own, and 0.2 of others
+    layouts = parse_layouts("1x1,2x1,1x4")
+
+    result = trusted(Profile("s", demands, BOX), [demands], 0.05, Seen(BOX, tuple(layouts)), BOX, layouts)
+
+    for row, load in zip(result.rows, predict(demands, BOX, layouts).load, strict=True):
+        assert row.load.mean == pytest.approx(float(load))
+        assert (row.load.low or 0) < float(load) < (row.load.high or 0)
+
+
 def test_no_interval_promises_more_than_the_cores_give_for_any_draw() -> None:
     """Nobody knows whether Python holds the GIL: one thread in four gains, all is bounded by the cores."""
     random = Random(7)

@@ -139,8 +139,7 @@ def trusted(
         TrustedLayout(
             layout=layout,
             throughput_per_s=throughput[at],
-            # one task a thread, at most: it or its child
-            load=_at_most(load[at], layout.total_threads + terms.process_cores * layout.processes),
+            load=_at_most(load[at], _most_load(demands, terms, layout, throughput[at])),
             cpu_cores=_at_most(cpu[at], machine.cores),
             beyond=tuple(
                 reasons(
@@ -296,6 +295,12 @@ def _ends(middle: Array, drawn_ratio: Array, around: Array, confidence: float) -
         Estimate(float(mid), min(float(mid), float(one)), max(float(mid), float(other)))
         for mid, one, other in zip(middle, known * np.exp(low), known * np.exp(high), strict=True)
     ]
+
+
+def _most_load(demands: Demands, terms: Terms, layout: Layout, per_s: Estimate) -> float:
+    """One task a thread, it or its child; and those of others that are active beside items *per_s*."""
+    of_others = demands.others_s * (per_s.high or 0.0)
+    return layout.total_threads + terms.process_cores * layout.processes + of_others
 
 
 def _at_most(estimate: Estimate, most: float) -> Estimate:
