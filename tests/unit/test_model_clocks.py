@@ -218,6 +218,7 @@ def test_too_few_counts_tell_nothing() -> None:
     assert count_dispersion(samples([1] * 60)) is None
     assert count_dispersion(samples([0] * 60)) is None
     assert count_dispersion(samples([10] * 5)) is None
+    assert count_dispersion(samples([0] * 118 + [109])) is None  # all of them after the last bin of 11 s
 
 
 def test_clocks_per_item_are_sums_over_sums() -> None:

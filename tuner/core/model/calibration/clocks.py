@@ -151,7 +151,9 @@ def bin_s(throughput_per_s: float) -> int:
 
 
 def count_dispersion(samples: Sequence[Sample]) -> float | None:
-    """Variance over mean of the items counted in bins of 10 items or more; None with fewer than 10 bins.
+    """Variance over mean of the items counted in bins, of 10 items on average or more.
+
+    None with fewer than 10 bins, or when all items came after the last of them.
 
     For a process that finishes one item after the other it tends to the squared coefficient of variation of
     the time an item takes. The variance is taken between neighbours, so that slow drift is not part of it.
@@ -162,7 +164,7 @@ def count_dispersion(samples: Sequence[Sample]) -> float | None:
     width = bin_s(n_done / (samples[-1].at_s - samples[0].at_s))
     totals = [sample.n_done_total for sample in samples[::width]]
     counts = [after - before for before, after in pairwise(totals)]
-    if len(counts) < _LEAST_BINS:
+    if len(counts) < _LEAST_BINS or not any(counts):
         return None
     variance = fmean((after - before) ** 2 for before, after in pairwise(counts)) / 2
     return max(0.0, variance - _OF_BIN_ENDS) / fmean(counts)
