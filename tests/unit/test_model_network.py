@@ -279,3 +279,14 @@ def test_layouts_that_are_too_many_to_be_solved_at_once_get_the_same_answer(
     for field in fields(Prediction):
         told, wanted = getattr(in_parts, field.name), getattr(at_once, field.name)
         assert told == pytest.approx(wanted, rel=1e-9, abs=1e-12), field.name
+
+
+@pytest.mark.parametrize("gil_s", [5e-324, 1e-310, 1e-300])
+def test_next_to_no_python_is_as_none(gil_s: float) -> None:
+    """A fit to workers whose clocks stand still comes this near to its bound."""
+    box, grid = Machine(2), [Layout(1, 1), Layout(1, 4), Layout(2, 2)]
+    little = predict(Demands(gil_s=gil_s, asleep_s=2.0), box, grid)
+    none = predict(Demands(gil_s=0.0, asleep_s=2.0), box, grid)
+
+    assert little.throughput_per_s == pytest.approx(none.throughput_per_s)
+    assert little.load == pytest.approx(none.load)

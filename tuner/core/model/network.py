@@ -35,6 +35,7 @@ _ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1
 _MOST_CELLS = 500_000  #: layouts times the most threads of any, at once: some 100 MB
 _LARGEST_KEPT = 50_000  #: threads of all layouts together: of more, what they say by themselves is not kept
 _LEAST_S = 1e-9  #: a time that can be divided by
+_LEAST_TASKS = 1e-300  #: so is a number of tasks above it: below are numbers of a few bits
 _LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
 
 #: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/model.md).
@@ -312,7 +313,7 @@ def _speeds(
         each = machine.total_speed(tasks, used, gain) / tasks
         of_holders += some * each / 2
         of_free += each / 2
-    return np.where(holders > 0, of_holders / np.maximum(holders, 1e-300), alone), of_free
+    return np.where(holders > _LEAST_TASKS, of_holders / np.maximum(holders, _LEAST_TASKS), alone), of_free
 
 
 def _chain(births: Array, deaths: Array, n: Array) -> Array:
