@@ -415,6 +415,16 @@ def test_more_threads_than_anybody_looks_for_are_told_as_such() -> None:
     assert MOST == 1024
 
 
+def test_items_that_ask_for_no_cpu_have_no_rules() -> None:
+    """Clocks that are read a moment apart: of a service that nearly sleeps the workers' may stand still."""
+    seen = [window(L1X1, service_cpu_s=0.003, worker_cpu_s=0.0, child_cpu_s=0.0, backend_cpu_s=0.0)]
+    found = explain(evidence_of(study_of(L1X1), seen, {}), Machine(2))
+    reference = found.references[""]
+
+    assert found.diagnoses[0].what == ("waiting",)
+    assert sizing_rules(reference.demands, reference.machine, found.known_of("")) == []
+
+
 def test_a_larger_box_of_the_same_kind_keeps_its_threads_per_core() -> None:
     assert resized(Machine(4, 2), 24) == Machine(24, 12)
     assert resized(Machine(4), 24) == Machine(24)

@@ -50,14 +50,17 @@ def resized(machine: Machine, cores: float) -> Machine:
 def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
     """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
 
-    Of a service that has no threads to choose only the processes are told.
+    Of a service that has no threads to choose only the processes are told; of items that ask for no CPU
+    nothing: they fill no box.
 
     Args:
         demands: of an item.
         machine: the box to size for.
         seen: what the demands were found with.
     """
-    box_per_s = _box_per_s(demands, machine)
+    if not demands.cpu_s:
+        return []
+    box_per_s = float(machine.total_speed(np.array(np.inf))) / demands.cpu_s
     gil_per_s = 1 / demands.gil_s if machine.has_gil and demands.gil_s else np.inf
 
     def gives(layout: Layout) -> float:
@@ -91,8 +94,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
         what = f"{'process' if processes == 1 else 'processes'}{of} that fill the box"
         reason = _cores_reason(demands, machine)
         rules.append(Rule(kind, what, processes, reason, outside, machine.cores, most))
-    if demands.cpu_s:
-        rules.append(_by_utilization(demands, machine, seen, "threads" if has_threads else "processes"))
+    rules.append(_by_utilization(demands, machine, seen, "threads" if has_threads else "processes"))
     return rules
 
 
@@ -109,13 +111,6 @@ def _by_utilization(demands: Demands, machine: Machine, seen: Seen, of: str) -> 
         outside,
         machine.cores,
     )
-
-
-def _box_per_s(demands: Demands, machine: Machine) -> float:
-    """What the cores could do at most."""
-    if not demands.cpu_s:
-        return float("inf")
-    return float(machine.total_speed(np.array([np.inf]))[0]) / demands.cpu_s
 
 
 def _gil_reason(demands: Demands) -> str:
