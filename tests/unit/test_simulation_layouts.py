@@ -134,3 +134,12 @@ def test_a_profile_whose_turns_take_no_time_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="switch_interval"):
         parse_profile(parse_document(text, "p.yaml").values, "p.yaml")
+
+
+def test_an_item_of_thousands_of_turns_at_the_gil_is_refused_before_they_are_laid_out() -> None:
+    most = replace(HEAVY, n_gil_visits=2000)
+    (scenario,) = scenarios(profile(most), BOX, [Layout(1, 1)], TODAY)
+
+    assert len(scenario.path) <= 4096  # as tuner-simulate takes
+    with pytest.raises(ConfigError, match="1x1 cannot be simulated: n_gil_visits should be at most 2000"):
+        scenarios(profile(replace(HEAVY, n_gil_visits=100_000_000)), BOX, [Layout(1, 1)], TODAY)

@@ -42,7 +42,8 @@ def scenarios(
     load by a multiple of it.
 
     Raises:
-        ConfigError: the simulation of a layout would never end: handing on the GIL takes all its time.
+        ConfigError: a layout cannot be simulated: handing on the GIL would take all its time, and the
+            simulation never end; or an item takes the GIL thousands of times.
     """
     demands, terms = what_if.of_demands(profile.demands), what_if.of_terms(profile.terms)
     box = what_if.of_machine(machine)
@@ -78,7 +79,7 @@ def _scenario(demands: Demands, terms: Terms, machine: Machine, layout: Layout) 
     except ValueError as error:
         raise ConfigError(
             f"{layout} cannot be simulated: {error}",
-            hint="Use --by network, or see what the profile says of handover and switch_interval.",
+            hint="Use --by network, or see gil_visits, handover and switch_interval in the profile.",
         ) from error
 
 

@@ -23,6 +23,7 @@ from tuner.core.model.simulation.stages import Stage, path_of
 N_BATCHES = 20  #: whose scatter gives the standard error
 BUCKET_RATIO = 1.01  #: width of a bucket of residence times
 N_BUCKETS = 2800  #: from 1e-4 to 1e8 times an item's demands
+_MOST_GIL_VISITS = 2000  #: of an item, which then has some 4000 stages: as many as the program takes
 _LEAST_RESIDENCE_RATIO = 1e-4
 _LEAST_TURN_S = 1e-9
 _LEAST_ARRIVAL_PER_S = 1e-12
@@ -52,6 +53,10 @@ class Scenario:
             raise ValueError(f"seed should be 0 to 2**64 - 1, got {self.seed}")
         if not 0 <= self.process_cores < inf:
             raise ValueError(f"process_cores should be 0 or more, got {self.process_cores!r}")
+        if self.demands.n_gil_visits > _MOST_GIL_VISITS:
+            raise ValueError(
+                f"n_gil_visits should be at most {_MOST_GIL_VISITS}, got {self.demands.n_gil_visits}"
+            )
         if not self.machine.switch_interval_s >= _LEAST_TURN_S:
             raise ValueError(
                 f"switch_interval_s should be {_LEAST_TURN_S} or more, got {self.machine.switch_interval_s!r}"
