@@ -101,3 +101,39 @@ def test_what_is_hostile_is_told_where_it_stands(tmp_path: Path, content: bytes,
 
     assert said in told(path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("escape", ["\\0", "\\ud800", "\\udcff"])
+def test_an_escape_of_what_no_program_takes_is_told_where_it_stands(tmp_path: Path, escape: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f'service:\n  kind: script\n  name: a\n  command: "worker {escape}"\n', encoding="utf-8")
+
+    assert told(path).startswith(f"{path}:4:12: the escape of character #x")
+
+
+def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text('service: {name: "\\UFFFFFFFF"}\n', encoding="utf-8")
+
+    assert told(path).startswith(f"{path}: not YAML: an escape is of no character")
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        "{kind: script, name: a, command: worker, directory: ~nobody-of-this-name/x}",
+        "{kind: script, name: a, command: worker, environment_file: ~nobody-of-this-name/x}",
+        "{kind: gunicorn, command: gunicorn a:b, environment_file: ~nobody-of-this-name/x}",
+        "{kind: script, name: a, command: worker, directory: ~nobody-of-this-name/x,"
+        " axes: {python: {old: {interpreter: python3.11}}}}",
+    ],
+    ids=["directory", "environment file", "known service", "axes"],
+)
+def test_the_home_of_a_user_that_is_none_is_told(tmp_path: Path, service: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"service: {service}\n", encoding="utf-8")
+
+    said = told(path)
+
+    assert said.startswith(f"{path}:1:")
+    assert "there is no home of ~nobody-of-this-name" in said

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, ValidationInfo
 
-from tuner.config.fields import LayoutCommand, Misplaced, Section
+from tuner.config.fields import LayoutCommand, Misplaced, Section, with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
 from tuner.core.axes import Change, variants_of
 from tuner.core.command_words import is_python
@@ -167,9 +167,16 @@ def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
 
 
 def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
-    """The file of a Python script that a command names; None: there is none."""
+    """The file of a Python script that a command names; None: there is none.
+
+    Raises:
+        Misplaced: there is no such directory to look in.
+    """
     directory = section.get("directory")
-    here = folder / Path(directory).expanduser() if isinstance(directory, str) else Path.cwd()
+    try:
+        here = folder / with_home(Path(directory)) if isinstance(directory, str) else Path.cwd()
+    except ValueError as error:
+        raise Misplaced(str(error), ("directory",)) from error
     environment = section.get("environment")
     own = environment.get("PATH") if isinstance(environment, Mapping) else None
     found = str(here / word) if "/" in word else shutil.which(word, path=str(own or os.environ.get("PATH")))

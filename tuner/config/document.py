@@ -6,6 +6,7 @@ False. What a text means is the settings' business.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from tuner.core.errors import ConfigError
 LARGEST_BYTES = 256 * 1024
 DEEPEST = 32  #: levels of nesting
 LARGEST_VALUES = 20_000  #: values after every alias is written out
+#: what an escape can name, and neither a file, nor an argument, nor UTF-8 can hold
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 _SCALARS = {
@@ -99,6 +102,8 @@ def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
         raise ConfigError(f"{name}:{line}:{column}: not YAML: {shown} is not allowed") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {error}") from error
+    except (ValueError, OverflowError) as error:  # an escape as "\\UFFFFFFFF", beyond all characters
+        raise ConfigError(f"{name}: not YAML: an escape is of no character: {error}") from error
     if root is None or root.tag == _NULL:
         raise ConfigError(f"{name} is empty", hint=f"{kind.example} is a commented example.")
     if not isinstance(root, yaml.MappingNode):
@@ -146,6 +151,8 @@ class _Reader:
     def scalar(self, node: yaml.ScalarNode) -> str | None:
         if node.tag not in _SCALARS and node.tag != _MERGE:
             self.problem(node, f"the tag {_short_tag(node.tag)} is not used here: write the plain value")
+        if (found := _NO_TEXT.search(node.value)) is not None:
+            self.problem(node, f"the escape of character #x{ord(found[0]):04x}, which no program takes")
         return None if node.tag == _NULL else str(node.value)
 
     def mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:

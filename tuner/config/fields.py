@@ -233,10 +233,22 @@ Variants = Annotated[
 ]
 
 
+def with_home(path: Path) -> Path:
+    """*path* with a ``~`` or ``~NAME`` in front as that user's home.
+
+    Raises:
+        ValueError: there is no such user.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: there is no home of {path.parts[0]}") from error
+
+
 def from_config_folder(path: Path, info: ValidationInfo) -> Path:
     """Where *path* is meant, in a config; as it is where there is none."""
     base: Path = (info.context or {}).get("folder", Path.cwd())
-    return base / path.expanduser()
+    return base / with_home(path)
 
 
 ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]  #: path: from the folder of the config on
