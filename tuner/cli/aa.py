@@ -11,6 +11,7 @@ import typer
 from tuner.cli import CUT_OFF, EXIT_WEAKER
 from tuner.cli.options import (
     FILE,
+    MOST_TIMES,
     ORDER,
     TIME,
     AsJson,
@@ -58,7 +59,9 @@ def aa(
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", min=2, rich_help_panel=TIME, help="Pairs of launches; default 10."),
+        typer.Option(
+            metavar="N", min=2, max=MOST_TIMES, rich_help_panel=TIME, help="Pairs of launches; default 10."
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -68,7 +71,14 @@ def aa(
     warmup: Warmup = None,
     windows: Annotated[
         int | None,
-        typer.Option("--windows-per-launch", metavar="N", min=1, rich_help_panel=TIME, help="Default 3."),
+        typer.Option(
+            "--windows-per-launch",
+            metavar="N",
+            min=1,
+            max=MOST_TIMES,
+            rich_help_panel=TIME,
+            help="Default 3.",
+        ),
     ] = None,
     confidence: Annotated[
         str | None,

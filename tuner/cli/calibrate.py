@@ -11,6 +11,7 @@ import typer
 from tuner.cli import CUT_OFF
 from tuner.cli.options import (
     FILE,
+    MOST_TIMES,
     TIME,
     AsJson,
     ForeignLimit,
@@ -41,10 +42,14 @@ def calibrate(
         ),
     ] = None,
     launches: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=TIME, help="Of 1x1; default 3.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=MOST_TIMES, rich_help_panel=TIME, help="Of 1x1; default 3."),
     ] = None,
     windows: Annotated[
-        int | None, typer.Option(metavar="N", min=1, rich_help_panel=TIME, help="Of each launch; default 2.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=MOST_TIMES, rich_help_panel=TIME, help="Of each launch; default 2."
+        ),
     ] = None,
     window: ShortWindow = None,
     warmup: Warmup = None,

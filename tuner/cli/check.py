@@ -96,12 +96,16 @@ def check(
     from tuner.cli.session import go_on, measured
     from tuner.cli.telling import say
     from tuner.cli.typed import check_as_it_is
+    from tuner.config.fields import LARGEST_FIGURE
     from tuner.study.checking import asked_of, read_past, recheck_of
 
     if kind is not None and kind not in _KINDS:
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
-    if foreign_limit is not None and not 0 < foreign_limit < float("inf"):
-        raise ConfigError(f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0")
+    if foreign_limit is not None and not 0 < foreign_limit <= LARGEST_FIGURE:
+        raise ConfigError(
+            f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0, at most"
+            f" {LARGEST_FIGURE:g}"
+        )
     told = bootstrap.metrics_asked(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         of_new = {

@@ -131,9 +131,11 @@ def _limit_of(name: Quantity) -> BeforeValidator:
     return BeforeValidator(limit)
 
 
-MaxLoad = Annotated[float, Field(gt=0), _limit_of("load")]  #: load average: tasks, a number above 0
+LARGEST_FIGURE = 1e15  #: that a study's file may hold; one with a larger figure is not believed when read
+#: load average: tasks, a number above 0
+MaxLoad = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("load")]
 #: size: bytes with a unit, decimal or binary: `512M`, `8G`, `1.5GiB`
-MaxMemory = Annotated[float, Field(gt=0), _limit_of("memory_bytes")]
+MaxMemory = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("memory_bytes")]
 MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]  #: duration above 0s
 
 
@@ -153,8 +155,11 @@ def _number(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]  #: count: a whole number from 1 on
-WholeNumber = Annotated[int, Field(ge=0), BeforeValidator(_number)]  #: whole number: from 0 on
+_LARGEST_INTEGER = 2**63 - 1  #: of a study's file, and of the kernel's limits
+#: count: a whole number from 1 on
+Count = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER), BeforeValidator(_number)]
+#: whole number: from 0 on
+WholeNumber = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER), BeforeValidator(_number)]
 
 
 def _layout(value: Any) -> Layout:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from tuner.config.fields import (
+    LARGEST_FIGURE,
     Count,
     Duration,
     Layouts,
@@ -35,6 +36,7 @@ STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
 OF_STRATEGY = {"race": ("within", "kind", "min_window"), "all": ("repeats", "windows_per_launch")}
 MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
+MOST_TIMES = 1_000_000  #: that something is done again; a study's file holds no larger count of attempts
 
 
 class StudySettings(Section):
@@ -61,16 +63,17 @@ class StudySettings(Section):
     max_p95: MaxP95 | None = None  #: one whose p95 is longer cannot win; for services that report latency
     window: LongerThanZero = 600.0  #: how long a window is; race: the longest
     min_window: LongerThanZero | None = None  #: race: the shortest; None: 1 m, or the longest if that is less
-    repeats: Count | None = None  #: all: launches of each layout; None: 3
-    windows_per_launch: Count | None = None  #: all: windows of each launch; None: 1
+    repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None  #: all: launches of each layout; None: 3
+    #: all: windows of each launch; None: 1
+    windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     warmup: Literal["auto"] | Duration = "auto"  #: auto: until items and active tasks have settled
     warmup_cap: LongerThanZero = 300.0  #: the longest of auto; what has not settled is measured and marked
     warm_cache: bool = True  #: begin with one launch that is discarded
     seed: WholeNumber = 1  #: of the order of launches
     budget: LongerThanZero | None = None  #: stop within it, with what is known by then; None: no end
-    max_attempts: Count = 3  #: tries of a window that was void
+    max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3  #: tries of a window that was void
     #: cores that strangers may use; None: 0.15, or 1 % of the cores where that is more
-    foreign_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
     #: share of a window in which some task may wait for memory
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
