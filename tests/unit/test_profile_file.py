@@ -233,6 +233,19 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: s
     assert problem_of(tmp_path, text) == said
 
 
+def test_memory_beyond_every_number_is_told_with_its_place(tmp_path: Path) -> None:
+    said = problem_of(tmp_path, f"{LEAST}memory: {{process: {'9' * 400}B}}\n")
+
+    assert said.startswith("p.yaml:4:19: memory.process: should be a finite number")
+
+
+@pytest.mark.parametrize("cores", ["1e28", "1e300", "123456789012345678901234567890"])
+def test_a_number_of_many_digits_is_written_and_read_again(cores: str) -> None:
+    profile = read(f"{LEAST}terms: {{process_cores: {cores}}}\n")
+
+    assert read(render_profile(profile)) == profile
+
+
 def test_all_that_is_wrong_is_told_at_once_in_the_files_order(tmp_path: Path) -> None:
     told = problem_of(tmp_path, "name: a b\ndemands: {gil: x}\nmachine: {cores: -1}\n").splitlines()
 

@@ -65,7 +65,7 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, allow_inf_nan=Fals
 UpToOne = Annotated[Share, Field(le=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Cores = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
-Bytes = Annotated[float, BeforeValidator(_bytes), Field(ge=0)]
+Bytes = Annotated[float, BeforeValidator(_bytes), Field(ge=0, allow_inf_nan=False)]
 
 
 class DemandSection(Section):

@@ -205,7 +205,8 @@ def _lines(section: str, texts: Mapping[str, Any]) -> Iterator[str]:
 def _plain(value: float) -> str:
     """Digits only, as many as it takes: 24, 0.05, 0.000005."""
     exact = Decimal(repr(float(value)))
-    return f"{exact.quantize(Decimal(1)) if exact == exact.to_integral_value() else exact:f}"
+    whole = exact.to_integral_value()
+    return f"{whole if exact == whole else exact:f}"
 
 
 def _share(value: float) -> str:
