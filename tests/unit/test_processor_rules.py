@@ -83,6 +83,12 @@ def test_no_annotation_makes_a_rule_fail(raw_crash: dict[str, str]) -> None:
     assert processed["uptime"] is None or processed["uptime"] >= 0
 
 
+def test_a_beta_of_thousands_of_digits_is_none() -> None:
+    processed = apply_rules({"ProductName": "WaterWolf", "Version": f"3.0b{'9' * 5000}"}, [])
+
+    assert processed["beta_number"] is None
+
+
 @pytest.mark.parametrize(
     ("address", "kind"),
     [

@@ -17,7 +17,7 @@ Notes = list[str]
 Rule = Callable[[RawCrash, Processed, Notes], None]
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-_BETA = re.compile(r"(\d+\.\d+(?:\.\d+)?)b(\d+)$")
+_BETA = re.compile(r"(\d+\.\d+(?:\.\d+)?)b(\d{1,9})$")
 _URL_USER = re.compile(r"//[^/@\s]*@")
 _PRODUCTS_BY_ID = {"{waterwolf@example.org}": "WaterWolf", "{nightfox@example.org}": "Nightfox"}
 _MAX_TEXT = 10_000

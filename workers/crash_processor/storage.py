@@ -99,8 +99,10 @@ class FileSystemCrashStorage:
             raw_crash = json.loads((folder / RAW_CRASH).read_bytes())
             shutil.copyfile(folder / self._dump_name, dump)
         except (FileNotFoundError, IsADirectoryError) as error:
+            if Path(error.filename) == dump:  # our own folder is gone: nothing is wrong with the crash
+                raise StorageError(f"cannot fetch {crash_id}: {error.strerror}: {dump.parent}") from error
             raise CrashNotFoundError(f"no {Path(error.filename).name} for this crash") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CrashNotFoundError(f"{RAW_CRASH} is not JSON: {error}") from error
         except OSError as error:
             dump.unlink(missing_ok=True)
