@@ -117,6 +117,8 @@ def test_a_mistyped_variable_is_an_error_and_a_foreign_one_is_not() -> None:
         ("number_of_threads", "four", "a whole number of 1 or more"),
         ("maximum_queue_size", "-1", "a whole number of 1 or more"),
         ("kill_timeout", "0", "a time of more than 0 seconds"),
+        ("kill_timeout", "501h", "a time of at most 500h"),
+        ("save_delay_ms", "1800000001", "a time of at most 500h"),
         ("kill_timeout", "soon", "a time in seconds, or as 500ms, 30s, 2m"),
         ("backoff_delays", "1,x", "a time in seconds, or as 500ms, 30s, 2m"),
         ("fetch_delay_ms", "-1", "milliseconds, 0 or more"),

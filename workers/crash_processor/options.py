@@ -15,6 +15,7 @@ from .spawn import STARTS
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _MOST_THREADS = 10_000  # a mistyped number must not fill the memory
+_LONGEST_S = 500 * 3600.0  # poll(2) takes no more than 24 days, and raises
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -82,7 +83,10 @@ def _seconds(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError("a time in seconds, or as 500ms, 30s, 2m")
-    return float(match[1]) * _SECONDS[match[2]]
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    if seconds > _LONGEST_S:
+        raise ValueError("a time of at most 500h")
+    return seconds
 
 
 def _positive_seconds(text: str) -> float:
@@ -95,6 +99,7 @@ def _positive_seconds(text: str) -> float:
 def _milliseconds(text: str) -> float:
     stripped = text.strip()
     if re.fullmatch(r"\d+(\.\d+)?", stripped):
+        _seconds(f"{stripped}ms")  # raises where it is too long
         return float(stripped)
     if _DURATION.fullmatch(stripped):
         return _seconds(stripped) * 1000
