@@ -358,7 +358,7 @@ class _File:
 
     def slots(self) -> List[int]:
         """The words of all slots handed out, slot after slot."""
-        if self._slotss.size() < self._n_mapped_bytes:  # touching what is not there would end us with SIGBUS
+        if self._pages.size() < self._n_mapped_bytes:  # touching what is not there would end us with SIGBUS
             raise CounterError(f"the counter {self._path} has shrunk: something else writes to it")
         n_slots = self._words[_N_SLOTS_WORD]
         if n_slots > _MOST_SLOTS:
@@ -370,7 +370,7 @@ class _File:
         return words
 
     def _map_again(self, n_words: int) -> None:
-        if self._slotss.size() < n_words * _WORD_BYTES:
+        if self._pages.size() < n_words * _WORD_BYTES:
             raise CounterError(
                 f"the counter {self._path} is damaged: it is too short for its {n_words} words"
             )
@@ -387,7 +387,7 @@ class _File:
             self._map(pages)
 
     def _map(self, pages: mmap.mmap) -> None:
-        self._slotss = pages
+        self._pages = pages
         self._n_mapped_bytes = len(pages)
         self._words = memoryview(pages).cast("Q")
 
