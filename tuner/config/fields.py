@@ -131,7 +131,7 @@ def _limit_of(name: Quantity) -> BeforeValidator:
     return BeforeValidator(limit)
 
 
-LARGEST_FIGURE = 1e15  #: that a study's file may hold; one with a larger figure is not believed when read
+LARGEST_FIGURE = 10**15  #: that a study's file may hold; one with a larger figure is not believed when read
 #: load average: tasks, a number above 0
 MaxLoad = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("load")]
 #: size: bytes with a unit, decimal or binary: `512M`, `8G`, `1.5GiB`
