@@ -62,6 +62,7 @@ def test_the_children_that_it_waits_for_are_counted_in(tmp_path: Path) -> None:
         ("print('done')", "it.py printed no object of numbers but b'done"),
         ("print('[1]')", "it.py printed no object of numbers"),
         ("print('{\"n\": null}')", "it.py printed no object of numbers"),
+        ("print('{\"n\": NaN}')", "it.py printed no object of numbers"),
         ("", "it.py printed no object of numbers but b''"),
     ],
 )

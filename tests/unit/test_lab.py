@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -354,6 +355,7 @@ def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
             '"provenance": {}, "runs": []}',
             "it does not read as one",
         ),
+        ("[" * 100_000, "it does not read as one"),
     ],
 )
 def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str) -> None:
@@ -363,3 +365,18 @@ def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str
     with pytest.raises(ConfigError, match=why):
         read_results(file)
     assert file.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN"])
+@pytest.mark.parametrize("key", ["repeats", "total_s", "units"])
+def test_numbers_without_end_are_no_results(tmp_path: Path, key: str, number: str) -> None:
+    file = tmp_path / "it.lab.json"
+    run = Run((0.05, 500.0), 0, {"total_s": 7.0})
+    write_results(file, Results("nornir", True, 7, 1, 2, {}, (run,), calibration={"units": 7.0}))
+    text = file.read_text(encoding="utf-8")
+    wrong = re.sub(rf'"{key}": 7(\.0)?', f'"{key}": {number}', text)
+    file.write_text(wrong, encoding="utf-8")
+
+    assert wrong != text
+    with pytest.raises(ConfigError, match="it does not read as one"):
+        read_results(file)

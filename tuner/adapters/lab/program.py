@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from resource import struct_rusage as Usage
 from typing import IO
@@ -22,6 +23,7 @@ from tuner.adapters.box_times import read_box_times
 from tuner.adapters.exit_codes import ending_in_words
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.json_text import parse_json
 from tuner.core.lab.experiment import Job
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last
@@ -201,9 +203,11 @@ def _last_words(err: IO[bytes]) -> str:
 
 def _numbers(printed: bytes, job: Job) -> dict[str, float]:
     try:
-        found = json.loads(printed)
-        return {str(name): float(value) for name, value in found.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        found = {str(name): float(value) for name, value in parse_json(printed).items()}
+        if not all(map(isfinite, found.values())):
+            raise ValueError("a number without end")
+        return found
+    except (ValueError, AttributeError, TypeError, OverflowError) as error:
         raise MeasurementError(
             f"{job.program} printed no object of numbers but {printed[:_MOST_WORDS]!r}"
         ) from error

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from tuner.adapters.text_file import read_text, replace_text
 from tuner.core.errors import ConfigError
+from tuner.core.json_text import parse_json
 from tuner.core.lab.experiment import At, Failure, Run
 
 _VERSION = 2  #: of 1, figures of the same names meant something else
@@ -53,8 +55,8 @@ def read_results(file: Path) -> Results | None:
     if text is None:
         return None
     try:
-        return _results(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return _results(parse_json(text))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         why = str(error) if isinstance(error, _OtherVersionError) else "it does not read as one"
         raise ConfigError(
             f"{file} holds no results of tuner lab: {why}", hint="Name another file with --results."
@@ -101,7 +103,7 @@ def _results(facts: Any) -> Results:
         Run(
             _at(run["at"]),
             int(run["block"]),
-            {str(key): float(value) for key, value in run["values"].items()},
+            {str(key): _number(value) for key, value in run["values"].items()},
         )
         for run in facts["runs"]
     )
@@ -116,10 +118,18 @@ def _results(facts: Any) -> Results:
         runs,
         tuple(map(str, facts["left_out"])),
         failed,
-        {str(key): float(value) for key, value in facts["calibration"].items()},
+        {str(key): _number(value) for key, value in facts["calibration"].items()},
         tuple(map(str, facts["gaps"])),
     )
 
 
 def _at(values: Any) -> At:
-    return tuple(value if isinstance(value, str) else float(value) for value in values)
+    return tuple(value if isinstance(value, str) else _number(value) for value in values)
+
+
+def _number(value: Any) -> float:
+    """A finite one: 1e999 is read as infinity."""
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(f"{value} is no number of a run")
+    return number
