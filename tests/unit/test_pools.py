@@ -25,6 +25,7 @@ from tuner.core.model.pools import (
     threads_that_fill,
     waiting_pool_bound_s,
 )
+from tuner.core.model.pools_fit import WaitingBatch, batch_s, fit_pool_costs
 
 NOTHING = PoolCosts(0.0, 0.0, 0.0)
 PUBLISHED = PoolCosts(start_s=0.289, task_s=59e-6, thread_s=116e-6, wake_s=2e-3)  # near every good fit
@@ -139,6 +140,26 @@ def test_a_fixed_pool_grows_with_its_waves() -> None:
     for n_waves in (1, 2, 5):
         assert fixed_pool_s(12 * n_waves, JOB, TWELVE, 12) == pytest.approx(55.0 * n_waves, rel=1e-3)
     assert fixed_pool_s(13, JOB, TWELVE, 12) == pytest.approx(110.0, rel=1e-3)
+
+
+def test_the_last_wave_of_a_fixed_pool_has_the_jobs_that_are_left() -> None:
+    """Two that share one core, and then one alone: 2 s and 1 s."""
+    assert fixed_pool_s(3, Job(1.0, 0.0), Machine(1), 2) == pytest.approx(3.0)
+    assert fixed_pool_s(1, Job(1.0, 0.5), Machine(1), 2) == pytest.approx(1.5)
+
+
+def test_costs_are_found_from_batches_of_a_few_tasks() -> None:
+    """Fits begin with ten tasks as one, which a batch of four has not."""
+    right = PoolCosts(0.2, 1e-4, 2e-4)
+    batches = [
+        WaitingBatch(n, 0.05, workers, run_waiting_pool(n, 0.05, workers, right).total_s)
+        for n in (4, 8, 40)
+        for workers in (1, 2, 8)
+    ]
+    found = fit_pool_costs(batches)
+
+    for batch in batches:
+        assert batch_s(batch, found) == pytest.approx(batch.total_s, rel=0.05)
 
 
 def test_one_thread_per_job_is_flat_until_the_cores_are_full_and_then_rises_with_the_work() -> None:

@@ -169,9 +169,12 @@ def by_turns_s(n_jobs: int, job: Job, machine: Machine) -> float:
 
 
 def fixed_pool_s(n_jobs: int, job: Job, machine: Machine, n_threads: int) -> float:
-    """A fixed pool whose threads keep their job to its end, sleeps included: wave after wave."""
-    n_waves = ceil(n_jobs / n_threads)
-    return n_waves * own_threads_s(min(n_jobs, n_threads), job, machine)
+    """A fixed pool whose threads keep their job to its end, sleeps included: wave after wave, in the last
+    one the jobs that are left.
+    """
+    n_full, n_left = divmod(n_jobs, n_threads)
+    full_s = n_full * own_threads_s(n_threads, job, machine) if n_full else 0.0
+    return full_s + (own_threads_s(n_left, job, machine) if n_left else 0.0)
 
 
 def threads_that_fill(cores: float, utilization: float) -> float:

@@ -39,8 +39,8 @@ TotalS = Callable[[WaitingBatch, PoolCosts, int], float]
 def batch_s(batch: WaitingBatch, costs: PoolCosts, lot: int = 1, turn: Turn = "first come") -> float:
     """How long *batch* takes by `run_waiting_pool`, with *lot* tasks, and as many workers, taken as one."""
     costs = replace(costs, task_s=lot * costs.task_s, thread_s=lot * costs.thread_s)
-    n_workers = max(1, batch.n_workers // lot)
-    return run_waiting_pool(batch.n_tasks // lot, batch.wait_s, n_workers, costs, turn).total_s
+    n_tasks, n_workers = max(1, batch.n_tasks // lot), max(1, batch.n_workers // lot)
+    return run_waiting_pool(n_tasks, batch.wait_s, n_workers, costs, turn).total_s
 
 
 def fit_pool_costs(
