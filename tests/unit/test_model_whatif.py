@@ -102,6 +102,14 @@ def test_more_than_there_is_cannot_be_taken_away() -> None:
     assert caught.value.hint == "Take less away, or write --wait x0."
 
 
+def test_nothing_is_taken_away_from_nothing() -> None:
+    """x0 is no way out: any share of nothing is refused, too."""
+    with pytest.raises(ConfigError, match="takes 0 s of an item") as caught:
+        parse_what_if({"spawn": ["-1ms"]}, no_gil=False).check(Demands(gil_s=0.1))
+
+    assert caught.value.hint == "Leave it out."
+
+
 def test_a_draw_with_less_than_the_middle_loses_what_it_has() -> None:
     change = parse_what_if({"wait": ["-290ms"]}, no_gil=False)
 

@@ -100,7 +100,7 @@ class WhatIf:
                 raise ConfigError(
                     f"--{change.name} {change.plus_s:g}s: {called} takes {before_s * change.factor:.3g} s"
                     " of an item, and cannot take less than nothing",
-                    hint=f"Take less away, or write --{change.name} x0.",
+                    hint=f"Take less away, or write --{change.name} x0." if before_s else "Leave it out.",
                 )
             try:
                 demands = replace(demands, **{field: after_s})
