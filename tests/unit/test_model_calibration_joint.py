@@ -19,7 +19,6 @@ from tuner.core.model.calibration.calibrate import (
     calibrate_alone,
     calibrate_jointly,
     held_out,
-    held_out_after,
 )
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.joint_fit import Problem
@@ -338,16 +337,6 @@ def test_terms_are_chosen_anew_without_the_layout_that_is_held_out() -> None:
     )
 
 
-def test_after_six_layouts_the_others_are_predicted_a_few_times() -> None:
-    found = held_out_after(study_of(BLOCKED, noise=NOISY), BOX, n_layouts=6, n_rounds=3, seed=4)
-
-    assert len(found) == 3 * 4
-    assert {one.n_seen for one in found} == {6}
-    assert Layout(1, 1) not in {one.layout for one in found}
-    assert len({one.layout for one in found}) > 4
-    assert np.median([abs(one.log_error) for one in found]) < 0.05
-
-
 def test_what_a_study_cannot_give_is_one_clear_error() -> None:
     with pytest.raises(ConfigError, match="1x4 alone cannot tell") as caught:
         calibrate_jointly(study_of(PYTHON, layouts("1x4")), BOX)
@@ -356,8 +345,6 @@ def test_what_a_study_cannot_give_is_one_clear_error() -> None:
         calibrate_jointly([], BOX)
     with pytest.raises(ConfigError, match="no window of 1x1"):
         held_out(study_of(PYTHON, layouts("1x4", "4x1")), BOX, method="alone")
-    with pytest.raises(ConfigError, match="4 layouts were measured: 4 to see leave none to predict"):
-        held_out_after(study_of(PYTHON, SMALL), BOX, n_layouts=4)
 
 
 def test_leaving_layouts_out_is_the_same_as_never_having_measured_them() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from random import Random
 from typing import Literal
 
 import numpy as np
@@ -183,33 +182,6 @@ def held_out(
         return tuple(predicted_by(problem, fit, others, 1, "alone")) if others else ()
     base = problem.fit(layouts)
     return _in_turn(problem, base, with_terms_of_worth(problem, base))
-
-
-def held_out_after(
-    clocks: Sequence[Clocks], machine: Machine, *, n_layouts: int = 6, n_rounds: int = 10, seed: int = 0
-) -> tuple[HeldOut, ...]:
-    """What a calibration on *n_layouts* of the measured layouts says of the others, *n_rounds* times.
-
-    1x1 is always among those seen, where it was measured; the rest is drawn. The rounds follow each other in
-    the answer.
-
-    Raises:
-        ConfigError: as `calibrate_jointly`; no more layouts were measured than are to be seen.
-    """
-    problem = _problem(clocks, machine)
-    anchors, others = list(problem.anchors), [one for one in problem.items if one not in problem.anchors]
-    if len(problem.items) <= n_layouts or n_layouts < 2:
-        raise ConfigError(
-            f"{len(problem.items)} layouts were measured: {n_layouts} to see leave none to predict",
-            hint="Measure more layouts, or see fewer (2 or more).",
-        )
-    random, found = Random(seed), []
-    whole = problem.fit(list(problem.items))
-    for _ in range(n_rounds):
-        seen = anchors + random.sample(others, n_layouts - len(anchors))
-        unseen = [layout for layout in others if layout not in seen]
-        found.extend(predicted_by(problem, problem.fit(seen, (), whole), unseen, n_layouts))
-    return tuple(found)
 
 
 def _in_turn(problem: Problem, base: Fit, fit: Fit) -> tuple[HeldOut, ...]:
