@@ -83,6 +83,18 @@ def test_strict_knows_the_noise_of_the_layout_alone() -> None:
     assert finding.state == "within"
 
 
+def test_two_launches_whose_p95_is_rounded_to_the_same_tell_little_of_the_noise() -> None:
+    limit = Limit("p95_s", 0.5)
+
+    for p95_s, state in ((0.499, "open"), (0.501, "open"), (0.1, "within"), (2.0, "beyond")):
+        (finding,) = verdicts([limit], [A], seen({A: [p95_s, p95_s]}, "p95_s"), 0.95)[A].findings
+
+        assert finding.state == state
+        assert finding.estimate.low is not None
+        assert finding.estimate.high is not None
+        assert finding.estimate.low < p95_s < finding.estimate.high
+
+
 def test_one_launch_each_tells_nothing_however_far_from_the_limit() -> None:
     for kind in ("strict", "calibrated"):
         got = verdicts([LOAD], [A, C], seen({A: [1.0], C: [24.0]}), 0.95, kind=kind)  # type: ignore[arg-type]

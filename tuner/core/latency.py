@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 
 _PER_OCTAVE_BITS = 10
+BUCKET_RATIO = 2.0**-_PER_OCTAVE_BITS  #: width of a bucket to its latency, at most; from 1 us on
 LONGEST_NS = 3_600_000_000_000  #: what takes longer is counted in the last bucket, which has no upper end
 
 
