@@ -29,6 +29,14 @@ def test_quantiles_of_t_agree_with_scipy(df: float) -> None:
         assert student_t_quantile(p, df) == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
+@pytest.mark.parametrize("df", [1, 3, 30, 1e5, inf])
+def test_quantiles_of_t_are_exact_however_far_below(df: float) -> None:
+    for p in (1e-12, 1e-17, 1e-25):
+        t = -student_t_quantile(p, df)
+
+        assert student_t_tail(t, df) == pytest.approx(p, rel=1e-6)
+
+
 @pytest.mark.parametrize("df", DFS)
 def test_tails_of_t_agree_with_scipy_far_out(df: float) -> None:
     for t in [0, 0.1, 1, 2, 5, 20, 300]:

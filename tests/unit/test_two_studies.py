@@ -142,6 +142,16 @@ def test_a_pair_within_one_study_is_compared_as_the_ranking_does_and_wider_where
     assert ratio_within(Side(launches), LAYOUTS[1], Layout(3, 3), 0.95) is None
 
 
+def test_races_of_very_many_launches_still_have_an_interval() -> None:
+    noise = Random(3)
+    launches = [Launched(b, layout, noise.gauss(0, 0.03)) for b in range(5000) for layout in LAYOUTS]
+    race = Side(launches, is_adaptive=True)
+
+    for found in (ratio_within(race, LAYOUTS[0], LAYOUTS[1], 0.95), changes(race, race, 0.95).shared):
+        low, high = ends(found)
+        assert 0.97 < low < 1 < high < 1.03
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, lgamma, log, sqrt
+from math import exp, expm1, fsum, lgamma, log, log1p, sqrt
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -74,7 +74,7 @@ def own_changes(before: Side, after: Side, confidence: float) -> Changes:
     found = []
     for layout, one in seen.items():
         doubt = (1 - confidence) * look_share((before, after), one.n)
-        each = 1 - (1 - doubt) ** (1 / len(seen))
+        each = -expm1(log1p(-doubt) / len(seen))
         reach = _reach(one, parts, each)
         ratio = estimate_of_gap(one.means[1] - one.means[0], reach)
         found.append(LayoutChange(layout, ratio, None, one.n, (exp(one.means[0]), exp(one.means[1]))))
@@ -166,7 +166,7 @@ def _reach(one: _Seen, parts: Sequence[_Part], doubt: float) -> float | None:
         )
         for part in parts
     ]
-    reaches = [student_t_quantile(1 - doubt / 2, df) * scale for _, df, scale in scales]
+    reaches = [-student_t_quantile(doubt / 2, df) * scale for _, df, scale in scales]
 
     def doubted(reach: float) -> float:
         outside = fsum(2 * weight * student_t_tail(reach / scale, df) for weight, df, scale in scales)

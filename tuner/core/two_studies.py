@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, sqrt
+from math import exp, expm1, fsum, log1p, sqrt
 
 from tuner.core.additive import AdditiveFit, Observation, fit
 from tuner.core.comparison import compare
@@ -271,8 +271,9 @@ def _reach(spread: _Spread | None, doubt: float, n: int) -> float | None:
         return None
     if spread.variance == 0:
         return 0.0
-    each = 1 - (1 - doubt) ** (1 / n)
-    return student_t_quantile(1 - each / 2, spread.df) * sqrt(spread.variance)
+    # what many looks leave of a doubt is too little to be told from 0 beside 1
+    each = -expm1(log1p(-doubt) / n)
+    return -student_t_quantile(each / 2, spread.df) * sqrt(spread.variance)
 
 
 def estimate_of_gap(gap: float, reach: float | None) -> Estimate:
