@@ -32,6 +32,7 @@ def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> Non
         ("1m1m", "longer units come first"),
         ("500d", "longer than a year"),
         ("٣s", "not a duration"),
+        pytest.param("1" * 5000 + ":30", "not a duration", id="more digits than Python reads"),
     ],
 )
 def test_what_is_no_duration_is_refused_with_the_reason(text: str, said: str) -> None:

@@ -28,7 +28,7 @@ def parse_duration(text: str) -> float:
         raise ConfigError(
             f"{text!r} has no unit", hint=f"Write {compact}s for seconds, {compact}m for minutes."
         )
-    if re.fullmatch(r"\d+(:\d+)+", compact):
+    if re.fullmatch(r"\d{1,9}(:\d{1,9})+", compact):
         raise ConfigError(f"{text!r} is a time of day, not a duration", hint=_clock_hint(compact))
     if _WHOLE.fullmatch(compact) is None:
         raise ConfigError(f"{text!r} is not a duration", hint=_EXAMPLE)
