@@ -96,6 +96,20 @@ def test_the_sums_of_whole_blocks_say_what_the_fit_says() -> None:
     assert sums.difference_variance(LAYOUTS[0], LAYOUTS[1]) == fitted[0].difference_variance(0, 1)
 
 
+@pytest.mark.parametrize(("place", "values"), [(0, (0.1, 6.0)), (-1, (6.0, 0.1))])
+def test_a_layout_that_was_launched_twice_in_a_block_is_judged_by_both_its_launches(
+    place: int, values: tuple[float, float]
+) -> None:
+    grid = FullGrid(GOAL, seed=7, n_blocks=1, windows_per_launch=2)
+    windows = took(list(grid.propose()))
+    layout = windows[place].layout
+    others = [one for one in windows if one.layout != layout]
+    again = [Observed(layout, value, 100 + n, 0.0, 0.0, 600.0) for n, value in enumerate(values)]
+    grid.learn([*again, *others] if place == 0 else [*others, *again])
+
+    assert grid.answer().layout == max(one.layout for one in others)
+
+
 def test_a_gap_changes_no_more_than_it_must() -> None:
     random = Random(3)
     whole, with_gap = (FullGrid(GOAL, seed=1, n_blocks=6) for _ in range(2))

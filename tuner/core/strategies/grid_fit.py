@@ -121,14 +121,19 @@ class _Table:
     def __init__(self, n_layouts: int) -> None:
         self._n_layouts = n_layouts
         self._open: dict[int, dict[Layout, float]] = {}  #: by block
+        self._seen: set[tuple[int, Layout]] = set()
         self._centre: float | None = None
         self._totals: dict[Layout, float] = defaultdict(float)
         self._squares = 0.0
         self._block_squares = 0.0
         self.n_blocks = 0  #: whole ones
-        self.is_whole = True  #: no block that ended lacks a layout
+        self.is_whole = True  #: no block that ended lacks a layout, and none has one twice
 
     def add(self, layout: Layout, block: int, value: float) -> None:
+        if (block, layout) in self._seen:  # launched again for the rest of its windows: no table holds both
+            self.is_whole = False
+            return
+        self._seen.add((block, layout))
         if self._centre is None:
             self._centre = value
         values = self._open.setdefault(block, {})
