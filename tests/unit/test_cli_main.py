@@ -137,3 +137,17 @@ def test_a_first_look_takes_five_layouts_at_most_with_both_extremes(cores: int) 
     assert chosen == sorted(chosen)
     assert max(layout.processes for layout in chosen) == cores
     assert Layout(1, 2 * cores) in chosen or cores == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_lead_nowhere(closed: str, tmp_path: Path) -> None:
+    script = (
+        "from tuner.cli import main; main(['--version']); file = open('study', 'w'); assert file.fileno() > 2"
+    )
+    shell = f'exec "$0" -c "$1" {closed}'
+
+    ended = subprocess.run(
+        ["sh", "-c", shell, sys.executable, script], cwd=tmp_path, capture_output=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")

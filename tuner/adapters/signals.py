@@ -50,7 +50,7 @@ class SignalStop:
 @contextmanager
 def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
     """Handle the signals inside the block only; one that is ignored stays so (nohup)."""
-    _fill_closed_streams()
+    fill_closed_streams()
     stop = SignalStop(at_once=at_once)
     numbers = [
         number for number in (signal.SIGINT, *_AT_ONCE) if signal.getsignal(number) is not signal.SIG_IGN
@@ -63,7 +63,7 @@ def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
             signal.signal(number, handler)
 
 
-def _fill_closed_streams() -> None:
+def fill_closed_streams() -> None:
     """What was closed by whoever started us (``2>&-``) leads nowhere.
 
     Else the next file, a study's, takes its number, and what is said would be written into it.
@@ -73,5 +73,7 @@ def _fill_closed_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - as long as the process
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
