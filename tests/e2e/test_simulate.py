@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,6 +225,24 @@ def test_a_simulated_answer_is_checked_on_a_simulated_box(tuner: Typed) -> None:
         assert done.returncode == code, done.stderr
         facts = json.loads(done.stdout)
         assert (facts["simulated"], facts["winner"], facts["state"]) == (True, "24x1", state)
+
+
+def test_a_study_whose_name_is_not_utf_8_is_checked_and_compared(
+    tuner: Typed, study: Path, tmp_path: Path
+) -> None:
+    odd = os.fsdecode(b"caf\xe9.tuner.db")
+    shutil.copyfile(study, tmp_path / odd)
+    other = tuner("grid", "--simulate", SOCORRO, *FEW, "--seed", "2", "--study", "other.tuner.db")
+    assert other.returncode == 0
+
+    checked = tuner("check", odd, "--simulate", SOCORRO, "--window", "2m", "--budget", "1h")
+    compared = tuner("compare", odd, "other.tuner.db")
+
+    assert checked.returncode in (0, 4, 5), checked.stderr  # whatever it says of these two
+    assert (tmp_path / os.fsdecode(b"caf\xe9.check-1.tuner.db")).exists()
+    assert compared.returncode == 0, compared.stderr
+    assert "Before, caf\ufffd.tuner.db: " in compared.stdout
+    (checked.stdout + compared.stdout).encode()  # a terminal can show both
 
 
 def test_aa_says_that_it_was_simulated(tuner: Typed) -> None:

@@ -68,3 +68,13 @@ def test_what_can_be_typed_is_in_the_help(capsys: pytest.CaptureFixture[str]) ->
     told = capsys.readouterr().out
     for option in ("--strategy", "--kind", "--surfaces", "--repeats", "--seed", "--json", "--processes"):
         assert option in told
+
+
+def test_a_suite_s_name_that_no_terminal_takes_is_shown_without_what_it_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.json").write_text(json.dumps({**SUITE, "name": "half \ud800, red \x1b[31m"}))
+
+    assert run(["replay", "s.json", "--strategy", "all", "--windows", "2", "--processes", "1"]) == 0
+    assert "on half \ufffd, red  [31m: 2 layouts" in capsys.readouterr().out

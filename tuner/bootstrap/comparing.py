@@ -32,9 +32,10 @@ def compared(before: Path, after: Path, confidence: float | None = None) -> Comp
 def _known(file: Path) -> Known:
     from tuner.config.filled import filled
     from tuner.core.compared import Known
+    from tuner.reports.visible import visible
 
     record, ranking = ranked(file)
     record = replace(record, config=filled(record.config))
     with open_store(file, read_only=True) as store:
         windows = store.windows()
-    return Known(file.name, record, ranking, windows)
+    return Known(visible(file.name), record, ranking, windows)

@@ -166,6 +166,7 @@ def _new(
     from tuner.config.load import Given
     from tuner.core.layout import parse_layout
     from tuner.core.strategy import Proposal
+    from tuner.reports.visible import visible
     from tuner.study import check_budget
     from tuner.study.checking import check_study
 
@@ -200,14 +201,14 @@ def _new(
         window_s=window_s,
         budget_s=budget_s,
         kind=kind,
-        parent_name=study.name,
+        parent_name=visible(study.name),
         windows=windows,
     )
     if profile is not None:
         check_simulated(record.layouts)  # --current may name any
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
     file = _free_name(study) if to is None else to
-    return new_session(settings, bootstrap.another_stream(record, file.name), file, option="--to")
+    return new_session(settings, bootstrap.another_stream(record, visible(file.name)), file, option="--to")
 
 
 def _resumed(study: Path, config: Path | None, file: Path, simulate: Path | None) -> Session:

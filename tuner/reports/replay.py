@@ -7,6 +7,7 @@ from tuner.core.recorded import RecordedStudy
 from tuner.core.replay import ReplaySummary
 from tuner.core.suite import Suite
 from tuner.reports.formats import Table, render_table
+from tuner.reports.visible import visible
 
 
 def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
@@ -14,7 +15,7 @@ def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
     known = _floor(suite) if isinstance(suite, Suite) else _recorded(suite)
     kind = "" if result.kind == "none" else f", {result.kind}"
     headline = (
-        f"{result.strategy}{kind} on {suite.name}: {counted(len(suite.layouts), 'layout')},"
+        f"{result.strategy}{kind} on {visible(suite.name)}: {counted(len(suite.layouts), 'layout')},"
         f" within {percent(suite.within)} of the best, {percent(suite.confidence)}, {result.n} studies"
         f"{f'; {known}' if known else ''}.\n\n"
     )
