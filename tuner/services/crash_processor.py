@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ _PACKAGES = ("tuner", "tuner_workers")  #: all that the worker imports beside th
 _LINKS = "packages"
 _PATHNAME_OPTION = "minidump_stackwalk_pathname"
 _QUEUE_OPTION = "maximum_queue_size"
+_WHOLE = re.compile("0*[1-9][0-9]{0,8}")
 _SPAWN_OPTION = "spawn_path"
 _DUMPS = (".dmp", ".dump")
 _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a time
@@ -88,8 +90,18 @@ def copies_of(n_dumps: int, items: int) -> int:
 
 
 def items_for(layouts: Iterable[Layout], options: Mapping[str, str]) -> int:
-    """How many items the spool needs so that no layout ever finds it empty."""
-    queue = int(options.get(_QUEUE_OPTION, QUEUE_SIZE))
+    """How many items the spool needs so that no layout ever finds it empty.
+
+    Raises:
+        ConfigError: the option that says how many wait in a process is no number.
+    """
+    written = options.get(_QUEUE_OPTION, str(QUEUE_SIZE)).strip()
+    if not _WHOLE.fullmatch(written):
+        raise ConfigError(
+            f"service.options.{_QUEUE_OPTION}: {written!r} is no whole number of 1 to 999999999",
+            hint=f"Leave it out: it is {QUEUE_SIZE} then.",
+        )
+    queue = int(written)
     return max(layout.processes * (layout.threads + queue) * _ROUNDS for layout in layouts)
 
 
