@@ -14,6 +14,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.staleness import Asked, Check, Checked, Launched, Past, check_answer
 from tuner.core.strategies.of_study import strategy_of
+from tuner.core.strategies.recheck import Recheck
+from tuner.core.strategy import Observed
 from tuner.core.variance import MeanSquare
 from tuner.reports.check import check_sentence, render_check
 from tuner.study import run_study
@@ -174,6 +176,19 @@ def test_a_winner_that_cannot_be_run_any_more_is_said() -> None:
 
     assert (found.check.state, found.failed) == ("open", (BEST,))
     assert check_sentence(found).startswith("4x6 cannot be run now")
+
+
+def test_a_layout_that_is_left_out_after_it_was_measured_is_not_compared_any_more() -> None:
+    recheck = Recheck(ASKED, past(-0.04, -0.06), seed=1, window_s=60.0)
+    for block, values in enumerate(({BEST: 100.0, NEXT: 96.0, OLD: 90.0}, {BEST: 101.0, NEXT: 96.0})):
+        windows = [
+            Observed(layout, value, 10 * block + n, 100.0 * block, 100.0 * block + 5, 60.0)
+            for n, (layout, value) in enumerate(values.items())
+        ]
+        recheck.learn(windows, failed=[OLD] if block else [])
+
+    assert [one.other for one in recheck.check().against] == [NEXT]
+    assert all(one.layout != OLD for one in recheck.propose())
 
 
 def test_a_layout_in_use_that_the_study_did_not_have_is_compared_all_the_same() -> None:

@@ -282,7 +282,9 @@ def _judged(
     mean = fsum(logs) / n
     if noise is None:
         return Finding(limit, "open", n, exp(mean))
-    variance, df = max(noise[0], _ROUNDED_SD.get(limit.name, 0.0) ** 2), noise[1]
+    variance, df = noise
+    if exp(min(logs)) < 0.999 * LONGEST_S:  # else all are of the last bucket, which is as wide as it gets
+        variance = max(variance, _ROUNDED_SD.get(limit.name, 0.0) ** 2)
     gap = log(limit.at_most) - mean
     state: State = "open"
     if not variance or 2 * student_t_tail(abs(gap) * sqrt(n / variance), df) <= doubt:

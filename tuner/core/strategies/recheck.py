@@ -35,7 +35,9 @@ class Recheck:
         """What is known now."""
         if self._check is None:
             others = tuple(layout for layout in self._asked.others if layout not in self._failed)
-            self._check = check_answer(replace(self._asked, others=others), self._past, self._seen)
+            # the brake may leave out a layout that was measured in a block before
+            seen = [one for one in self._seen if one.layout in (self._asked.winner, *others)]
+            self._check = check_answer(replace(self._asked, others=others), self._past, seen)
         return self._check
 
     def propose(self) -> Sequence[Proposal]:
