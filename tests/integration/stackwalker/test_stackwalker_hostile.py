@@ -106,6 +106,29 @@ def test_what_is_no_minidump(victim: tuple[bytes, Path], our_walker: Walker, dat
     assert_answered_or_refused(our_walker, data, victim[1], repr(data[:8]))
 
 
+def test_thousands_of_unloaded_modules_at_one_place_are_listed_as_far_as_it_goes(our_walker: Walker) -> None:
+    dump, at, n = bytearray(Scene([0x900000] * 8, {"rip": 0x900000}).dump()), 0x900000, 65_536
+    name = "old.so".encode("utf-16-le")
+    listed = struct.pack("<I", len(name)) + name + struct.pack("<III", 12, 24, n)
+    listed += b"".join(struct.pack("<QIIII", at - i, 0x100000, 0, 0, len(dump)) for i in range(n))
+    n_streams, directory = struct.unpack_from("<II", dump, 8)
+    kinds = [struct.unpack_from("<I", dump, directory + 12 * i)[0] for i in range(n_streams)]
+    place = len(listed) - len(name) - 4, len(dump) + len(name) + 4
+    # in place of the list of memory
+    struct.pack_into("<III", dump, directory + 12 * kinds.index(5), 14, *place)
+
+    path = our_walker.folder / "unloaded.dmp"
+    path.write_bytes(dump + listed)
+    done = our_walker.run(path)
+
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["threads"][0]["frames"][0]["unloaded_modules"]
+    offsets = [int(offset, 16) for offset in found["offsets"]]
+    assert (found["module"], offsets) == ("old.so", list(range(len(offsets))))
+    assert 1000 < len(offsets) < n
+    assert b"too much to walk" in done.stderr
+
+
 SYMBOLS = """\
 FILE 0 x.c
 FUNC 1000 100 0 f

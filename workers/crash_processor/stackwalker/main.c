@@ -175,11 +175,11 @@ static int run_pass(const struct options *options, struct symbol_source source, 
         if (options->pipe) report_pipe(output, &analysis);
         else report_json(output, &analysis);
     }
-    bool cut_short = analysis.cut_short && output;
+    bool cut_short = (analysis.cut_short || !analysis.budget.work_left) && output;
     analysis_free(&analysis);
     munmap((void *)(uintptr_t)file.data, file.size);
     if (problem) return fail(options->dump, problem);
-    if (cut_short) fprintf(stderr, "WARNING %s: too much to walk, later frames are left out\n", options->dump);
+    if (cut_short) fprintf(stderr, "WARNING %s: too much to walk, what is later is left out\n", options->dump);
     return 0;
 }
 

@@ -42,15 +42,24 @@ static void print_inlines(struct output *output, const struct source *source)
     json_close(output, ']');
 }
 
+enum { WORK_PER_UNLOADED = 16 };
+
+// One look at all unloaded modules; false when there is no more work to spend.
+static bool may_look(const struct minidump *dump)
+{
+    return budget_work(dump->budget, (uint64_t)dump->n_unloaded * WORK_PER_UNLOADED);
+}
+
 // Modules that were unloaded, but once lay where this frame is: each name once, with its offsets, both in order.
+// A dump may have thousands at one place: what there is no work left for is left out.
 static void print_unloaded_of_frame(struct output *output, const struct analysis *analysis, const struct frame *frame)
 {
     const struct minidump *dump = &analysis->dump;
     const struct unloaded_module *before = NULL;
     json_key(output, "unloaded_modules");
-    for (;;) {
+    while (!frame->module && may_look(dump)) {
         const struct unloaded_module *next = NULL;
-        for (size_t i = 0; !frame->module && i < dump->n_unloaded; i++) {
+        for (size_t i = 0; i < dump->n_unloaded; i++) {
             const struct unloaded_module *item = &dump->unloaded[i];
             if (frame->instruction - item->base >= item->size) continue;
             if (before && compare_slices(item->name, before->name) <= 0) continue;
@@ -64,7 +73,7 @@ static void print_unloaded_of_frame(struct output *output, const struct analysis
         json_key(output, "offsets");
         json_open(output, '[');
         uint64_t last = UINT64_MAX;
-        for (bool more = true; more;) {  // offsets grow: bases are tried from the highest down
+        for (bool more = true; more && may_look(dump);) {  // offsets grow: bases are tried from the highest down
             more = false;
             uint64_t best = UINT64_MAX;
             for (size_t i = 0; i < dump->n_unloaded; i++) {
