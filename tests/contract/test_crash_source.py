@@ -455,3 +455,13 @@ def test_a_folder_left_half_made_is_removed_only_when_it_is_old(tmp_path: Path) 
     FileSystemCrashSource(tmp_path).close()
 
     assert (young.exists(), old.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("name", ["a~b", "a~", "a~²", "a~-1"])
+def test_an_item_whose_attempts_somebody_misspelt_has_had_none(name: str, tmp_path: Path) -> None:
+    FileBed(tmp_path)
+    (tmp_path / "new" / name).touch()
+    source = FileSystemCrashSource(tmp_path, max_attempts=2)
+
+    assert [source.retry(_take(source)[1], "disk full") for _ in range(2)] == [False, True]
+    source.close()

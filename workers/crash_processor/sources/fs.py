@@ -101,7 +101,7 @@ class FileSystemCrashSource:
     def retry(self, receipt: str, reason: str) -> bool:
         """The number of attempts is kept in the name."""
         crash_id, _, attempts = receipt.partition("~")
-        n_failed = int(attempts or 0) + 1
+        n_failed = (int(attempts) if attempts.isdecimal() else 0) + 1  # others may put files there, too
         if n_failed >= self._max_attempts:
             self.reject(receipt, f"{reason} ({n_failed} attempts)")
             return True
