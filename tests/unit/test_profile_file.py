@@ -35,6 +35,7 @@ def problem_of(tmp_path: Path, text: str) -> str:
 
 seconds = st.floats(0, 1e5)
 shares = st.floats(0, 50)
+scatters = st.floats(0, 10)
 up_to_one = st.floats(0, 1)
 sizes = st.floats(0, 1e13)
 
@@ -73,9 +74,7 @@ def profiles(draw: st.DrawFn) -> Profile:
             draw(seconds),
         ),
         terms=Terms(draw(shares), draw(shares), draw(shares), draw(seconds), draw(shares)),
-        noise=ProfileNoise(
-            draw(shares), draw(shares), draw(shares), draw(up_to_one), draw(st.none() | shares)
-        ),
+        noise=ProfileNoise(*(draw(scatters) for _ in range(3)), draw(up_to_one), draw(st.none() | shares)),
         memory=ProfileMemory(*(draw(st.none() | sizes) for _ in range(3))),
         simulated=draw(st.just("") | st.just("gil-bound")),
         measured=tuple(draw(st.lists(layouts, max_size=40, unique=True))),
@@ -195,6 +194,10 @@ def test_many_layouts_that_were_measured_stand_in_short_lines() -> None:
         (
             LEAST + "noise: {drift_ar1: 2}\n",
             "p.yaml:4:20: noise.drift_ar1: should be less than or equal to 1 (got '2')",
+        ),
+        (
+            LEAST + "noise: {second: 6000%, model: 90000%}\n",
+            "p.yaml:4:31: noise.model: should be less than or equal to 10 (got '90000%')",
         ),
         (
             LEAST + "memory: {process: 60}\n",

@@ -63,6 +63,7 @@ def _demand(name: str) -> str:
 
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, allow_inf_nan=False)]
 UpToOne = Annotated[Share, Field(le=1)]
+Scatter = Annotated[Share, Field(le=10)]  # of logarithms: what is far beyond has no figures
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Cores = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Bytes = Annotated[float, BeforeValidator(_bytes), Field(ge=0, allow_inf_nan=False)]
@@ -121,12 +122,12 @@ class TermSection(Section):
 class NoiseSection(Section):
     """See `ProfileNoise`."""
 
-    window: Share = 0.02
-    launch: Share = 0.01
-    drift: Share = 0.0
+    window: Scatter = 0.02
+    launch: Scatter = 0.01
+    drift: Scatter = 0.0
     drift_ar1: UpToOne = 0.95
-    second: Share | None = None
-    model: Share | None = None
+    second: Share | None = None  # of few items an hour it is large
+    model: Scatter | None = None
 
 
 class MemorySection(Section):
