@@ -210,6 +210,15 @@ def test_the_system_is_named_and_its_version_told(
     assert (info["os"], info["os_ver"], info["cpu_arch"]) == (os_name, version, "amd64")
 
 
+@pytest.mark.parametrize("n", [600, 100_000])
+def test_a_version_is_told_whole_however_long_the_dump_makes_it(walker: Walker, n: int) -> None:
+    system = System(minidump.LINUX, service_pack=f"Linux {'6' * n} {'#' * n} x86_64")
+
+    info = walker.json(write_minidump(replace(dump_of(thread(1)), system=system)))["system_info"]
+
+    assert info["os_ver"] == f"{'6' * n} {'#' * n}"
+
+
 @pytest.mark.parametrize("n_cpus", [1, 24, 255])
 def test_cpus_are_counted(walker: Walker, n_cpus: int) -> None:
     answer = walker.json(write_minidump(replace(dump_of(thread(1)), system=System(n_cpus=n_cpus))))

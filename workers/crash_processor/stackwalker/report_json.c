@@ -7,12 +7,13 @@
 static void print_system(struct output *output, const struct minidump *dump)
 {
     struct slice version = dump->os_version, build = dump->os_build;
-    char both[512];
     uint64_t microcode;
-    if (build.data) {
-        int size = snprintf(both, sizeof both, "%.*s %.*s", (int)version.size, (const char *)version.data,
-                            (int)(build.size < 400 ? build.size : 400), (const char *)build.data);
-        version = (struct slice){(const uint8_t *)both, (size_t)size};
+    uint8_t *both = build.data ? budget_alloc(dump->budget, version.size + build.size + 1) : NULL;
+    if (both) {  // both are as long as the dump says
+        memcpy(both, version.data, version.size);
+        both[version.size] = ' ';
+        memcpy(both + version.size + 1, build.data, build.size);
+        version = (struct slice){both, version.size + 1 + build.size};
     }
     json_key(output, "system_info");
     json_open(output, '{');
