@@ -285,7 +285,9 @@ def test_a_folder_that_goes_away_is_told_once_and_does_not_stop_the_study(tmp_pa
     assert [slug for slug, _ in warnings] == ["metrics-file"]
 
 
-@pytest.mark.parametrize("name", ["tuner.txt", "missing/tuner.prom", "theirs.prom", "pipe.prom"])
+@pytest.mark.parametrize(
+    "name", ["tuner.txt", "missing/tuner.prom", "theirs.prom", "pipe.prom", f"{'x' * 300}.prom"]
+)
 def test_a_file_that_cannot_be_is_told_beforehand(tmp_path: Path, name: str) -> None:
     (tmp_path / "theirs.prom").write_text("node_load1 1\n")
     os.mkfifo(tmp_path / "pipe.prom")

@@ -141,9 +141,9 @@ class MetricsFile:
 
 def _check_ours(path: Path) -> None:
     """ConfigError when there is something that tuner did not write."""
-    if path.exists() and not path.is_file():  # to open a pipe would wait for its writer
-        raise ConfigError(f"--metrics-file {path}: is there, and no file", hint="Take another name.")
     try:
+        if path.exists() and not path.is_file():  # to open a pipe would wait for its writer
+            raise ConfigError(f"--metrics-file {path}: is there, and no file", hint="Take another name.")
         with path.open("rb") as file:
             begins = file.read(len(_OURS))
     except FileNotFoundError:
