@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,9 +106,16 @@ def test_without_symbols_the_same_crashes_are_still_walked(
             assert all(frame["function"] is None for frame in thread["frames"])
 
 
-def test_a_deep_recursion_is_walked_to_1024_frames(our_walker: Walker) -> None:
-    scene = Scene([LIB + 0x150] * 1500, {"rip": LIB + 0x10})
-    frames = our_walker.json(scene.dump())["threads"][0]["frames"]
+@pytest.mark.parametrize(("n_words", "is_whole"), [(1023, True), (1024, False), (1500, False)])
+def test_a_deep_recursion_is_walked_to_1024_frames_and_said_to_go_on(
+    our_walker: Walker, n_words: int, is_whole: bool
+) -> None:
+    path = our_walker.folder / "deep.dmp"
+    path.write_bytes(Scene([LIB + 0x150] * n_words, {"rip": LIB + 0x10}).dump())
+    done = our_walker.run(path)
 
+    frames = json.loads(done.stdout)["threads"][0]["frames"]
     assert len(frames) == 1024
     assert frame_line(frames[-1]) == "scan lib+0x14f ?"
+    warning = f"WARNING {path}: too much to walk, what is later is left out\n"
+    assert done.stderr.decode() == ("" if is_whole else warning)

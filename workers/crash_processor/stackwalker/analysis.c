@@ -66,7 +66,7 @@ static void walk_thread(struct analysis *analysis, size_t i)
     struct memory memory;
     bool have = stack_memory(dump, thread, stack->context.value[dump->cpu->sp], &memory);
     struct walker walker = {dump, &analysis->store, &analysis->budget};
-    walk_stack(&walker, &stack->context, have ? &memory : NULL, &analysis->frames);
+    if (!walk_stack(&walker, &stack->context, have ? &memory : NULL, &analysis->frames)) analysis->cut_short = true;
     stack->n_frames = analysis->frames.count - stack->first_frame;
 }
 

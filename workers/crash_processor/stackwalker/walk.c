@@ -189,7 +189,7 @@ static struct frame *add_frame(struct walker *walker, struct frames *frames)
     return frame;
 }
 
-void walk_stack(struct walker *walker, const struct registers *context, const struct memory *stack,
+bool walk_stack(struct walker *walker, const struct registers *context, const struct memory *stack,
                 struct frames *frames)
 {
     const struct cpu *cpu = walker->dump->cpu;
@@ -199,22 +199,23 @@ void walk_stack(struct walker *walker, const struct registers *context, const st
     size_t first = frames->count;
     while (frames->count - first < WALK_MAX_FRAMES) {
         struct frame *frame = add_frame(walker, frames);
-        if (!frame) return;
+        if (!frame) return false;
         frame->instruction = instruction;
         frame->trust = trust;
         symbolise(walker, frame);
-        if (!stack) return;
+        if (!stack) return true;
 
         struct registers caller;
         struct step step = {walker, cpu, stack, &registers, instruction, trust};
         if (caller_by_cfi(&step, &caller)) trust = TRUST_CFI;
         else if (caller_by_frame_pointer(&step, &caller)) trust = TRUST_FRAME_POINTER;
         else if (caller_by_scan(&step, &caller)) trust = TRUST_SCAN;
-        else return;
-        if (caller.value[cpu->ip] < FIRST_PAGE || caller.value[cpu->sp] <= registers.value[cpu->sp]) return;
+        else return true;
+        if (caller.value[cpu->ip] < FIRST_PAGE || caller.value[cpu->sp] <= registers.value[cpu->sp]) return true;
         registers = caller;
         instruction = caller.value[cpu->ip] - 1;
     }
+    return false;
 }
 
 void frames_free(struct frames *frames, struct budget *budget)

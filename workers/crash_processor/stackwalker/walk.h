@@ -35,7 +35,8 @@ struct walker {
 };
 
 // Appends the frames of a stack that begins with these registers. `stack` may be NULL: then there is one frame.
-void walk_stack(struct walker *walker, const struct registers *context, const struct memory *stack,
+// False when a limit, of frames or of memory, ended it.
+bool walk_stack(struct walker *walker, const struct registers *context, const struct memory *stack,
                 struct frames *frames);
 
 void frames_free(struct frames *frames, struct budget *budget);
