@@ -194,6 +194,14 @@ def test_items_between_two_windows_of_a_launch_are_of_neither() -> None:
     assert values(figures, "tuner_items_total", "layout") == {"1x4": 1100.0}
 
 
+def test_a_window_of_which_no_second_was_told_counts_with_all_its_items() -> None:
+    figures = figures_of_nothing()  # as of a short window of a box of a fleet
+    figures.launch_started(A, 0, 0, None)
+    figures.window_taken(window(A, n_done=1000), 1, None, None)
+
+    assert values(figures, "tuner_items_total", "layout") == {"1x4": 1000.0}
+
+
 def test_a_window_tells_latency_cpu_memory_and_requests() -> None:
     figures = figures_of_nothing()
     figures.launch_started(A, 0, 0, None)

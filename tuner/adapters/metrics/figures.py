@@ -152,9 +152,10 @@ class StudyFigures:
         record = record_of(window, launch_id=0, block=self.now.block, box=self._on)
         with self._telling():
             self._add(record)
+            # A box of a fleet tells of every fifth second or so, of a shorter window perhaps of none.
             before = self._seen_totals.get(self._on)
-            if before is not None:  # a box of a fleet tells of every fifth second or so
-                self._of(window.layout).n_items += max(0, window.samples[-1].n_done_total - before)
+            new = record.n_done if before is None else window.samples[-1].n_done_total - before
+            self._of(window.layout).n_items += max(0, new)
             self._seen_totals[self._on] = None  # what comes before the next window is not of one
             self.nows[self._on] = Now("between", window.layout, self.now.block)
             self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
