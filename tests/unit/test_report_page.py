@@ -209,6 +209,13 @@ def test_the_page_says_what_to_do_with_the_answer() -> None:
     assert "tuner export './-$(x).tuner.db' --snippet list\n" in hidden
 
 
+def test_the_commands_of_the_method_name_the_file_as_a_shell_reads_it(race: Overview) -> None:
+    text = unescape(render_page(replace(race, name="-my $(x).tuner.db")))
+
+    name = "'./-my $(x).tuner.db'"
+    assert f">tuner rank {name}\ntuner explain {name}</pre>" in text
+
+
 def test_limits_of_the_page_are_those_of_the_command_it_tells() -> None:
     limits = parse_limits({"load": "30.5", "memory_bytes": "954MiB", "p95_s": "210ms"})
     seen = runbook_study.overview(current=None)

@@ -13,7 +13,7 @@ from tuner.core.rollout import PROCESS, Rollout, has_number
 from tuner.core.simulated import is_simulated
 from tuner.core.worker_facts import fact_of
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
-from tuner.reports.documents.plain import shell_line
+from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.runbook_method import ended_wall_s
 from tuner.reports.snippets import fitting_kinds
 
@@ -70,7 +70,7 @@ def go_on_steps(
         *overview.study.provenance.get("made_by", "tuner grid").split(),
         *before,
         "--resume",
-        _name(overview.name),
+        file_word(overview.name),
     ]
     if is_simulated(overview.study):
         words += ["--simulate", "PROFILE"]
@@ -85,7 +85,7 @@ def go_on_steps(
 
 def next_steps(overview: Overview) -> list[Block]:
     """What to do where nothing can be recommended."""
-    file, ranking = _name(overview.name), overview.ranking
+    file, ranking = file_word(overview.name), overview.ranking
     if not overview.windows and not overview.launches:
         return go_on_steps(overview, "Change nothing. Nothing was measured yet; begin")
     if any(row.is_kept_out for row in ranking.rows):
@@ -124,7 +124,7 @@ def _of_limits(overview: Overview) -> list[Block]:
     return [
         *steps,
         Paragraph(" ".join([*least, *told])),
-        Code((_command("tuner", "rank", _name(overview.name), *options),)),
+        Code((_command("tuner", "rank", file_word(overview.name), *options),)),
     ]
 
 
@@ -147,7 +147,7 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
     day = datetime.fromtimestamp(ended + after_s, UTC).strftime("%Y-%m-%d")
     facts = study.provenance
     python = fact_of(facts, "worker_python", layout.variant) or facts.get("worker_version")
-    words = ["tuner", "check", _name(overview.name), *["CONFIG"] * any(told_again(study))]
+    words = ["tuner", "check", file_word(overview.name), *["CONFIG"] * any(told_again(study))]
     if current is not None and current != layout:
         words += ["--current", str(current)]
     if is_simulated(study):
@@ -214,13 +214,8 @@ def _as_file(file: str, production: Rollout, *options: str) -> list[Block]:
     told = f"The same as a file for what starts your service; KIND is one of {kinds}:"
     return [
         Paragraph("The same as a file:" if options else told),
-        Code((_command("tuner", "export", _name(file), "--snippet", "KIND", *options),)),
+        Code((_command("tuner", "export", file_word(file), "--snippet", "KIND", *options),)),
     ]
-
-
-def _name(file: str) -> str:
-    """A file's name as an argument that is no option."""
-    return f"./{file}" if file.startswith("-") else file
 
 
 def _command(*words: str) -> str:

@@ -27,6 +27,11 @@ def shell_line(words: Sequence[str], environment: Mapping[str, str] | None = Non
     return " ".join([*assigned, *map(shell_word, words)])
 
 
+def file_word(file: str) -> str:
+    """A file's name as an argument that is no option."""
+    return f"./{file}" if file.startswith("-") else file
+
+
 def _spelt(char: str) -> str:
     if char in _NAMED:
         return _NAMED[char]

@@ -14,6 +14,7 @@ from tuner.core.limits import limits_from
 from tuner.core.overview import Overview
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, Code, Facts, Section, Text
 
 #: what a study knows of where it ran, in the words of a reader; the rest follows under its own name
@@ -68,12 +69,8 @@ def method_section(overview: Overview) -> Section:
         if "<hidden>" in config:
             blocks.append(Text(["Secrets were not kept: put them back where it says <hidden>."], "note"))
         blocks.append(Code("study.yaml", config, is_folded=True))
-    blocks.append(
-        Code(
-            "The same figures from the study file",
-            f"tuner rank {overview.name}\ntuner explain {overview.name}",
-        )
-    )
+    again = (["tuner", command, file_word(overview.name)] for command in ("rank", "explain"))
+    blocks.append(Code("The same figures from the study file", "\n".join(map(shell_line, again))))
     return Section("method", "Environment and method", blocks)
 
 

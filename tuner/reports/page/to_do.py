@@ -9,7 +9,7 @@ from tuner.core.limits import limits_from
 from tuner.core.overview import Overview
 from tuner.core.simulated import is_simulated
 from tuner.reports.documents import blocks as document
-from tuner.reports.documents.plain import shell_line
+from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, Code, Text
 from tuner.reports.ranking_words import reservations
 from tuner.reports.runbook_steps import go_on_steps, next_steps
@@ -37,7 +37,7 @@ def to_do(overview: Overview) -> list[Block]:
     told = among_ties(best, ranking, study.within_ratio)
     if any(row.rank == 1 and row.layout == ranking.current for row in ranking.rows):
         return [Text([f"{_TITLE}: nothing. {' '.join(told)}"])]
-    export = ["tuner", "export", f"./{overview.name}" if overview.name.startswith("-") else overview.name]
+    export = ["tuner", "export", file_word(overview.name)]
     commands = ([*export, "--into", "RUNBOOK.md", *_asked(overview)], [*export, "--snippet", "list"])
     said = f"{_TITLE}: run {best.layout}. {' '.join(told)}".strip()
     how = "A page with how to apply it and how to go back, and the formats of settings to apply"
