@@ -216,8 +216,9 @@ def test_the_commands_of_the_method_name_the_file_as_a_shell_reads_it(race: Over
     assert f">tuner rank {name}\ntuner explain {name}</pre>" in text
 
 
-def test_limits_of_the_page_are_those_of_the_command_it_tells() -> None:
-    limits = parse_limits({"load": "30.5", "memory_bytes": "954MiB", "p95_s": "210ms"})
+@pytest.mark.parametrize("p95", ["210ms", "0.01ms"])
+def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
+    limits = parse_limits({"load": "30.5", "memory_bytes": "954MiB", "p95_s": p95})
     seen = runbook_study.overview(current=None)
 
     told = told_to_do(replace(seen, ranking=replace(seen.ranking, limits=limits)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.core.durations import kept_duration
 from tuner.core.limit_text import OPTIONS
-from tuner.core.limits import limits_from
+from tuner.core.limits import Limit, limits_from
 from tuner.core.overview import Overview
 from tuner.core.simulated import is_simulated
 from tuner.reports.documents import blocks as document
@@ -52,10 +53,16 @@ def _asked(overview: Overview) -> list[str]:
         words += ["--objective", ranking.objective]
     if ranking.limits != tuple(limits_from(study.limits)):
         for limit in ranking.limits:
-            per_unit, unit = {"load": (1, ""), "memory_bytes": (1024, "KiB"), "p95_s": (1, "s")}[limit.name]
-            amount = repr(limit.at_most / per_unit).removesuffix(".0")
-            words += [OPTIONS[limit.name], f"{amount}{unit}"]
+            words += [OPTIONS[limit.name], _amount(limit)]
     return words
+
+
+def _amount(limit: Limit) -> str:
+    """A limit as its option reads it back, exactly."""
+    if limit.name == "p95_s":
+        return kept_duration(limit.at_most)
+    per_unit, unit = (1024, "KiB") if limit.name == "memory_bytes" else (1, "")
+    return f"{repr(limit.at_most / per_unit).removesuffix('.0')}{unit}"
 
 
 def _shown(steps: Sequence[document.Block]) -> list[Block]:
