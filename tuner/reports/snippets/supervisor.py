@@ -6,7 +6,7 @@ import re
 import shlex
 
 from tuner.core.rollout import PROCESS, Rollout
-from tuner.reports.snippets.text import comment, limits_told, printable, slug, told
+from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, slug, told
 
 _NUMBER = "%(process_num)d"
 #: a blank before these begins a comment, in quotes, too
@@ -17,7 +17,7 @@ def supervisor(rollout: Rollout) -> str:
     """The section, whole.
 
     Raises:
-        Unfit: a text has a line break or another control character.
+        Unfit: a text has a line break or another control character, or the directory what begins a comment.
     """
     several = rollout.n_programs > 1
     environment = {**rollout.environment, **(rollout.names if several else {})}
@@ -68,13 +68,9 @@ def _expanded(text: str) -> str:
 
 def _path(path: str) -> str:
     text = printable(path, "directory")
-    return _expanded(_COMMENT.sub("", text)) if _COMMENT.search(text) is None else _unquotable(text)
-
-
-def _unquotable(text: str) -> str:
-    from tuner.reports.snippets.text import Unfit
-
-    raise Unfit(f"directory {text} would begin a comment there")
+    if _COMMENT.search(text):
+        raise Unfit(f"directory {text} would begin a comment there")
+    return _expanded(text)
 
 
 def _is_told_by_env(value: str) -> bool:
