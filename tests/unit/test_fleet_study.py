@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tuner.adapters.brake import LimitsBrake
 from tuner.adapters.memory import MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual_fleet import Absence, VirtualFleet, named_boxes
+from tuner.core.brake import BoxNow, BrakeLimits
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.fleet import FLEET, BoxFacts
 from tuner.core.layout import Layout
@@ -88,6 +90,17 @@ class NoHooks:
         pass
 
 
+def brake_of(box: VirtualBox, over: Layout) -> LimitsBrake:
+    """Leaves out *over*, which takes more memory than it may as soon as it runs."""
+
+    def look() -> BoxNow:
+        is_over = box._running is not None and box._running.layout == over
+        return BoxNow(0.0, 9 if is_over else 2, 10)
+
+    limits = BrakeLimits(memory_ratio=0.8)
+    return LimitsBrake(box.clock, limits, leaves_out=True, look=look, warn=lambda *_: None)
+
+
 class Ran:
     """A study on several boxes that has run, and all that it left; *store* goes on with one."""
 
@@ -100,6 +113,7 @@ class Ran:
         absences: Sequence[Absence] = (),
         troubles: Mapping[str, Sequence[Trouble]] | None = None,
         facts: Sequence[BoxFacts] | None = None,
+        over: Layout | None = None,
         **asked: Any,
     ) -> None:
         self.store = store or MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
@@ -109,9 +123,8 @@ class Ran:
 
         def box_of(name: str, clock: VirtualClock) -> Box:
             own = (troubles or {}).get(name, ())
-            return VirtualBox(
-                SERVICE, Noise(), seed=5, cores=4, name=name, clock=clock, troubles=tuple(own)
-            ).box()
+            box = VirtualBox(SERVICE, Noise(), seed=5, cores=4, name=name, clock=clock, troubles=tuple(own))
+            return replace(box.box(), brake=None if over is None else brake_of(box, over))
 
         self.fleet = VirtualFleet(
             study,
@@ -363,3 +376,28 @@ def test_a_race_whose_box_was_killed_gives_each_place_its_own_number() -> None:
 def test_a_budget_without_room_for_a_window_is_refused() -> None:
     with pytest.raises(ConfigError, match="budget"):
         Ran(2, budget_s=5.0)
+
+
+@pytest.mark.parametrize("n_kept", [1, None])
+def test_what_was_left_out_while_it_warmed_the_cache_stays_so_in_a_study_that_goes_on(
+    n_kept: int | None,
+) -> None:
+    """The file has no place of it; of one that was killed right then it has no place at all."""
+    first = Ran(1).store.launches()[0][1].layout
+    ran = Ran(1, over=first)
+    assert ran.outcome.left_out == (first,)
+    kept = MemoryStore(ran.store.study())
+    for _, launch in ran.store.launches()[:n_kept]:
+        kept.add_launch(launch)
+    for window in ran.store.windows() if n_kept is None else ():
+        kept.add_window(window.launch_id, ran.store.window(window.launch_id, window.index, window.attempt))
+
+    on = Ran(1, store=kept)
+
+    launched = [launch.layout for _, launch in on.store.launches()]
+    assert launched.count(first) == 1
+    assert set(launched) == {A, B, C}
+    assert on.outcome.left_out == (first,)
+    known = recalled_fleet(ran.store, spreading_strategy_of(ran.store.study()))
+    assert known.failed == (first,)
+    assert known.ending() == "over"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tuner.core.layout import Layout
 from tuner.study.cells import Cell
@@ -37,6 +37,13 @@ class Failing:
         """Layouts that passed a limit of the user's up to now, and are left out for it."""
         now = (cell.layout for cell in self._cells.values() if cell.is_over_limit)
         return frozenset((*self._over_limit, *now))
+
+    def leave_out(self, layouts: Iterable[Layout]) -> list[Layout]:
+        """Take note of *layouts* that passed a limit of the user's in no cell; gives them, in order."""
+        left_out = sorted(layouts)
+        self._over_limit.update(left_out)
+        self.failed += left_out
+        return left_out
 
     def is_hopeless(self, layout: Layout) -> bool:
         """Whether it is not tried again: it failed, or will be told to have failed once its block ends."""

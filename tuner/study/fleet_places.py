@@ -39,20 +39,26 @@ class Places:
         self, box: str, under_way: Sequence[Place], boxes: Sequence[str], ahead: Ahead
     ) -> Work | None:
         """What *box* is to be at now; None: nothing, or the budget has no room for it."""
-        place = self._strategy.next_for(box, under_way, boxes)
-        if place is None:
-            return None
-        if not self._fits(place, ahead):
-            self._tell_out_of_budget()
-            return None
-        key = (place.block, place.position, box)
+        while (place := self._strategy.next_for(box, under_way, boxes)) is not None:
+            if not self._fits(place, ahead):
+                self._tell_out_of_budget()
+                return None
+            work = self._work_at(place)
+            if place.asked.layout not in self._history.over_limit:
+                ahead.handed_out()
+                return work
+            work.cell.is_over_limit = True  # in an earlier session, before the first place was over
+            self.end(work, is_whole=True)
+        return None
+
+    def _work_at(self, place: Place) -> Work:
+        key = (place.block, place.position, place.box)
         cell = self._cells.get(key)
         if cell is None or cell.asked != place.asked:
             asked = place.asked
             cell = Cell(*key[:2], asked.layout, asked.window_s, asked.n_windows, self._study.max_attempts)
             self._cells[key] = cell
             self._failing.add([cell])
-        ahead.handed_out()
         return Work(place, cell)
 
     def is_open(self, cell: Cell) -> bool:

@@ -23,11 +23,14 @@ def shown(history: History, failing: Failing, strategy: SpreadingStrategy) -> Se
     A place that was not tried to its end is shown as one that was given up. Gives what was shown.
     """
     found = []
-    for box, cell, _ in sorted(history.places(), key=_ended_s):
+    places = sorted(history.places(), key=_ended_s)
+    left_out = failing.leave_out(history.over_limit) if places else []  # told with the first place
+    for box, cell, _ in places:
         place = Place(cell.block, cell.position, box, cell.asked)
         failing.add([cell])
         is_whole = not failing.is_open(cell)
-        failed = failing.end([cell]) if is_whole else []
+        failed = [*left_out, *(failing.end([cell]) if is_whole else [])]
+        left_out = []
         strategy.learn(done_of(place, cell, failed, is_whole=is_whole))
         found.append((place, cell))
     return found

@@ -76,6 +76,11 @@ class History:
         """Whether the store held blocks beyond those that were asked for up to now."""
         return any(block >= len(self.blocks) for block in self._recorded)
 
+    @property
+    def over_limit(self) -> frozenset[Layout]:
+        """Layouts that are left out, as they passed a limit of the user's while they warmed the cache."""
+        return frozenset(self._over_limit)
+
     def next_block(self, proposals: Sequence[Proposal]) -> tuple[Block, bool]:
         """Open the next block, with what the store holds of it; and whether that is what is asked for.
 
