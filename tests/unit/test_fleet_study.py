@@ -401,3 +401,13 @@ def test_what_was_left_out_while_it_warmed_the_cache_stays_so_in_a_study_that_go
     known = recalled_fleet(ran.store, spreading_strategy_of(ran.store.study()))
     assert known.failed == (first,)
     assert known.ending() == "over"
+
+
+def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once_for_each() -> None:
+    stopped = Ran(3, n_blocks=30, budget_s=150.0, stop_after=12)
+
+    known = recalled_fleet(stopped.store, spreading_strategy_of(stopped.store.study()))
+
+    assert stopped.fleet.clock.monotonic_s() < 120.0
+    assert known.spent_s > 150.0  # of three boxes
+    assert known.ending() == "cut-off"

@@ -12,6 +12,7 @@ from tuner.core.strategy import Proposal
 from tuner.ports import Store
 from tuner.study.cells import Cell
 from tuner.study.failing import Failing
+from tuner.study.fleet_members import covered_s
 from tuner.study.history import History, Launched
 from tuner.study.recall import Recalled
 from tuner.study.timetable import Timetable
@@ -48,6 +49,7 @@ def recalled_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
     history, failing = History(study, launches, windows), Failing(study.max_attempts)
     shown(history, failing, strategy)
     timetable = Timetable(study, launches, windows)
+    timetable.ran_side_by_side(covered_s([launch for _, launch in launches]))
     boxes = sorted({launch.box for _, launch in launches})
     rest = strategy.expected_rest([])
     return Recalled(

@@ -62,6 +62,10 @@ class Timetable:
         """Begin to spend the budget anew."""
         self._renewed_s = self.total_s
 
+    def ran_side_by_side(self, covered_s: float) -> None:
+        """Have the budget pay for the time that went by alone, *covered_s*, as several boxes measured."""
+        self._renewed_s = self.total_s - covered_s
+
     @property
     def left_s(self) -> float | None:
         """What is left of the budget; None: it has no end."""
