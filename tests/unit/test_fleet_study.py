@@ -411,3 +411,16 @@ def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once
     assert stopped.fleet.clock.monotonic_s() < 120.0
     assert known.spent_s > 150.0  # of three boxes
     assert known.ending() == "cut-off"
+
+
+def test_a_grid_whose_budget_has_no_room_for_a_block_is_refused() -> None:
+    with pytest.raises(ConfigError, match="one block of the 3 layouts takes 45 s at least"):
+        Ran(2, budget_s=40.0)
+
+
+def test_a_budget_that_starts_and_stops_make_too_short_has_the_first_blocks_measured() -> None:
+    ran = Ran(2, budget_s=48.0)
+
+    assert ran.outcome.n_windows == 6
+    assert ran.slugs == ["budget-short", "budget-short", "budget-over"]
+    assert ran.outcome.exit_code == 5

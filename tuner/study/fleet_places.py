@@ -106,11 +106,20 @@ class Places:
         )
 
     def _fits(self, place: Place, ahead: Ahead) -> bool:
-        """Whether *place* can be measured within the budget: of a grid, its whole block."""
-        if self._study.strategy != "all":
-            return ahead.fits([place.asked])
-        is_begun = any((block, who) == (place.block, place.box) for block, _, who in self._cells)
-        return is_begun or ahead.fits([place.asked] * len(self._study.layouts))
+        """Whether *place* is to be measured: within the budget (of a grid, its whole block), or the first."""
+        n_launches = 1
+        if self._study.strategy == "all":
+            if any((block, who) == (place.block, place.box) for block, _, who in self._cells):
+                return True
+            n_launches = len(self._study.layouts)
+        if ahead.fits([place.asked] * n_launches):
+            return True
+        if any(cell.is_done for cell in self._cells.values()):
+            return False
+        where = f"block {place.block + 1} on {place.box}"
+        text = f"{where} will end after the budget; half of it would be of no use"
+        self._progress.warning("budget-short", text)
+        return True
 
     def _tell_out_of_budget(self) -> None:
         if not self.out_of_budget:

@@ -95,7 +95,7 @@ class _FleetStudy:
         self._braked: str | None = None
 
     def run(self) -> StudyOutcome:
-        check_budget(self._asked, [Proposal(self._asked.layouts[0], self._asked.shortest_window_s)])
+        check_budget(self._asked, self._least())
         facts = {"service": self._asked.service, "box": ""}
         return led(
             self._hooks,
@@ -105,6 +105,13 @@ class _FleetStudy:
             self._outcome,
             lambda: self._history.n_windows,
         )
+
+    def _least(self) -> list[Proposal]:
+        """What the budget is to have room for: of a grid that begins its first block, else one window."""
+        study = self._asked
+        if study.strategy == "all" and not self._history.n_windows:
+            return [Proposal(layout, study.window_s, study.windows_per_launch) for layout in study.layouts]
+        return [Proposal(study.layouts[0], study.shortest_window_s)]
 
     def _measured(self) -> str | None:
         self._measure()
