@@ -17,11 +17,13 @@ from tuner.core.brake import BoxNow, BrakeLimits
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.fleet import FLEET, BoxFacts
 from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.strategies.of_study import spreading_strategy_of
 from tuner.core.window import Sample, Window
 from tuner.ports import Box
 from tuner.study import StudyOutcome
+from tuner.study.fleet_blame import note_start
+from tuner.study.fleet_members import Member
 from tuner.study.fleet_recall import recalled_fleet
 from tuner.study.fleet_study import run_fleet
 from tuner.study.ordered import make_order
@@ -424,3 +426,16 @@ def test_a_budget_that_starts_and_stops_make_too_short_has_the_first_blocks_meas
     assert ran.outcome.n_windows == 6
     assert ran.slugs == ["budget-short", "budget-short", "budget-over"]
     assert ran.outcome.exit_code == 5
+
+
+@pytest.mark.parametrize("is_on_trial", [False, True])
+def test_a_start_that_the_brake_stops_does_not_say_that_the_service_starts_nothing_there(
+    is_on_trial: bool,
+) -> None:
+    error = "over-limit: while it started: load 9.00 is over 8"
+    launch = LaunchRecord(WARMING_BLOCK, 0, 1, A, "box-1", 0.0, None, None, None, error=error)
+    member = Member(named_boxes(1, 4.0, FACTS)[0], is_on_trial=is_on_trial)
+
+    assert not note_start(member, launch, may_try=True)
+    assert not member.does_not_start
+    assert not member.is_on_trial

@@ -36,6 +36,11 @@ def braked_by(error: str | None, slug: str) -> str | None:
     return error.removeprefix(prefix) if error is not None and error.startswith(prefix) else None
 
 
+def stopped_by_brake(launch: LaunchRecord) -> bool:
+    """Whether the brake stopped *launch*: that it did not start tells nothing of the service or its box."""
+    return any(braked_by(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
+
+
 def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
     """The layouts that were left out for passing a limit of the user's, and which, as part of a sentence."""
     return {

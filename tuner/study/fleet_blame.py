@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tuner.core.brake import stopped_by_brake
 from tuner.core.figures import counted
 from tuner.core.fleet import LOST
 from tuner.core.records import LaunchRecord
@@ -20,9 +21,13 @@ def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
     """Take note of a launch that has ended; gives whether it shows that the box starts nothing.
 
     Where a first start, or all launches of a layout, failed, the box is put on trial if it *may_try*: the
-    smallest layout is to be started next, and tells whose fault it is.
+    smallest layout is to be started next, and tells whose fault it is. A start that the brake stops tells
+    nothing of that.
     """
     has_started = launch.running_after_s is not None
+    if not has_started and stopped_by_brake(launch):
+        member.is_on_trial = False
+        return False
     if member.is_on_trial and not has_started:
         member.does_not_start = True
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import inf
 
-from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
+from tuner.core.brake import BRAKED, braked_by, stopped_by_brake
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
@@ -213,7 +213,7 @@ class _Study:
         self._braked = braked_by(launch.error, BRAKED) or self._braked
         if launch.running_after_s is not None:
             self._starts = True
-        elif self._starts is None and not self._stop.requested() and not _is_stopped_by_brake(launch):
+        elif self._starts is None and not self._stop.requested() and not stopped_by_brake(launch):
             self._see_whether_it_starts()
         return launched
 
@@ -225,7 +225,7 @@ class _Study:
         self._starts = False
         smallest = min(self._asked.layouts, key=lambda layout: (layout.total_threads, layout))
         tried = self._discard(smallest)
-        if tried.running_after_s is None and _is_stopped_by_brake(tried):
+        if tried.running_after_s is None and stopped_by_brake(tried):
             self._starts = None
         elif tried.running_after_s is None:
             text = f"{self._asked.service} does not start, not even as {smallest}; no other layout is tried"
@@ -297,10 +297,6 @@ class _Study:
             interrupted=self._stop.requested() and self._block is not None,
             is_over=self._block is None,
         )
-
-
-def _is_stopped_by_brake(launch: LaunchRecord) -> bool:
-    return any(braked_by(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
 
 
 def _last_seen_s(launch: LaunchRecord) -> float:
