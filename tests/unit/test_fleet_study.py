@@ -439,3 +439,16 @@ def test_a_start_that_the_brake_stops_does_not_say_that_the_service_starts_nothi
     assert not note_start(member, launch, may_try=True)
     assert not member.does_not_start
     assert not member.is_on_trial
+
+
+def test_a_layout_that_fails_on_one_box_alone_is_tried_as_often_as_any_and_named() -> None:
+    broken = [Trouble("dies-at-start", layout=B, block=block) for block in range(1, 20)]
+    ran = Ran(2, n_blocks=6, troubles={"box-1": broken})
+
+    assert max(launch.attempt for _, launch in ran.store.launches()) == 3
+    (why,) = (text for slug, text in ran.progress.warnings if slug == "box-left-out")
+    assert why == (
+        "box-1 is left out: 2 times in a row all launches of a layout failed that others run, 2x2 the last"
+    )
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.exit_code == 0

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tuner.core.brake import stopped_by_brake
-from tuner.core.figures import counted
 from tuner.core.fleet import LOST
 from tuner.core.records import LaunchRecord
 from tuner.ports import Store
@@ -14,7 +13,7 @@ from tuner.study.cells import Cell
 from tuner.study.fleet_members import Member, Work
 from tuner.study.run import MOST_DISTURBED
 
-MOST_VAIN = 2  #: layouts in a row that fail on a box and run on others
+MOST_VAIN = 2  #: places in a row whose layout fails on a box and runs on others; the first is asked for again
 
 
 def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
@@ -65,10 +64,13 @@ def note_place(member: Member, cell: Cell, elsewhere: Iterable[Cell]) -> bool:
     return is_vain
 
 
-def enough_of(member: Member) -> str | None:
-    """Why a box is to be left out, by what came of its places in a row; None: it is not."""
+def enough_of(member: Member, cell: Cell) -> str | None:
+    """Why a box is to be left out, by what came of its places in a row, *cell* the last; None: it is not."""
     if member.n_disturbed >= MOST_DISTURBED:
         return f"{MOST_DISTURBED} launches in a row gave no window that counts"
     if member.n_vain >= MOST_VAIN:
-        return f"{counted(MOST_VAIN, 'layout')} in a row failed that others could run"
+        return (
+            f"{MOST_VAIN} times in a row all launches of a layout failed that others run,"
+            f" {cell.layout} the last"
+        )
     return None

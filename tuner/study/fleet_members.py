@@ -38,7 +38,7 @@ class Member:
     is_on_trial: bool = False  #: its first start failed: the smallest layout is to be tried
     does_not_start: bool = False  #: not even that one starts
     n_disturbed: int = 0  #: places in a row without a window, for no fault of their layouts
-    n_vain: int = 0  #: layouts in a row all of whose launches failed here, though they run elsewhere
+    n_vain: int = 0  #: places in a row all of whose launches failed here, though their layouts run elsewhere
     is_left_out: bool = False
     problem: ConfigError | None = None  #: why it cannot make any launch
 

@@ -54,7 +54,7 @@ class Places:
     def _work_at(self, place: Place) -> Work:
         key = (place.block, place.position, place.box)
         cell = self._cells.get(key)
-        if cell is None or cell.asked != place.asked:
+        if cell is None or cell.asked != place.asked or cell.is_done:  # done in vain, for its box's fault
             asked = place.asked
             cell = Cell(*key[:2], asked.layout, asked.window_s, asked.n_windows, self._study.max_attempts)
             self._cells[key] = cell

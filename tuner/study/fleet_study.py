@@ -309,7 +309,7 @@ class _FleetStudy:
             self._progress.warning("cell-void", f"{cell.layout} lacks a valid window {where}")
         is_whole = not note_place(member, cell, self._places.elsewhere(name))
         self._places.end(work, is_whole=is_whole)
-        why = enough_of(member)
+        why = enough_of(member, cell)
         if why is not None:
             self._roster.leave_out(member, why)
 
