@@ -24,6 +24,7 @@ class KnownQueue:
     def __init__(self, box: VirtualBox, pace: Pace, capacity_per_s: float) -> None:
         self._clock, self.pace, self._capacity_per_s = box.clock, pace, capacity_per_s
         self.told: list[float] = []
+        self.refuses = False  #: each request is answered badly
         self.tires = False  #: after 20 s at a rate above half the capacity it takes 9 s
         self._told_s = box.clock.monotonic_s()
         self.ends_s: float | None = None  #: when it dies
@@ -41,6 +42,8 @@ class KnownQueue:
 
     def requests(self) -> Requests:
         self._count()
+        if self.refuses:
+            return Requests(n_failed=int(sum(self._n_by_bucket.values())))
         latencies = Latencies({bucket: int(n) for bucket, n in self._n_by_bucket.items()})
         return Requests(latencies, rate_per_s=self.told[-1] if self.told else None)
 
@@ -63,7 +66,12 @@ class KnownQueue:
 
 
 def paced(
-    pace: Pace, capacity_per_s: float = 80.0, dies_after_s: float | None = None, *, tires: bool = False
+    pace: Pace,
+    capacity_per_s: float = 80.0,
+    dies_after_s: float | None = None,
+    *,
+    tires: bool = False,
+    refuses: bool = False,
 ) -> tuple[KnownQueue, float]:
     """The feeder after the search, and how long that took."""
     box = VirtualBox(SERVICE)
@@ -73,7 +81,7 @@ def paced(
         box.watching(launch, frozenset()) as watch,
     ):
         feeder = KnownQueue(box, pace, capacity_per_s)
-        feeder.tires = tires
+        feeder.tires, feeder.refuses = tires, refuses
         if dies_after_s is not None:
             feeder.ends_s = box.clock.monotonic_s() + dies_after_s
         running = RunningLayout(LAYOUT, STUDY, box.clock, launch, counting, watch, feeder)  # type: ignore[arg-type]
@@ -101,6 +109,11 @@ def test_the_look_goes_on_where_few_requests_end() -> None:
 def test_a_service_that_answers_nothing_has_no_capacity() -> None:
     with pytest.raises(MeasurementError, match="1x2 answered no request well in 60 s"):
         paced(Share(0.7), capacity_per_s=0.0)
+
+
+def test_a_service_that_refuses_all_requests_is_told_to_have_done_so_for_as_long_as_was_looked() -> None:
+    with pytest.raises(MeasurementError, match="1x2 answered no request well in 10 s"):
+        paced(Share(0.7), refuses=True)
 
 
 def test_a_feeder_that_dies_meanwhile_spoils_the_launch() -> None:

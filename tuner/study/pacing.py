@@ -36,10 +36,11 @@ def find_rate(running: RunningLayout, pace: Pace, stop_requested: Callable[[], b
     seen = _look(running, FEW, stop_requested)
     if stop_requested():
         return
-    capacity_per_s = seen.latencies.n_recorded / (running.clock.monotonic_s() - began_s)
+    looked_s = running.clock.monotonic_s() - began_s
+    capacity_per_s = seen.latencies.n_recorded / looked_s
     if not capacity_per_s:
         raise MeasurementError(
-            f"{running.layout} answered no request well in {_LONGEST_LOOK_S:g} s: its capacity, from which"
+            f"{running.layout} answered no request well in {looked_s:.0f} s: its capacity, from which"
             " the rate follows, is not known"
         )
     match pace:
