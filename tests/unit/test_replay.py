@@ -222,6 +222,19 @@ def test_a_layout_that_fails_is_never_named_and_not_asked_for_again(name: str) -
     assert lost not in strategy.estimates()
 
 
+@pytest.mark.parametrize("name", ["successive-halving", "f-race"])
+def test_where_every_layout_fails_none_is_named(name: str) -> None:
+    suite = own_suite("identical")
+    strategy = make_strategy(name, suite.goal("strict"), 1, 60)
+    box = SimulatedBox(suite, 0, "")
+    first = strategy.propose()
+    strategy.learn([seen for proposal in first for seen in box.take(proposal)])
+    while proposals := strategy.propose():
+        strategy.learn([], failed=[proposal.layout for proposal in proposals])
+
+    assert strategy.answer().layout is None
+
+
 def test_own_suites_are_the_same_every_time_and_ask_what_they_say() -> None:
     for name in OWN_SUITES:
         suite = own_suite(name)

@@ -57,8 +57,8 @@ class FRace:
         self._keep([layout for layout in self._survivors if layout not in failed])
         if len(self._survivors) > 1:
             self._test()
-        elif self._survivors:
-            self._leader = self._survivors[0]
+        else:
+            self._leader = self._survivors[0] if self._survivors else None
 
     def answer(self) -> Answer:
         """The best sum of ranks."""
