@@ -416,7 +416,7 @@ def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once
 
 
 def test_a_grid_whose_budget_has_no_room_for_a_block_is_refused() -> None:
-    with pytest.raises(ConfigError, match="one block of the 3 layouts takes 45 s at least"):
+    with pytest.raises(ConfigError, match="one block of the 3 layouts takes 45s at least"):
         Ran(2, budget_s=40.0)
 
 
