@@ -129,6 +129,20 @@ def test_thousands_of_unloaded_modules_at_one_place_are_listed_as_far_as_it_goes
     assert b"too much to walk" in done.stderr
 
 
+def test_unwind_rules_of_a_megabyte_are_computed_as_far_as_it_goes(our_walker: Walker) -> None:
+    rules = f".cfa: $rsp 8 + .ra: .cfa 8 - ^ $rbx: 0{' 0 +' * 250_000}"
+    write_symbols(our_walker.folder, "app", f"FUNC 1000 100 0 f\nSTACK CFI INIT 1000 100 {rules}\n")
+    path = our_walker.folder / "rules.dmp"
+    path.write_bytes(Scene([0x401050] * 600, {"rip": 0x401010}).dump())
+
+    done = our_walker.run(path, our_walker.folder)
+
+    frames = json.loads(done.stdout)["threads"][0]["frames"]
+    assert {frame["trust"] for frame in frames[1:]} == {"cfi"}
+    assert 50 < len(frames) < 600
+    assert b"too much to walk" in done.stderr
+
+
 SYMBOLS = """\
 FILE 0 x.c
 FUNC 1000 100 0 f

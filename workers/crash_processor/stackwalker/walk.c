@@ -58,9 +58,18 @@ static void set_caller_bp(const struct step *step, struct registers *caller, uin
     caller->valid |= UINT32_C(1) << step->cpu->bp;
 }
 
+// Rules are split into words and computed word by word, which costs more than to look at a byte.
+enum { WORK_PER_RULE_BYTE = 16 };
+
+struct rules_found {
+    struct cfi_rules rules;
+    struct budget *budget;
+};
+
 static bool add_rules(void *context, struct slice rules)
 {
-    return cfi_add(context, rules);
+    struct rules_found *found = context;
+    return budget_work(found->budget, rules.size * WORK_PER_RULE_BYTE) && cfi_add(&found->rules, rules);
 }
 
 static bool caller_by_cfi(const struct step *step, struct registers *caller)
@@ -70,9 +79,9 @@ static bool caller_by_cfi(const struct step *step, struct registers *caller)
     if (!module) return false;
     struct symbols *symbols = symbol_store_find(step->walker->store, step->walker->dump, module);
     if (!symbols) return false;
-    struct cfi_rules rules = {.cpu = step->cpu};
-    return symbols_rules(symbols, step->instruction - module->base, add_rules, &rules) &&
-           cfi_evaluate(&rules, step->stack, step->callee, caller);
+    struct rules_found found = {{.cpu = step->cpu}, step->walker->budget};
+    return symbols_rules(symbols, step->instruction - module->base, add_rules, &found) &&
+           cfi_evaluate(&found.rules, step->stack, step->callee, caller);
 }
 
 // x86: the saved frame pointer and return address are taken as they are, as rust-minidump does.
