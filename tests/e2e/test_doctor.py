@@ -143,6 +143,24 @@ def test_a_box_is_looked_at_and_nothing_on_it_is_changed(tmp_path: Path) -> None
     assert {"cores", "smt", "governor", "turbo", "steal", "neighbours", "clock", "interpreter"} <= set(levels)
 
 
+def test_dumps_that_are_not_there_block(tmp_path: Path) -> None:
+    path = tmp_path / "crashes.yaml"
+    path.write_text("service:\n  kind: crash-processor\n  dumps: real\n", encoding="utf-8")
+
+    def dumps_found() -> tuple[int, str, str]:
+        done = Typed(tmp_path)("doctor", path.name, "--seconds", "0", "--json")
+        (finding,) = [one for one in findings(done) if one["check"] == "dumps"]
+        return done.returncode, finding["level"], finding["found"]
+
+    assert dumps_found() == (2, "blocker", f"no folder {tmp_path / 'real'}")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "notes.txt").touch()
+    assert dumps_found() == (2, "blocker", f"no dump below {tmp_path / 'real'}")
+    (tmp_path / "real" / "one.dmp").touch()
+    _, *told = dumps_found()
+    assert told == ["ok", f"1 dump below {tmp_path / 'real'}"]
+
+
 def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: Path) -> None:
     name = config(tmp_path, "  command: [./worker, --threads, '{threads}']\n")
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.doctor.service import InterpreterSeen, PortSeen, ServerSeen, ToolSeen
 from tuner.core.errors import ConfigError
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
@@ -105,8 +106,12 @@ def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[To
     else:
         yield ToolSeen("command", "", problem.problem, problem.hint or "Correct the config.")
     service = settings.service
-    if service.kind == "crash-processor" and "stackwalk_command_line" not in service.options:
+    if service.kind != "crash-processor":
+        return
+    if "stackwalk_command_line" not in service.options:
         yield _stackwalker(service)
+    if service.dumps is not None:
+        yield _dumps(service.dumps)
 
 
 def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
@@ -117,6 +122,16 @@ def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
         return ToolSeen("stackwalker", str(found), "", "")
     problem = "the crash processor's stackwalker is not there, or cannot be run"
     return ToolSeen("stackwalker", "", problem, "Install tuner again: pip install .")
+
+
+def _dumps(folder: Path) -> ToolSeen:
+    from tuner.services.crash_processor import dumps_in
+
+    n_dumps = sum(path.is_file() for path in dumps_in(folder))
+    if n_dumps:
+        return ToolSeen("dumps", f"{counted(n_dumps, 'dump')} below {folder}", "", "")
+    problem = f"no dump below {folder}" if folder.is_dir() else f"no folder {folder}"
+    return ToolSeen("dumps", "", problem, "Correct `dumps` in the config; dumps are named *.dmp or *.dump.")
 
 
 def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:

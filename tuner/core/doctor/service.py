@@ -10,7 +10,7 @@ from tuner.core.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
 
 @dataclass(frozen=True, slots=True)
 class ToolSeen:
-    """A program or package that every launch needs."""
+    """A program, package or input that every launch needs."""
 
     check: str
     found: str  #: its version or path; empty: it is not there, or cannot be used
