@@ -203,17 +203,6 @@ class FleetPosterior(Posterior):
             found[name] = _ratio(log_ratio, reach * sd if self.df >= 1 else None)
         return found
 
-    def apart_sd(self, confidence: float) -> Estimate:
-        """What layouts differ by from box to box beside the boxes' levels: a ratio."""
-        each = self.apart * np.sqrt(self.sigma2)
-        order = np.argsort(each, kind="stable")
-        up_to = np.cumsum(self.weight[order])
-        low, high = (
-            float(each[order][min(int(np.searchsorted(up_to, share)), len(each) - 1)])
-            for share in ((1 - confidence) / 2, (1 + confidence) / 2)
-        )
-        return Estimate(sqrt(float(self.weight @ each**2)), low, high)
-
     def left_by_boxes(self, leader: int, rival: int, n_boxes: int) -> float:
         """The share of the variance of a gap that is left however often *n_boxes* boxes measure both."""
         cov = self.covariance

@@ -114,11 +114,6 @@ class FleetRace(Racing):
         bank = self._posterior
         return bank.box_levels(self._goal.confidence) if isinstance(bank, FleetPosterior) else {}
 
-    def spread(self) -> Estimate | None:
-        """What layouts differ by from box to box beyond the boxes' levels: a standard deviation, a ratio."""
-        bank = self._posterior
-        return bank.apart_sd(self._goal.confidence) if isinstance(bank, FleetPosterior) else None
-
     # ------------------------------------------------------------------ how it learns
 
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
