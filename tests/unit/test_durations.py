@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.durations import kept_duration, parse_duration, render_duration, render_rest
+from tuner.core.durations import kept_duration, parse_duration, render_duration, render_rest, until
 from tuner.core.errors import ConfigError
 
 
@@ -64,6 +66,20 @@ def test_a_duration_that_a_study_keeps_reads_back_as_the_same_seconds(seconds: f
 )
 def test_a_duration_is_kept_as_people_write_it_where_that_is_exact(seconds: float, text: str) -> None:
     assert kept_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "text"),
+    [
+        (600.0, r", until \d\d:\d\d"),
+        (86_399.0, r", until \d\d:\d\d"),
+        (3 * 86_400.0, r", until 2026-11-2[3-5] \d\d:\d\d"),
+        (3e12, ""),
+    ],
+)
+def test_the_end_of_a_study_is_told_with_its_day_where_that_is_not_clear(ahead_s: float, text: str) -> None:
+    now_s = 1_795_200_000.0  # 2026-11-20, in the zone of some box
+    assert re.fullmatch(text, until(now_s + ahead_s, now_s))
 
 
 @given(st.text(max_size=12))

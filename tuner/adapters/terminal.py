@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import IO
 
-from tuner.core.durations import render_duration, render_rest
+from tuner.core.durations import render_duration, render_rest, until
 from tuner.core.layout import Layout
 from tuner.core.window import Sample, Window
 
@@ -97,5 +97,5 @@ def render_rate(items_per_s: float) -> str:
 
 def render_end(remaining_s: float) -> str:
     """How long it still takes, and the time of day when it ends."""
-    at = time.strftime("%H:%M", time.localtime(time.time() + remaining_s))
-    return f"{render_rest(remaining_s)} left, until {at}"
+    now_s = time.time()
+    return f"{render_rest(remaining_s)} left{until(now_s + remaining_s, now_s)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 
@@ -14,7 +15,9 @@ _UNITS = "|".join(_SECONDS)
 _PART = re.compile(rf"(\d+(?:\.\d+)?)({_UNITS})", re.ASCII)
 _WHOLE = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_UNITS}))+", re.ASCII)
 _ORDER = list(_SECONDS)
-_LONGEST_S = 366 * 86400.0
+_DAY_S = 86400.0
+_LONGEST_S = 366 * _DAY_S
+_FORESEEN_S = 10 * _LONGEST_S
 
 
 def parse_duration(text: str) -> float:
@@ -66,6 +69,18 @@ def render_rest(seconds: float) -> str:
         return f"{whole} s"
     minutes = round(whole / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def until(end_wall_s: float, now_wall_s: float) -> str:
+    """The end of a sentence: ``, until 16:53``, with the day where that is a day or more ahead.
+
+    Empty beyond ten years. Times are of the box's own zone.
+    """
+    ahead_s = end_wall_s - now_wall_s
+    if ahead_s > _FORESEEN_S:
+        return ""
+    end = datetime.fromtimestamp(end_wall_s)
+    return f", until {end:%H:%M}" if ahead_s < _DAY_S else f", until {end:%Y-%m-%d %H:%M}"
 
 
 def _clock_hint(compact: str) -> str:

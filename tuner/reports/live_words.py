@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from tuner.core.board import Board, Place, State
-from tuner.core.durations import render_duration, render_rest
+from tuner.core.durations import render_duration, render_rest, until
 from tuner.core.figures import counted, named, percent
 from tuner.core.limit_text import WORDS, render_amount, render_limit
 from tuner.core.limits import Verdict, limits_from
@@ -193,11 +191,9 @@ def rest_told(board: Board, now_wall_s: float) -> str:
     taken = f"{live.n_taken} of {most}{live.n_planned} windows" if live.n_planned is not None else ""
     if live.remaining_s is None:
         return f"{taken}." if taken else "How long it takes is not known yet."
-    until = datetime.fromtimestamp(live.at_wall_s + live.remaining_s).strftime("%H:%M")
+    end = until(live.at_wall_s + live.remaining_s, now_wall_s)
     left_s = max(0.0, live.remaining_s - max(0.0, now_wall_s - live.at_wall_s))
-    return (
-        f"{f'{taken}, {about}' if taken else about.capitalize()} {render_rest(left_s)} left, until {until}."
-    )
+    return f"{f'{taken}, {about}' if taken else about.capitalize()} {render_rest(left_s)} left{end}."
 
 
 def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:

@@ -237,4 +237,4 @@ def _time(hours: float, *, known: bool = True) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.3g} min"
+    return f"{seconds:{'.0f' if seconds >= 10 else '.3g'}} s" if seconds < 120 else f"{seconds / 60:.3g} min"

@@ -15,7 +15,7 @@ _PHASES = {
     "starting": "starting",
     "warming-up": "warming up",
     "window": "measuring a window",
-    "between": "between two launches",
+    "between": "between windows",
 }
 
 
