@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.figures import counted, named, percent
+from tuner.core.figures import counted, first_of, named, percent
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,8 @@ def test_what_is_shown_as_one_is_one() -> None:
 )
 def test_a_list_in_a_sentence_is_cut_where_it_would_grow_long(n: int, told: str) -> None:
     assert named(range(1, n + 1), 3) == told
+
+
+@pytest.mark.parametrize(("n", "shown"), [(0, 0), (3, 3), (4, 4), (5, 3), (100, 3)])
+def test_what_is_left_out_is_never_one_alone(n: int, shown: int) -> None:
+    assert list(first_of(range(n), 3)) == list(range(shown))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def percent(ratio: float) -> str:
@@ -21,8 +24,14 @@ def counted(count: float, thing: str, digits: str = "g") -> str:
 
 def named(names: Sequence[object], most: int = 10) -> str:
     """A list for a sentence: *most* of them and how many more there are, or one more than *most*."""
-    shown = ", ".join(map(str, names if len(names) <= most + 1 else names[:most]))
-    return shown if len(names) <= most + 1 else f"{shown} and {len(names) - most} more"
+    first = first_of(names, most)
+    shown = ", ".join(map(str, first))
+    return shown if len(first) == len(names) else f"{shown} and {len(names) - most} more"
+
+
+def first_of(things: Sequence[T], most: int) -> Sequence[T]:
+    """Those that are shown of many: the first *most*, or one more where that is all: no "1 more" is told."""
+    return things if len(things) <= most + 1 else things[:most]
 
 
 def _plural(thing: str) -> str:

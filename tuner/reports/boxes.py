@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tuner.core.boxes import Boxes, BoxLevel, Collapse
-from tuner.core.figures import counted
+from tuner.core.figures import counted, first_of
 from tuner.core.interval import Estimate
 from tuner.core.ranking import Ranking
 from tuner.reports.formats import Table
@@ -36,8 +36,8 @@ def boxes_notes(ranking: Ranking) -> list[str]:
 
 
 def _first(told: list[str], what: str) -> list[str]:
-    left = len(told) - _MOST_TOLD
-    return told if left <= 0 else [*told[:_MOST_TOLD], f"{left} more {what}."]
+    first = first_of(told, _MOST_TOLD)
+    return told if len(first) == len(told) else [*first, f"{len(told) - _MOST_TOLD} more {what}."]
 
 
 def _differs_told(one: BoxLevel, ranking: Ranking) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from tuner.core.figures import first_of
 from tuner.core.layout import Layout
 from tuner.core.limit_text import WORDS, render_level, render_limit, render_needed
 from tuner.core.limits import Finding, Quantity
@@ -66,10 +67,11 @@ def limits_sentences(ranking: Ranking) -> list[str]:
                 if one.state == "open"
             )
             found.append(f"{measured}, but {missing}.")
-    left = len(found) - _MOST_TOLD
-    if left <= 1:
+    first = first_of(found, _MOST_TOLD)
+    if len(first) == len(found):
         return found
-    return [*found[:_MOST_TOLD], f"The same is open of {left} more layouts, which the table shows."]
+    left = len(found) - _MOST_TOLD
+    return [*first, f"The same is open of {left} more layouts, which the table shows."]
 
 
 def limits_facts(row: RankedLayout) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.compared import Compared
-from tuner.core.figures import percent
+from tuner.core.figures import first_of, percent
 from tuner.core.interval import Estimate
 from tuner.core.two_studies import LayoutChange, is_surely_changed
 from tuner.reports.charts.frame import at, diamond, dot, legend, ring, whisker, x_axis
@@ -26,7 +26,7 @@ def changes_picture(
     rows = [one for one in in_order(found) if one.ratio.mean is not None]
     if not rows:
         return None
-    shown, shared = rows[:most], _shared(found)
+    shown, shared = list(first_of(rows, most)), _shared(found)
     labels = [str(one.layout) for one in shown] + ([_ALL] if shared is not None else [])
     left = min(width * 0.3, 14 + max(map(width_of, labels)))
     right = width - 18 - max(width_of(percent_told(one.ratio.mean)) for one in shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.core.figures import first_of
 from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, whisker, x_axis
@@ -33,7 +34,7 @@ def ranking_picture(
     rows = [row for row in ranking.rows if value_ranked_by(row, ranking).mean is not None]
     if not rows:
         return None
-    shown = rows[:most]
+    shown = list(first_of(rows, most))
     labels = [_label(row, ranking) for row in shown]
     left = min(width * 0.3, 14 + max(width_of(one) for one in labels))
     right = width - 12 - max(width_of(items(_mean(row, ranking))) for row in shown) - 6

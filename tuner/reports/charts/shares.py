@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.core.figures import first_of
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share
 from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.text import percent, short
@@ -48,7 +49,7 @@ def shares_picture(
     found = overview.explanation
     if not isinstance(found, Explanation) or not found.diagnoses:
         return None
-    shown = found.diagnoses[:most]
+    shown = first_of(found.diagnoses, most)
     used = [share for share in SHARES if any(_value(one, share) >= 0.005 for one in shown)]
     left = min(width * 0.25, 12 + max(width_of(str(one.layout)) for one in shown))
     right = width - 12 - max(width_of(short(one.what)) for one in shown)

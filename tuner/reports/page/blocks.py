@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tuner.core.figures import first_of
 from tuner.reports.charts.picture import NARROW, WIDE, Picture
 from tuner.reports.formats import Table
 
@@ -93,8 +94,8 @@ def drawn(draw: Callable[[float, str], Picture | None], name: str) -> list[Drawn
 
 def thinned(table: Table, most: int) -> tuple[Table, str]:
     """The first *most* rows, and what is said of the rest."""
-    left = len(table.rows) - most
-    if left <= 0:
+    first = first_of(table.rows, most)
+    if len(first) == len(table.rows):
         return table, ""
-    rest = f"{left} more rows are left out here; tuner export --format csv gives them all."
-    return Table(table.headers, table.rows[:most], table.numeric), rest
+    rest = f"{len(table.rows) - most} more rows are left out here; tuner export --format csv gives them all."
+    return Table(table.headers, tuple(first), table.numeric), rest
