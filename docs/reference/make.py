@@ -26,9 +26,9 @@ def render_exit_codes() -> str:
         "# Exit codes\n\n"
         "Every command ends with one of these. Scripts may rely on them: a code keeps its meaning.\n\n"
         "| code | meaning | what to do |\n|---|---|---|\n" + "".join(rows) + "\n"
-        "Errors (2, and 3 where nothing was ever started) are two lines on stderr: what is wrong and where,"
-        " then what to do.\nResults go to stdout, progress and warnings to stderr; each warning carries a"
-        " slug that [messages](../messages.md) explains.\n"
+        "Errors (2, and 3 where nothing was ever started) are a line or two on stderr: what is wrong and"
+        " where, then what to do.\nResults go to stdout, progress and warnings to stderr; each warning"
+        " carries a slug that [messages](../messages.md) explains.\n"
     )
 
 

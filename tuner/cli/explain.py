@@ -22,9 +22,9 @@ def explain(
 ) -> int:
     """Say what binds each layout: the GIL, the cores, waiting, a backend, memory.
 
-    How busy the cores and the GIL are is measured, by CPU clocks of workers and children; who waits for them
-    is worked out by the queueing model and marked with ~. Then come rules to size the service by. 3 when no
-    window tells.
+    How busy the cores and the GIL are is measured, by CPU clocks of workers and children; who waits for them,
+    too, where the kernel and the workers tell it. Else it is worked out by the queueing model and marked with
+    ~. Then come rules to size the service by. 3 when no window tells.
 
     Example: tuner explain crash-processor.tuner.db
     """

@@ -27,7 +27,11 @@ ShortWindow = Annotated[
 ]
 ForeignLimit = Annotated[
     str | None,
-    typer.Option(metavar="CORES", rich_help_panel=ORDER, help="CPU of strangers that voids a window."),
+    typer.Option(
+        metavar="CORES",
+        rich_help_panel=ORDER,
+        help="CPU of strangers that voids a window; default 1 % of the cores, at least 0.15.",
+    ),
 ]
 Simulate = Annotated[
     Path | None,

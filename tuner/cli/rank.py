@@ -52,7 +52,9 @@ MaxLoad = Annotated[
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", rich_help_panel=_WHAT, help="Memory of the service, likewise: 8G, 512M."),
+    typer.Option(
+        metavar="SIZE", rich_help_panel=_WHAT, help="Memory a layout must be shown to keep: 8G, 512M."
+    ),
 ]
 MaxP95 = Annotated[
     str | None,
@@ -112,7 +114,7 @@ def rank(
     without_box: WithoutBoxes = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Rank the measured layouts, best first; layouts that cannot be told apart share a rank.
+    """Rank the measured layouts, best first; none is known to be better than a layout of rank 1.
 
     A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by
     block, their noise is pooled over all layouts, and all pairs are judged at once. Works while a study runs.

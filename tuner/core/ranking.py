@@ -7,7 +7,7 @@ What is claimed, and on what grounds: `docs/ranking.md` has the reasons and the 
 - One layout is called better than another when their difference passes Tukey's limit for all pairs at once
   (Tukey-Kramer with each pair's own standard error; one variance for all layouts). Where nothing differs, a
   study calls any difference at all in at most ``1 - confidence`` of cases.
-- A layout's rank is 1 + the number of layouts that are better, so what cannot be told apart shares a rank.
+- A layout's rank is 1 + the number of layouts that are better; none is known to beat those of rank 1.
 """
 
 from __future__ import annotations
