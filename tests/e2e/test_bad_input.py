@@ -302,7 +302,7 @@ def test_a_runbook_with_one_mark_only_is_told_and_left_alone(tuner, study_file: 
 def test_a_check_compares_with_the_options_that_made_the_section(tuner, study_file: Path) -> None:
     keep = ("export", study_file, "--into", "RUNBOOK.md")
     assert tuner(*keep, "--check").returncode == 4
-    assert tuner(*keep, "--current", "1x1", "--confidence", "0.9").returncode == 0
+    assert tuner(*keep, "--current", "1x1", "--confidence", "90%").returncode == 0
 
     fresh, otherwise = tuner(*keep, "--check"), tuner(*keep, "--check", "--confidence", "0.8")
 

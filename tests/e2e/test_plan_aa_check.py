@@ -157,6 +157,10 @@ def test_a_simulated_check_without_a_config_asks_for_what_the_study_did(typed: T
             "Go on with it (--resume c.tuner.db), or give another name with --to.",
         ),
         (("check", "s.tuner.db"), "Go on with: tuner check s.tuner.db --simulate PROFILE"),
+        (
+            ("check", "s.tuner.db", "--current", "1x1"),
+            "Go on with: tuner check s.tuner.db --current 1x1 --simulate PROFILE",
+        ),
         (("plan", "--resume", "pairs"), "Go on with: tuner aa --resume pairs --simulate PROFILE"),
         (("grid", "pairs"), "tuner rank pairs shows it; --resume pairs goes on with it."),
         (("aa", "s.tuner.db"), "tuner rank s.tuner.db shows it; tuner aa CONFIG --layout PxT makes one."),

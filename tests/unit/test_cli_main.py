@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from tuner.cli import COMMANDS, render_help, run
+from tuner.cli.rank import confidence_level
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.spread import well_spread
 
@@ -39,7 +41,7 @@ HEAVY = (
         (["rank", "x", "--confidence", "2"], "Error: --confidence: ", "tuner rank --help lists the options."),
         (["predict", "x", "--cores", "8x"], "Error: --cores: should be a whole number",
          "tuner predict --help lists the options."),
-        (["rank", "x", "--confidence", "y"], "Error: --confidence: should be a number",
+        (["rank", "x", "--confidence", "y"], "Error: --confidence: should be a share, as 95% or 0.95",
          "tuner rank --help lists the options."),
         (["rank"], "Error: missing argument 'STUDY'", "tuner rank --help lists the options."),
     ],
@@ -53,6 +55,19 @@ def test_a_wrong_command_line_is_two_lines_and_exit_code_2(
     assert code == 2
     assert lines[0].startswith(said)
     assert lines[1:] == [hint]
+
+
+@pytest.mark.parametrize(
+    ("text", "level"), [("80%", 0.8), ("0.95", 0.95), ("99.9%", 0.999), ("50%", 0.5), (" 95 % ", 0.95)]
+)
+def test_a_level_of_confidence_is_a_share_as_every_other_one(text: str, level: float) -> None:
+    assert confidence_level(text) == level
+
+
+@pytest.mark.parametrize("text", ["100%", "49.9%", "95", "1e-1", "nan", "", "95%%"])
+def test_what_is_no_level_of_confidence_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"should be from 50% to 99\.9%|should be a share, as 95%"):
+        confidence_level(text)
 
 
 def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(

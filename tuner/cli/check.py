@@ -175,7 +175,8 @@ def _new(
         with told_of("--current"):
             layout = parse_layout(current)
     parent, ranking = bootstrap.ranked(study)
-    check_same_kind(parent, study, simulate, f"tuner check {study} --simulate PROFILE")
+    typed = "" if layout is None else f" --current {layout}"
+    check_same_kind(parent, study, simulate, f"tuner check {study}{typed} --simulate PROFILE")
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(

@@ -9,6 +9,7 @@ import typer
 
 from tuner.cli import EXIT_WEAKER
 from tuner.cli.export import Format, checked_format
+from tuner.cli.rank import confidence_level
 from tuner.cli.report import check_ours
 from tuner.core.errors import ConfigError, StaleReport
 
@@ -20,9 +21,8 @@ def compare(
         float | None,
         typer.Option(
             metavar="LEVEL",
-            min=0.5,
-            max=0.999,
-            help="Of each column's intervals together; default: the lower of both studies'.",
+            parser=confidence_level,
+            help="Of each column's intervals together, as 80%; default: the lower of both studies'.",
         ),
     ] = None,
     format_: Format = None,

@@ -25,13 +25,31 @@ Current = Annotated[
         help="The layout in use: each row shows its ratio to it.",
     ),
 ]
+
+
+def confidence_level(text: str) -> float:
+    """Read ``95%`` or ``0.95``.
+
+    Raises:
+        typer.BadParameter: it is no share, or not from 50 % to 99.9 %.
+    """
+    from tuner.core.question import parse_share
+
+    share = parse_share(text)
+    if share is None:
+        raise typer.BadParameter("should be a share, as 95% or 0.95")
+    level = float(f"{share:.12g}")  # 99.9% is 0.999, whatever the division rounds to
+    if not 0.5 <= level <= 0.999:
+        raise typer.BadParameter("should be from 50% to 99.9%")
+    return level
+
+
 Confidence = Annotated[
     float | None,
     typer.Option(
         metavar="LEVEL",
-        min=0.5,
-        max=0.999,
-        help="Of the intervals and the differences; default: the study's.",
+        parser=confidence_level,
+        help="Of the intervals and the differences, as 80%; default: the study's.",
     ),
 ]
 
