@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from tuner.adapters.fleet import dask_fleet
+from tuner.adapters.fleet.ledger import Seen
+from tuner.adapters.fleet.looking import Looking
 from tuner.bootstrap import planned, settings_of
 from tuner.bootstrap.fleet import boxes_there, fleet_of
 from tuner.core.errors import ConfigError
@@ -251,6 +255,9 @@ def test_nothing_goes_on_for_a_coordinator_that_is_gone(machines: Machines, aske
 COORDINATOR = """
 import sys
 from pathlib import Path
+from tuner.adapters.fleet import dask_fleet
+from tuner.adapters.fleet.ledger import Seen
+from tuner.adapters.fleet.looking import Looking
 from tuner.bootstrap import planned, settings_of
 from tuner.bootstrap.fleet import fleet_of
 from tuner.core.fleet import *
@@ -300,6 +307,38 @@ def test_boxes_and_study_find_a_scheduler_again_that_was_killed(machines: Machin
     assert [type(one) for one in news if not isinstance(one, Sampled)] == [BoxWent, Lost, BoxCame]
     assert of_order(after) == MADE
     assert box.process.poll() is None
+
+
+@pytest.mark.long
+def test_nothing_that_boxes_tell_is_lost_when_a_scheduler_is_another_one_after_a_look(
+    machines: Machines, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, is_away, looks, is_back = Looking.boxes, threading.Event(), threading.Event(), threading.Event()
+
+    def late(self: Looking) -> list[Seen]:
+        if is_away.is_set():
+            looks.set()
+            assert is_back.wait(PATIENCE_S)
+        return look(self)
+
+    monkeypatch.setattr(Looking, "boxes", late)
+    monkeypatch.setattr(dask_fleet, "LOOK_S", 8.0)  # the launch has begun before the next one
+    scheduler = machines.scheduler()
+    box = machines.box("box-1")
+    box.until_it_says("is in the fleet")
+    with asked.fleet(machines) as fleet:
+        told(fleet, BoxCame)
+        is_away.set()
+        assert looks.wait(PATIENCE_S)
+        scheduler.end(signal.SIGKILL)
+        machines.scheduler(port=int(machines.address.rpartition(":")[2]))
+        box.until_it_says("is in the fleet")
+        is_back.set()
+        news = told(fleet, BoxCame)
+        after = made(fleet, order("box-1"))
+
+    assert [type(one) for one in news] == [BoxWent, BoxCame]
+    assert of_order(after) == MADE
 
 
 @pytest.mark.long

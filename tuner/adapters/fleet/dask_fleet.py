@@ -205,8 +205,11 @@ class DaskFleet:
             self._closing.wait(LOOK_S)
 
     def _look_around(self) -> None:
-        self._client.subscribe_topic(self._topic, self._event)  # a new scheduler knows nothing of it
-        self._came.put(("look", self._look()))
+        found = self._look()
+        # A new scheduler knows nothing of the topic. It may have begun during the look: it is told after it,
+        # and before anything is ordered of the boxes that it has.
+        self._client.subscribe_topic(self._topic, self._event)
+        self._came.put(("look", found))
         if self._finishing.is_set() and self._to_finish:
             self._say_finish()
 
