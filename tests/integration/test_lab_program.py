@@ -107,7 +107,7 @@ def test_one_that_cannot_be_watched_is_killed(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "pidfd_open", too_many)
 
-    with pytest.raises(OSError, match="Too many open files"):
+    with pytest.raises(ConfigError, match="Too many open files"):
         run(tmp_path, "import time\ntime.sleep(1000)")
 
 

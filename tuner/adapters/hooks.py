@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import IO
 
 from tuner.adapters.exit_codes import ending_in_words
+from tuner.adapters.own_group import running_in_own_group
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
 
@@ -52,25 +51,16 @@ class CommandHooks:
         """
         with tempfile.TemporaryFile() as log:
             try:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
-                )
+                with running_in_own_group(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                ) as process:
+                    code = process.wait(self._timeout_s)
+            except subprocess.TimeoutExpired:
+                return f"{command[0]} took longer than {render_duration(self._timeout_s)} and was killed"
             except OSError as error:
                 return f"{command[0]} cannot be run: {error.strerror}"
-            try:
-                code = process.wait(self._timeout_s)
-            except BaseException as error:
-                _end(process)
+            finally:
                 self._show(event, log)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    return f"{command[0]} took longer than {render_duration(self._timeout_s)} and was killed"
-                raise
-            self._show(event, log)
         return f"{command[0]} {ending_in_words(code)}" if code else None
 
     def _show(self, event: str, log: IO[bytes]) -> None:
@@ -78,10 +68,3 @@ class CommandHooks:
         log.seek(max(0, size - _MOST_OUTPUT_BYTES))
         for line in log.read().decode("utf-8", "replace").splitlines():
             (self._output or sys.stderr).write(f"[{event}] {line}\n")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command with the group it leads, and reap it."""
-    with suppress(ProcessLookupError):  # it may end meanwhile
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import http.client
-import os
 import re
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from tuner.adapters.exit_codes import ending_in_words
+from tuner.adapters.own_group import running_in_own_group
 
 _TICK_S = 0.1
 _ANSWER_S = 5.0  #: for one answer of a service, or of the user's command
@@ -120,26 +118,19 @@ class CommandSucceeds:
 
     def lacks(self, logs: Sequence[Path]) -> str:  # noqa: ARG002, D102
         try:
-            process = subprocess.Popen(
+            with running_in_own_group(
                 self.command,
                 env=dict(self.environment),
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # no pipe: a child in the background might hold it for ever
                 stderr=subprocess.DEVNULL,
-                process_group=0,
-            )
-        except OSError as error:
-            return f"{self.command[0]} cannot be run: {error.strerror}"
-        try:
-            code = process.wait(_ANSWER_S)
+            ) as process:
+                code = process.wait(_ANSWER_S)
         except subprocess.TimeoutExpired:
             return f"{self.command[0]} did not end within {_ANSWER_S:g} s"
-        finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):  # it may end meanwhile
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        except OSError as error:
+            return f"{self.command[0]} cannot be run: {error.strerror}"
         return f"{self.command[0]} {ending_in_words(code, ended='ends')}" if code else ""
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.log_bound import bound_open
+from tuner.adapters.own_group import end_group
+from tuner.adapters.signals import signals_held
 from tuner.core.brake import Answer
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
@@ -130,7 +131,8 @@ class AskedCommand:
                 self._end(command.too_late())
         elif command.is_due(self._began_s):
             self._began_s = command.now_s()
-            self._process, problem = command.begin(self._environment, self._output)
+            with signals_held():
+                self._process, problem = command.begin(self._environment, self._output)
             if self._process is None:
                 self._end(problem)
         return self._answer
@@ -138,11 +140,8 @@ class AskedCommand:
     def close(self) -> None:
         """Kill a run that goes on, with what it started, and reap it."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        with suppress(ProcessLookupError):  # it may end meanwhile
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process is not None:
+            end_group(process)
 
     def _end(self, refusal: str | None) -> None:
         self._answer = Answer(self._began_s, self._command.now_s(), refusal)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 _FINISHING = b"\nFinishing this window, then ranking. Ctrl-C again stops now.\n"
@@ -61,6 +62,31 @@ def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """What a signal does in this process, it does at the end of the block.
+
+    A program is started in such a block, and given to whoever ends it: an interrupt that comes while
+    `subprocess` starts it leaves a process that nobody knows. Masking the signals would do, too, but programs
+    inherit a mask. In other threads than the main one nothing is held: they are never interrupted.
+    """
+    came: list[int] = []
+    with ExitStack() as restored:
+        restored.callback(_deliver, came)
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, *_AT_ONCE):
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    restored.callback(signal.signal, number, handler)
+                    signal.signal(number, lambda held, _frame: came.append(held))
+        yield
+
+
+def _deliver(came: list[int]) -> None:
+    for number in came:
+        signal.raise_signal(number)
 
 
 def fill_closed_streams() -> None:

@@ -16,6 +16,7 @@ from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.job import Job, shim_command
 from tuner.adapters.log_bound import bound
 from tuner.adapters.log_tail import last_lines
+from tuner.adapters.signals import signals_held
 from tuner.adapters.sweep import started, sweep
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
@@ -67,8 +68,9 @@ class CommandFeeder:
                 own_session=True,
             ).write(job)
             carried = {"TUNER_PARENT_PID": str(os.getpid()), _FEEDER_ID: self._marker}
-            self._process = subprocess.Popen(shim_command(str(job)), env={**os.environ, **carried})
             try:
+                with signals_held():
+                    self._process = subprocess.Popen(shim_command(str(job)), env={**os.environ, **carried})
                 try:
                     yield
                 except MeasurementError as error:  # it may be the feeder that spoilt the launch

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.adapters.own_group import running_in_own_group
 from tuner.core.errors import ConfigError
 
 _USUAL_ROOT = "/usr/local/go"  #: where Go's own archives go, which no PATH has by itself
@@ -103,24 +102,21 @@ def _cache(environment: Mapping[str, str]) -> Path:
 
 
 def _build(source: Path, go: Go, made: Path) -> None:
-    process = subprocess.Popen(
-        [go.program, "build", "-trimpath", "-o", str(made), str(source)],
-        cwd=made.parent,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **_SETTINGS},
-        process_group=0,  # its compilers end with it
-    )
-    try:
-        _, err = process.communicate(timeout=_BUILD_WAIT_S)
-    except BaseException as error:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
+    with tempfile.TemporaryFile() as errors:
+        try:
+            with running_in_own_group(
+                [go.program, "build", "-trimpath", "-o", str(made), str(source)],
+                cwd=made.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, **_SETTINGS},
+            ) as process:
+                process.wait(_BUILD_WAIT_S)
+        except subprocess.TimeoutExpired as error:
             raise ConfigError(f"{source.name} was not built in {_BUILD_WAIT_S:.0f} s") from error
-        raise
+        errors.seek(0)
+        err = errors.read()
     if process.returncode != 0:
         lines = err.decode("utf-8", "replace").strip().splitlines()
         told = f": {lines[-1][:_MOST_WORDS]}" if lines else ""

@@ -21,6 +21,7 @@ from typing import IO
 
 from tuner.adapters.box_times import read_box_times
 from tuner.adapters.exit_codes import ending_in_words
+from tuner.adapters.own_group import running_in_own_group
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.json_text import parse_json
@@ -129,18 +130,14 @@ def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None 
     ):
         before = read_box_times(_PROC)
         own_s, begun_s = time.process_time(), time.monotonic()
+        environment = {**os.environ, "TMPDIR": own, **job.environment}
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env={**os.environ, "TMPDIR": own, **job.environment},
-                process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
-            )
+            with running_in_own_group(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment
+            ) as process:
+                usage = _waited(process, job.at_most_s)
         except OSError as error:
             raise ConfigError(f"{words[0]} cannot be run: {error.strerror}") from error
-        usage = _waited(process, job.at_most_s)
         total_s = time.monotonic() - begun_s
         after = read_box_times(_PROC)
         own_s = time.process_time() - own_s

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from typing import IO, Any
 
 from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.job import User
+from tuner.adapters.own_group import end_group
+from tuner.adapters.signals import signals_held
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.json_text import parse_json
@@ -76,7 +77,7 @@ class Helper:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  # closed in _end()
         self.n_starts += 1
         # its user may not be able to enter the folder that tuner is installed in: it gets the open file
-        with self._start.program.open("rb") as program:
+        with self._start.program.open("rb") as program, signals_held():
             try:
                 self._process = subprocess.Popen(
                     [*self._start.interpreter, f"/dev/fd/{program.fileno()}"],
@@ -187,15 +188,9 @@ class Helper:
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        end_group(process)
         assert self._complaints is not None
         self._complaints.close()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            with suppress(OSError):  # what was not written yet
-                pipe.close()
 
 
 def _parsed(line: bytes, hide: Callable[[str], str]) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tuner.adapters.own_group import running_in_own_group
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
 
@@ -44,7 +44,7 @@ def run(
         MeasurementError: it cannot be run, takes longer than *timeout_s* or prints more than *most_bytes*.
     """
     try:
-        process = subprocess.Popen(
+        with running_in_own_group(
             command,
             executable=program,
             stdin=subprocess.DEVNULL,
@@ -52,20 +52,13 @@ def run(
             stderr=subprocess.PIPE,
             cwd=directory,
             env=dict(environment),
-            process_group=0,  # a Ctrl-C at the terminal is tuner's to handle
-        )
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            with process.stdout, process.stderr:
+                out, err = _heard(process, process.stdout, process.stderr, timeout_s, most_bytes)
     except OSError as error:
         raise MeasurementError(f"it cannot be run: {error.strerror}") from error
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with process.stdout, process.stderr:
-        try:
-            out, err = _heard(process, process.stdout, process.stderr, timeout_s, most_bytes)
-        finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):  # it may end meanwhile
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
     return Printed(process.returncode, out, err)
 
 
