@@ -44,7 +44,7 @@ def is_there(command: str) -> bool:
             return module.startswith("tests.") and (ROOT / f"{module.replace('.', '/')}.py").is_file()
         case ["python", script, *_]:
             return script.startswith("bench/") and (ROOT / script).is_file()
-        case [script, *_] if script.startswith("tests/fuzz/"):
+        case [script, *_] if script.startswith(("tests/fuzz/", "deploy/trial.sh")):
             return (ROOT / script).is_file()
         case ["pytest", file]:
             return (ROOT / file).is_file()
