@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from ..programs import needed
+
 PATIENCE_S = 120.0
 _NOBODY = "nobody"
 #: what `tuner grid` and its workers import, beside tuner itself
@@ -179,3 +181,13 @@ def _why_not(program: str, environment: dict[str, str]) -> str:
     except PermissionError as error:
         return str(error)
     return done.stderr if done.returncode else ""
+
+
+@pytest.fixture
+def strace() -> str:
+    """A strace that may trace here; without one a test skips at home, and fails in CI."""
+    program = needed("strace", "strace")
+    if subprocess.run([program, "-o", os.devnull, "true"], check=False).returncode:
+        why = "strace may not trace here"
+        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+    return program

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -26,15 +25,6 @@ ODD = [
 ]
 _EXECUTED = re.compile(r'execve\("(?P<program>(?:[^"\\]|\\.)*)", (?P<words>\[.*?\]), 0x[0-9a-f]+ .*= 0$')
 _OWN = {"git", "ldconfig", "uname", "lscpu"}  #: what tuner asks where it runs; none of these takes a command
-
-
-@pytest.fixture
-def strace() -> str:
-    program = shutil.which("strace")
-    if program is None or subprocess.run([program, "-o", os.devnull, "true"], check=False).returncode:
-        why = "strace is not installed, or may not trace here"
-        pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
-    return program
 
 
 def executed(log: str) -> list[tuple[str, list[str]]]:

@@ -10,17 +10,20 @@ import os
 import pwd
 import sqlite3
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tuner.adapters.sqlite import SqliteStore
 
 from ...permitted import mount_tmpfs
+from ..sleeping_worker import sleeping_worker
 from ..typed import Typed
 from .simulated import ASKED, SIMULATE, STUDY, begun_anew, exports, whole_study
 
@@ -142,3 +145,55 @@ def test_a_disk_on_which_every_write_waits_costs_no_window(whole: Path, tmp_path
     assert done.returncode == 0, done.stderr
     assert n_held > 1
     assert exports(path) == exports(whole)
+
+
+def held_back(
+    strace: str, calls: str, how: str, program: Sequence[str], folder: Path
+) -> tuple[subprocess.CompletedProcess[str], int]:
+    """Run *program* with the kernel's answers to *calls* held back, and tell how many were."""
+    log = folder / "trace"
+    words = [strace, "-f", "--seccomp-bpf", "-qq", "-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
+    done = subprocess.run(
+        [*words, "-o", str(log), *program],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    return done, log.read_text(encoding="utf-8").count("(DELAYED)")
+
+
+@pytest.mark.long
+def test_a_disk_whose_writes_return_late_costs_no_window(whole: Path, tmp_path: Path, strace: str) -> None:
+    path = tmp_path / STUDY
+    begun_anew(whole, path)
+    typed = [sys.executable, "-c", "from tuner.cli import main; main()"]
+    asked = [*typed, *map(str, SIMULATE), "--resume", STUDY]
+    done, n_late = held_back(strace, "pwrite64", "delay_exit=100000:when=1+40", asked, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert n_late > 10
+    assert exports(path) == exports(whole)
+
+
+@pytest.mark.long
+def test_a_real_study_whose_commits_come_back_a_second_late_keeps_every_window(tuner, strace: str) -> None:
+    (tuner.folder / "worker.py").write_text(sleeping_worker(), encoding="utf-8")
+    config = {
+        "service": {"kind": "script", "name": "naps", "command": [sys.executable, "worker.py"]},
+        "study": {
+            "strategy": "all", "layouts": ["1x1", "1x2"], "repeats": 2, "window": "2s", "warmup": "1s",
+            "warm_cache": "no", "foreign_limit": 64, "max_attempts": 9,
+        },
+    }  # fmt: skip
+    (tuner.folder / "s.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    asked = [*tuner.program, "grid", "s.yaml", "--study", STUDY]
+    done, n_late = held_back(strace, "fsync,fdatasync", "delay_exit=1000000", asked, tuner.folder)
+
+    assert done.returncode in (0, 5), done.stderr  # 5: too few windows for an answer
+    assert n_late > 10
+    with SqliteStore.open(tuner.folder / STUDY, read_only=True) as store:
+        kept = [str(window.layout) for window in store.windows() if not window.void]
+    assert sorted(kept) == ["1x1", "1x1", "1x2", "1x2"]
