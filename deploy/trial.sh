@@ -4,12 +4,29 @@
 #   deploy/trial.sh systemd    boots a systemd beside this box's own, and does the same to its units; eight minutes
 # Needs debootstrap and buildah, and podman, conmon, crun for the first, systemd-container for the second: all are Debian's.
 # The base is made of Debian's packages, too (Python 3.11), so nothing is pulled from a registry of images; `image` takes
-# another one, as BASE=python:3.13.5-slim-bookworm. It works in a temporary folder, and takes away what it made.
+# another one, as BASE=python:3.13.5-slim-bookworm. It works in a temporary folder, and takes away what it made, also when it is interrupted.
 set -euo pipefail
+refuse() { echo "Error: $1" >&2; echo "$2" >&2; exit 2; }
+case "${1:-}" in
+    image) needed="debootstrap buildah podman conmon crun" ;;
+    systemd) needed="debootstrap buildah systemd-nspawn"; BASE= ;;
+    *) refuse "deploy/trial.sh tries either the image or the units" "Type deploy/trial.sh image, or deploy/trial.sh systemd." ;;
+esac
+[ "$(id -u)" -eq 0 ] || refuse "only root may mount what this needs" "Type it as root, on a box that may be tried on."
+for program in $needed; do
+    command -v "$program" >/dev/null || refuse "$program is missing" "The top of this script names Debian's packages."
+done
 ulimit -n 4096
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d /var/tmp/tuner-trial.XXXXXX)
-trap 'rm -rf --one-file-system "$work"' EXIT
+name=tuner-trial-$$
+leave() {
+    [ ! -e "$work/started" ] || podman_ rm --force --time 0 "$name" >/dev/null 2>&1 || true
+    wait
+    rm -rf --one-file-system "$work"
+}
+trap leave EXIT
+trap 'exit 130' INT TERM
 export STORAGE_DRIVER=vfs CONTAINERS_STORAGE_CONF="$work/storage.conf" BUILDAH_ISOLATION=chroot
 printf '[storage]\ndriver = "vfs"\ngraphroot = "%s/images"\nrunroot = "%s/run"\n' "$work" "$work" >"$work/storage.conf"
 
@@ -33,7 +50,7 @@ study() {
 }
 
 build_image() {
-    if [ -z "$BASE" ]; then
+    if [ -z "${BASE:-}" ]; then
         debian $PYTHON "$work/base"
         BASE=localhost/tuner-trial-base:1
         local container
@@ -72,7 +89,7 @@ try_image() {
     held "the Dockerfile builds"
     study "$work/study.yaml"
     install -d -o 10001 -g 10001 "$work/study"
-    name=tuner-trial-$$
+    : >"$work/started"
     measure --entrypoint tuner localhost/tuner:trial doctor >"$work/doctor.log" 2>&1 || fail "doctor: $(cat "$work/doctor.log")"
     held "tuner doctor finds nothing that blocks, with everything closed"
 
@@ -96,11 +113,11 @@ try_image() {
     n=$(cat "$work"/[123].log | grep -c 'items/10 min, load')
     [ "$n" -eq 15 ] || fail "$n windows were told in the three parts, of 15"
     held "what is left goes on: 15 windows in three parts, none of them twice"
-    ! pgrep -f 'crash-processor run --fs-root' >/dev/null || fail "a worker runs on"
+    [ -z "$(podman_ ps --all --quiet)" ] || fail "left behind: $(podman_ ps --all)"
     tail -22 "$work/3.log"
 }
 
-# What is done inside: `service` is tuner-study.service, as it is and with each of the drop-ins that its comments name.
+# What is done inside: tuner-study.service as it is, then with each of the drop-ins that its comments name.
 write_inside() {
     cat >"$1" <<'INSIDE'
 #!/bin/bash
@@ -116,7 +133,7 @@ await() {
 is() { systemctl show --property="$1" --value "$2"; }
 none_left() {
     for process in /proc/[0-9]*; do
-        tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q '^/opt/tuner/' && fail "left behind: $(tr '\0' ' ' <"$process/cmdline")"
+        tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q '^/opt/tuner/' && fail "left behind: $(tr '\0' ' ' <"$process/cmdline")"
     done
     [ ! -e /run/tuner ] || fail "left behind: /run/tuner"
 }
@@ -128,8 +145,16 @@ dropin() {
 }
 useradd --system --home-dir /var/lib/tuner tuner
 
+# Between two launches there is neither: looked at until it is there.
+launch_cgroup() { compgen -G '/sys/fs/cgroup/system.slice/tuner-study.service/tuner-launch-*' >/dev/null; }
+owners() {  # of the workers that run
+    for process in /proc/[0-9]*; do
+        tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q 'crash-processor run' && stat -c %U "$process" 2>/dev/null
+    done
+}
 begin; await 2
-ls -d /sys/fs/cgroup/system.slice/tuner-study.service/tuner-launch-* >/dev/null || fail "a launch has no cgroup of its own"
+for _ in $(seq 1200); do launch_cgroup && break; sleep 0.05; done
+launch_cgroup || fail "a launch has no cgroup of its own"
 held "a launch has a cgroup of its own (Delegate=yes)"
 systemctl stop tuner-study
 [ "$(is Result tuner-study)" = success ] || fail "a stop is told as $(is Result tuner-study)"
@@ -165,10 +190,9 @@ held "with sealed.conf, too"
 dropin <<<$'[Service]\nUser=root\nGroup=root\nCapabilityBoundingSet=~'
 sed -i 's/^  name:.*/&\n  user: tuner/' /etc/tuner/study.yaml
 begin; await 2
-for process in /proc/[0-9]*; do
-    tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q 'crash-processor run' || continue
-    [ "$(stat -c %U "$process")" = tuner ] || fail "a worker runs as $(stat -c %U "$process")"
-done
+found=
+for _ in $(seq 1200); do found=$(owners | sort -u); [ -z "$found" ] || break; sleep 0.05; done
+[ "$found" = tuner ] || fail "workers run as: ${found:-nobody, none was found}"
 systemctl stop tuner-study
 none_left
 held "as root with its capabilities, whose workers are of the config's user"
@@ -203,8 +227,4 @@ try_systemd() {
     grep -q '^all of it held$' "$work/box/root/trial.log" || exit 1
 }
 
-case "${1:-}" in
-    image) BASE=${BASE:-} && try_image ;;
-    systemd) BASE= && try_systemd ;;
-    *) echo "usage: deploy/trial.sh image|systemd" >&2; exit 2 ;;
-esac
+"try_$1"
