@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tuner.core.layout import Layout, full_grid
 from tuner.core.model import network
-from tuner.core.model.demand import Demands, Terms, layout_demands
+from tuner.core.model.demand import Demands, Terms, layout_demands, stacked_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict, solve
 
@@ -247,6 +247,58 @@ def test_layouts_asked_for_several_times_at_once_get_the_same_answer_to_the_last
 
     for name in ("throughput_per_s", "load", "n_gil_waiting", "busy_cores"):
         assert np.array_equal(np.tile(getattr(once, name), 3), getattr(often, name)), name
+
+
+#: of these, as many rounds without the secant leave 0.1 to 2 % of throughput
+CROWDED = [
+    (Demands(0.9, child_s=0.01, asleep_s=4.0), 8, Layout(24, 2)),
+    (Demands(0.05, child_s=0.01, asleep_s=4.0), 2, Layout(24, 6)),
+    (Demands(0.05, child_s=0.01, asleep_s=4.0), 4, Layout(48, 6)),
+]
+
+
+@pytest.mark.parametrize(("demands", "cores", "layout"), CROWDED)
+def test_many_processes_on_few_cores_come_to_rest_within_the_rounds(
+    demands: Demands, cores: int, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = predict(demands, Machine(cores), [layout])
+    monkeypatch.setattr(network, "_ROUNDS", 400)
+    at_rest = predict(demands, Machine(cores), [layout])
+
+    assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-3)
+
+
+@given(networks())
+@settings(max_examples=100, deadline=None)
+def test_going_on_with_the_rounds_changes_nothing(network_: tuple[Demands, Machine, Layout]) -> None:
+    demands, machine, layout = network_
+    told = predict(demands, machine, [layout])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "_ROUNDS", 200)
+        at_rest = predict(demands, machine, [layout])
+
+    assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-5)
+    assert told.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-4)
+
+
+def test_what_the_network_answers_alike_is_still_told_apart() -> None:
+    """What an item waits for is one to the network, and not to whoever looks at the box."""
+    sets = {name: np.full(3, 0.0) for name in ("python_s", "spawn_s", "others_s")}
+    sets |= {"gil_s": np.full(3, 0.02), "child_s": np.array([0.03, 0.03, 0.04])}
+    sets |= {"asleep_s": np.array([0.01, 0.0, 0.01]), "blocked_s": np.array([0.0, 0.01, 0.0])}
+    grid = full_grid(4)
+    sizes = [x.processes for x in grid], [x.threads for x in grid]
+    got = solve(stacked_demands(sets, {}, *sizes), Machine(4))
+
+    each = [
+        Demands(**{name: float(values[n]) for name, values in sets.items()})  # type: ignore[arg-type]
+        for n in range(3)
+    ]
+    alone = [predict(demands, Machine(4), grid) for demands in each]
+    for field in fields(Prediction):
+        wanted = np.concatenate([getattr(one_, field.name) for one_ in alone])
+        assert getattr(got, field.name) == pytest.approx(wanted, rel=1e-9, abs=1e-12), field.name
+    assert not np.allclose(alone[0].n_blocked, alone[1].n_blocked)
 
 
 def test_what_second_threads_add_may_differ_from_layout_to_layout() -> None:

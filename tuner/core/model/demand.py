@@ -124,17 +124,37 @@ class LayoutDemands:
 
 def layout_demands(demands: Demands, terms: Terms, processes: Any, threads: Any) -> LayoutDemands:
     """Apply *terms* to *demands* for layouts of so many *processes* and *threads*, equally long."""
+    sets = {one.name: np.array([getattr(demands, one.name)]) for one in fields(Demands)}
+    more = {one.name: np.array([getattr(terms, one.name)]) for one in fields(Terms)}
+    return stacked_demands(sets, more, processes, threads)
+
+
+def stacked_demands(
+    demands: Mapping[str, Array], terms: Mapping[str, Array], processes: Any, threads: Any
+) -> LayoutDemands:
+    """The same for many sets of demands and terms: sets one after the other, all layouts within each.
+
+    Args:
+        demands: by the names of `Demands`, (sets,) each.
+        terms: by the names of `Terms`, likewise; one that is not there is 0.
+        processes, threads: of the layouts.
+    """
     p, t = np.asarray(processes, dtype=float), np.asarray(threads, dtype=float)
-    more_cpu = 1 + terms.cpu_per_process_ratio * (p - 1)
-    return LayoutDemands(
-        processes=p,
-        threads=t,
-        gil_s=demands.gil_s * more_cpu * (1 + terms.convoy_ratio * (1 - 1 / t)),
-        python_s=demands.python_s * more_cpu,
-        child_s=demands.child_s * more_cpu,
-        asleep_s=demands.asleep_s + np.where(t > 1, terms.threaded_asleep_s, 0.0),
-        blocked_s=demands.blocked_s * (1 + terms.blocked_per_process_ratio * (p - 1)),
-        spawn_s=demands.spawn_s + 0 * p,
-        others_s=demands.others_s + 0 * p,
-        process_cores=terms.process_cores * p,
-    )
+    nothing = np.zeros(1)
+    own = {name: demands[name][:, None] for name in (*SECONDS, "others_s")}
+    more = {one.name: terms.get(one.name, nothing)[:, None] for one in fields(Terms)}
+    more_cpu = 1 + more["cpu_per_process_ratio"] * (p - 1)
+    found = {
+        "processes": p,
+        "threads": t,
+        "gil_s": own["gil_s"] * more_cpu * (1 + more["convoy_ratio"] * (1 - 1 / t)),
+        "python_s": own["python_s"] * more_cpu,
+        "child_s": own["child_s"] * more_cpu,
+        "asleep_s": own["asleep_s"] + np.where(t > 1, more["threaded_asleep_s"], 0.0),
+        "blocked_s": own["blocked_s"] * (1 + more["blocked_per_process_ratio"] * (p - 1)),
+        "spawn_s": own["spawn_s"],
+        "others_s": own["others_s"],
+        "process_cores": more["process_cores"] * p,
+    }
+    shape = len(own["gil_s"]), len(p)
+    return LayoutDemands(**{name: np.broadcast_to(one, shape).reshape(-1) for name, one in found.items()})

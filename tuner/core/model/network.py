@@ -17,10 +17,9 @@ Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quant
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
-from math import ceil, lgamma
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +27,15 @@ from numpy.typing import NDArray
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
+from tuner.core.model.nodes import Indices, Nodes, nodes_of
 
-_NODES = 29  #: values of k at which processes are solved; between them by interpolation
-_FIRST = 12  #: every k up to here, where the chain changes most from one to the next
-_ROUNDS = 5  #: of the fixed point between processes; errors after 4 are below 1e-4
+_ROUNDS = 6  #: of the fixed point between processes: mostly 1e-8 of throughput is left, 0.2 % at worst
+_STEEPEST = 0.7  #: slope that is believed: beyond it a step leads too far more often than it is right
 _MOST_CELLS = 500_000  #: layouts times the most threads of any, at once: some 100 MB
-_LARGEST_KEPT = 50_000  #: threads of all layouts together: of more, what they say by themselves is not kept
 _LEAST_S = 1e-9  #: a time that can be divided by
+_LEAST_HELD_S = 1e-12  #: so is one that the GIL is held, which may be none
 _LEAST_TASKS = 1e-300  #: so is a number of tasks above it: below are numbers of a few bits
+_DIGITS = 12  #: in which times have to agree, of the largest, to be worked out once
 _LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
 
 #: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/model.md).
@@ -94,44 +94,50 @@ def _of_some(of: LayoutDemands, some: NDArray[np.int64]) -> LayoutDemands:
 
 
 def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) -> Prediction:
-    # most threads first: the recursion drops those that are done
-    order = np.argsort(-of.threads, kind="stable")
+    held_alone_s = of.gil_s * machine.has_gil
+    order, back = _unlike(of, held_alone_s, None if machine.physical_cores is None else smt_gain_ratio)
     p, t = of.processes[order], of.threads[order]
-    gil_s = of.gil_s[order] if machine.has_gil else np.zeros(len(order))
+    gil_s = np.maximum(_LEAST_HELD_S, held_alone_s[order])
     free_s = (of.cpu_s[order] - gil_s) + _LEAST_S
     away_s = of.waiting_s[order] + _LEAST_S
-    used = of.process_cores[order][:, None]
-    gain = None if smt_gain_ratio is None else smt_gain_ratio[order][:, None]
-    n = p * t
-    shape = _shape(p.tobytes(), t.tobytes()) if n.sum() <= _LARGEST_KEPT else _shape_of(p, t)
-    k, spread = shape.k, shape.spread
+    used = of.process_cores[order]
+    gain = None if smt_gain_ratio is None else smt_gain_ratio[order]
+    nodes = nodes_of(p, t)
+    k, row, spread = nodes.k, nodes.row, nodes.spread
 
-    alone = machine.total_speed(k + 1, used, gain) / (k + 1)
+    # from here on arrays over nodes
+    n_processes, own_gil_s, own_away_s, taken = p[row], gil_s[row], away_s[row], used[row]
+    n_items = n_processes * t[row] - k  # that are in none of the states that k counts
+    added = None if gain is None else gain[row]
+    alone = machine.total_speed(k + 1, taken, added) / (k + 1)
 
     def held_s(held: Array) -> Array:
-        return gil_s[:, None] / _speeds(machine, shape, p[:, None] * held, alone, used, gain)[0]
+        return own_gil_s / _speeds(machine, nodes, n_processes * held, alone, taken, added)[0]
 
-    held = np.zeros_like(k)  # probability that the GIL of one process is held
-    for _ in range(_ROUNDS - 1):
-        held = _held(held_s(held), away_s, spread)
-    throughput, held, present = _process(held_s(held), away_s, spread)
-    holders = p[:, None] * held
-    _, free_speed = _speeds(machine, shape, holders, alone, used, gain)
+    # probability that the GIL of one process is held: what is assumed is what comes of it
+    assumed, earlier = np.zeros_like(k), None
+    for _ in range(_ROUNDS):
+        each_s = held_s(assumed)
+        held = _held(each_s, own_away_s, spread)
+        assumed, earlier = _nearer(assumed, held, earlier), (assumed, held)
+    throughput = held / each_s
+    holders = n_processes * held
+    n_in_line = np.maximum(0.0, n_items - n_processes * throughput * own_away_s - holders)
+    _, free_speed = _speeds(machine, nodes, holders, alone, taken, added)
 
-    every = shape.every
+    # and from here on over layouts and every k
+    every = nodes.every
     births, free_speed, holders, in_line = (
-        shape.between(one)
-        for one in (p[:, None] * throughput, free_speed, holders, p[:, None] * present - holders)
+        nodes.between(one) for one in (n_processes * throughput, free_speed, holders, n_in_line)
     )
     deaths = every[:, 1:] * free_speed[:, 1:] / free_s[:, None]
-    weight = _chain(births, deaths, n)
+    weight = _chain(births, deaths, p * t)
     done_per_s = (weight[:, 1:] * deaths).sum(axis=1)
     n_gil_waiting = np.maximum(0.0, (weight * in_line).sum(axis=1))
     n_holders = (weight * holders).sum(axis=1)
-    cores = np.maximum(_LEAST_CORES, machine.free_cores - used)
+    cores = np.maximum(_LEAST_CORES, machine.free_cores - used)[:, None]
     n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
 
-    back = np.argsort(order, kind="stable")
     full = machine.total_speed(np.full(len(back), np.inf), of.process_cores, smt_gain_ratio)
     on_cores = n_on_cores[back]
     per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
@@ -147,7 +153,9 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) ->
         busy_cores=(busy if machine.physical_cores is None else np.maximum(busy, on_cores))
         + of.process_cores,
         core_utilization_ratio=np.minimum(1.0, busy / full),
-        gil_utilization_ratio=np.minimum(1.0, n_holders[back] / of.processes),
+        gil_utilization_ratio=np.where(
+            held_alone_s > 0, np.minimum(1.0, n_holders[back] / of.processes), 0.0
+        ),
         n_gil_waiting=n_gil_waiting[back],
         n_core_waiting=np.maximum(0.0, runnable - busy),
         n_asleep=per_s * of.asleep_s,
@@ -156,145 +164,56 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) ->
     )
 
 
-def _nodes(n: Array) -> Array:
-    """Values of k, (layouts, nodes): every one up to *n* where there are few, else the first and a spread."""
-    count = int(min(_NODES, n.max() + 1))
-    index = np.arange(count)[None, :]
-    far = _FIRST + np.round((index - _FIRST) * (n[:, None] - _FIRST) / max(count - 1 - _FIRST, 1))
-    return np.where((n[:, None] < count) | (index <= _FIRST), np.minimum(index, n[:, None]), far)
+def _unlike(of: LayoutDemands, gil_s: Array, smt_gain_ratio: Array | None) -> tuple[Indices, Indices]:
+    """One each of those of *of* that the network answers alike, and the place among them of each.
 
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a list of layouts says by itself, whatever items ask for; the most threads come first."""
-
-    k: Array  #: nodes, (layouts, nodes)
-    spread: tuple[Array, ...]  #: see `_spread`; so the next two
-    busy: Array
-    busy_variance: Array
-    every: Array  #: every k up to the most there is, (1, n + 1)
-    low: Array  #: the node at or below every k, (layouts, n + 1), as an index into all values of k
-    high: Array  #: and the one above
-    share: Array  #: how far k lies from the one to the other, 0 to 1
-
-    def between(self, values: Array) -> Array:
-        """*values* at the nodes, taken to every k: linear between nodes; beyond *n* they stand still."""
-        flat = values.ravel()
-        found: Array = (1 - self.share) * flat[self.low] + self.share * flat[self.high]
-        return np.maximum(found, 0.0)
-
-
-@lru_cache(maxsize=8)
-def _shape(processes: bytes, threads: bytes) -> _Shape:
-    """A fit asks for the same layouts again and again: a part of what it would cost to work that out anew."""
-    return _shape_of(np.frombuffer(processes), np.frombuffer(threads))
-
-
-def _shape_of(p: Array, t: Array) -> _Shape:
-    n = p * t
-    k = _nodes(n)
-    # A fit asks for each layout several times at once, with a demand changed: one of them is worked out.
-    unlike, place = np.unique(np.stack([-t, p]), axis=1, return_inverse=True)
-    first = np.zeros(unlike.shape[1], dtype=int)
-    place = place.reshape(-1)  # numpy 2.0.0 alone gives it another shape
-    first[place] = np.arange(len(p))
-    spread, busy, busy_variance = _spread(p[first], t[first], k[first])
-    spread = [share[place[t >= j]] for j, share in enumerate(spread, start=1)]
-    every, count = np.arange(n.max() + 1)[None, :], k.shape[1]
-    at = np.minimum(every, n[:, None])
-    steps = (at - _FIRST) * max(count - 1 - _FIRST, 1) / np.maximum(n[:, None] - _FIRST, 1)
-    low = np.where((n[:, None] < count) | (at <= _FIRST), at, _FIRST + np.floor(steps))
-    low = np.clip(low, 0, max(count - 2, 0)).astype(int)
-    high = np.minimum(low + 1, count - 1)
-    left, right = np.take_along_axis(k, low, 1), np.take_along_axis(k, high, 1)
-    share = (at - left) / np.maximum(right - left, 1.0)
-    rows = count * np.arange(len(n))[:, None]
-    return _Shape(k, tuple(spread), busy[place], busy_variance[place], every, rows + low, rows + high, share)
-
-
-@lru_cache(maxsize=4)
-def _log_factorials(n: int) -> Array:
-    return np.array([lgamma(k + 1) for k in range(n + 1)])
-
-
-def _spread(p: Array, t: Array, k: Array) -> tuple[list[Array], Array, Array]:
-    """How the items that are not with a child fall on the processes, each thread as likely.
-
-    Returns:
-        Probability that a process has 1, 2, ... T of them, for the layouts with so many threads; mean and
-        variance of the number of processes that have any.
+    Differences ask for more of them than there are: to the network it is all one what an item waits for.
     """
-    n = (p * t)[:, None]
-    logs = _log_factorials(int(n.max()))
-
-    def choose(of: Array, r: Array) -> Array:
-        fits = (r >= 0) & (r <= of)
-        a = np.maximum(of, 0).astype(int)
-        b = np.minimum(np.maximum(r, 0), a).astype(int)
-        return np.where(fits, logs[a] - logs[b] - logs[a - b], -np.inf)
-
-    m = n - k
-    ways = choose(n + 0 * m, m)
-    found = []
-    for j in range(1, int(t.max()) + 1):
-        rows = int((t >= j).sum())
-        one = choose(t[:rows, None] + 0 * m[:rows], 0 * m[:rows] + j)
-        others = choose((n - t[:, None])[:rows] + 0 * m[:rows], m[:rows] - j)
-        found.append(np.exp(one + others - ways[:rows]))
-    processes, threads = p[:, None], t[:, None]
-    none = np.exp(choose(n - threads + 0 * m, m) - ways)
-    neither = np.exp(choose(n - 2 * threads + 0 * m, m) - ways)
-    variance = processes * none * (1 - none) + processes * (processes - 1) * (neither - none**2)
-    return found, processes * (1 - none), np.maximum(variance, 0.0)
+    gain = np.zeros_like(gil_s) if smt_gain_ratio is None else smt_gain_ratio
+    asked = np.stack([of.processes, of.threads, gil_s, of.cpu_s, of.waiting_s, of.process_cores, gain])
+    asked[2:] = np.round(asked[2:] / np.maximum(asked[2:].max(axis=1, keepdims=True), _LEAST_S), _DIGITS)
+    unlike, place = np.unique(asked, axis=1, return_inverse=True)
+    place = place.reshape(-1)  # numpy 2.0.0 alone gives it another shape
+    first = np.zeros(unlike.shape[1], dtype=int)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    return first, place
 
 
 def _held(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
-    """Of what `_process` gives the share of time held alone."""
-    held = np.zeros_like(held_s)
-    for rows, share, per_s, _ in _repairman(held_s, away_s, spread):
-        per_s *= share
-        per_s *= held_s[:rows]
-        held[:rows] += per_s
+    """Share of time that the GIL of one process is held, averaged over how many items the process has.
+
+    A machine repairman by mean-value analysis: with j items it is held for U(j) = j / (j + z (1 - U(j-1))) of
+    the time, where z is the time away over the time held. All else follows from it by Little's law.
+    """
+    ratio = away_s / held_s
+    held, here, left = np.zeros_like(held_s), np.zeros_like(held_s), np.empty_like(held_s)
+    last = len(held)
+    for j, share in enumerate(spread, start=1):
+        some = len(share)
+        if some != last:
+            last, ratio, here, left = some, ratio[:some], here[:some], left[:some]
+        np.subtract(1, here, out=left)
+        left *= ratio
+        left += j
+        np.divide(j, left, out=here)
+        np.multiply(here, share, out=left)
+        held[:some] += left
     return np.minimum(held, 1.0)
 
 
-def _process(held_s: Array, away_s: Array, spread: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """One process, averaged over how many items it has: throughput, share of time held, items at the GIL."""
-    throughput, held, present = np.zeros_like(held_s), np.zeros_like(held_s), np.zeros_like(held_s)
-    for rows, share, per_s, queue in _repairman(held_s, away_s, spread):
-        per_s *= share
-        throughput[:rows] += per_s
-        per_s *= held_s[:rows]
-        held[:rows] += per_s
-        present[:rows] += share * queue
-    return throughput, np.minimum(held, 1.0), present
-
-
-def _repairman(
-    held_s: Array, away_s: Array, spread: Sequence[Array]
-) -> Iterator[tuple[int, Array, Array, Array]]:
-    """The recursion over 1, 2, ... items in a process: for the first so many layouts, which have the threads,
-    the probability of that many, what they do per second, and how many of them are at the GIL.
-
-    The last two are written over in the next step; the first of them may be changed.
-    """
-    queue, per_s = np.zeros_like(held_s), np.empty_like(held_s)
-    last, away, there_s = 0, away_s[:, None], np.empty_like(held_s)
-    for j, share in enumerate(spread, start=1):
-        rows = len(share)
-        if rows != last:
-            last, own = rows, held_s[:rows]
-            queue, per_s, there_s, away = queue[:rows], per_s[:rows], there_s[:rows], away[:rows]
-        np.add(queue, 1, out=there_s)
-        there_s *= own
-        np.add(away, there_s, out=per_s)
-        np.divide(j, per_s, out=per_s)
-        np.multiply(per_s, there_s, out=queue)
-        yield rows, share, per_s, queue
+def _nearer(assumed: Array, found: Array, earlier: tuple[Array, Array] | None) -> Array:
+    """What to assume next, from what was *found* where that was *assumed*, and *earlier*: by the secant."""
+    if earlier is None:
+        return found
+    moved = assumed - earlier[0]
+    slope = np.divide(found - earlier[1], moved, out=np.zeros_like(found), where=moved != 0)
+    slope = np.clip(slope, 0.0, _STEEPEST)  # more held is slower, and so held for longer
+    nearer: Array = np.clip(assumed + (found - assumed) / (1 - slope), 0.0, 1.0)
+    return nearer
 
 
 def _speeds(
-    machine: Machine, shape: _Shape, holders: Array, alone: Array, used: Array, gain: Array | None
+    machine: Machine, nodes: Nodes, holders: Array, alone: Array, used: Array, gain: Array | None
 ) -> tuple[Array, Array]:
     """Mean speed of a GIL holder and of a task without it, while *k* of these run.
 
@@ -302,7 +221,7 @@ def _speeds(
     have items (*busy*); two points stand for it. Together they never do more than the cores give. *alone* is
     the speed of the first holder.
     """
-    k, busy, busy_variance = shape.k, shape.busy, shape.busy_variance
+    k, busy, busy_variance = nodes.k, nodes.busy, nodes.busy_variance
     share = np.minimum(1.0, holders / np.maximum(busy, 1e-9))
     variance = busy * share * (1 - share) + share**2 * busy_variance
     most = np.maximum(busy, holders)

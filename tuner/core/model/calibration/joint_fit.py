@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import hypot, sqrt
 
 import numpy as np
@@ -24,7 +24,7 @@ from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.looks import Looks, looks_in_d, spawning_of, told_others_s
 from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
 from tuner.core.model.calibration.sampling import N_DEMANDS
-from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, layout_demands
+from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, stacked_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
 
@@ -148,19 +148,25 @@ def parts_of(values: Array, terms: Sequence[str], looks: Looks = _NO_LOOKS) -> t
 
     *looks* say what of the uninterruptible waiting is the start of children.
     """
-    own_s, share, child_s, blocked_s, asleep_s = (max(0.0, float(value)) for value in values[:N_DEMANDS])
-    share = min(1.0, share)
-    demands = Demands(
-        gil_s=own_s * share,
-        python_s=own_s * (1 - share),
-        child_s=child_s,
-        asleep_s=asleep_s,
-        blocked_s=blocked_s * (1 - looks.spawning_ratio),
-        spawn_s=blocked_s * looks.spawning_ratio,
-        others_s=looks.others_s,
-    )
+    sets = _sets(values[None, :], looks)
+    demands = Demands(**{name: float(one[0]) for name, one in sets.items()})  # type: ignore[arg-type]
     more = {name: max(0.0, float(value)) for name, value in zip(terms, values[len(NAMES) :], strict=True)}
     return demands, Terms(**more)
+
+
+def _sets(values: Array, looks: Looks) -> dict[str, Array]:
+    """The demands that each row of *values* stands for, by the names of `Demands`."""
+    own_s, share, child_s, blocked_s, asleep_s = np.maximum(values[:, :N_DEMANDS], 0.0).T
+    share = np.minimum(share, 1.0)
+    return {
+        "gil_s": own_s * share,
+        "python_s": own_s * (1 - share),
+        "child_s": child_s,
+        "asleep_s": asleep_s,
+        "blocked_s": blocked_s * (1 - looks.spawning_ratio),
+        "spawn_s": blocked_s * looks.spawning_ratio,
+        "others_s": np.full(len(values), looks.others_s),
+    }
 
 
 def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem], looks: Looks) -> LayoutDemands:
@@ -172,12 +178,9 @@ def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem], looks
     processes = [item.layout.processes for item in items]
     threads = [item.layout.threads for item in items]
     foreign = np.array([item.foreign_cores for item in items])
-    rows = [layout_demands(*parts_of(row, terms, looks), processes, threads) for row in values]
-    columns = {
-        one.name: np.concatenate([getattr(row, one.name) for row in rows]) for one in fields(LayoutDemands)
-    }
-    columns["process_cores"] = columns["process_cores"] + np.tile(foreign, len(values))
-    return LayoutDemands(**columns)
+    more = dict(zip(terms, np.maximum(values[:, len(NAMES) :], 0.0).T, strict=True))
+    of = stacked_demands(_sets(values, looks), more, processes, threads)
+    return replace(of, process_cores=of.process_cores + np.tile(foreign, len(values)))
 
 
 def solved(
