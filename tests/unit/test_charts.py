@@ -16,7 +16,7 @@ from tuner.reports.charts.colours import amount_colour, ink_on, luminance
 from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import NARROW, WIDE
 from tuner.reports.charts.scale import scale_for, tick_texts
-from tuner.reports.charts.time_axis import time_axis
+from tuner.reports.charts.time_axis import stretches_of, time_axis
 from tuner.reports.visible import in_markup, visible
 
 from ..overviews import RECORDED, hostile, overview_of, recorded
@@ -83,7 +83,7 @@ def test_ticks_are_written_as_people_write_them() -> None:
 
 
 def test_a_long_pause_is_cut_out_of_the_time_axis() -> None:
-    axis = time_axis([(0, 600), (600, 1200), (90_000, 90_600)], 0, 314)
+    axis = time_axis(stretches_of([(0, 600), (600, 1200), (90_000, 90_600)]), 0, 314)
 
     assert [(from_s, to_s) for from_s, to_s, _, _ in axis.stretches] == [(0, 1200), (90_000, 90_600)]
     assert (axis(0), axis(1200), axis(45_000), axis(90_600)) == (0, 200, 214, 314)

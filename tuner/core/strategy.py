@@ -32,7 +32,8 @@ class Proposal:
     n_windows: int = 1  #: windows to take of this launch, one after the other
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one, for the same reason as `WindowRecord`: there may be 100 000.
+@dataclass(slots=True)
 class Observed:
     """One window that counts, as a strategy sees it."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tuner.reports.charts.svg import line, words
+
+Span = tuple[float, float]  #: wall seconds from, to
 
 _PAUSE_S = 1800.0  #: a pause is cut out when it is longer than this ...
 _PAUSE_RATIO = 0.08  #: ... and than this share of the whole
@@ -37,27 +39,35 @@ class TimeAxis:
         return self.stretches[0][0]
 
 
-def time_axis(spans: Sequence[tuple[float, float]], left: float, right: float) -> TimeAxis:
-    """An axis for all *spans* (wall seconds, from and to; at least one)."""
+def stretches_of(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The time that *spans* take together, its long pauses cut out; nothing where there are none."""
     ordered = sorted(spans)
+    if not ordered:
+        return ()
     whole_s = max(to for _, to in ordered) - ordered[0][0]
-    pauses: list[tuple[float, float]] = []
+    least_s = max(_PAUSE_S, _PAUSE_RATIO * whole_s)
+    pauses: list[Span] = []
     reached = ordered[0][1]
     for from_s, to_s in ordered:
-        if from_s - reached > max(_PAUSE_S, _PAUSE_RATIO * whole_s):
+        if from_s - reached > least_s:
             pauses.append((reached, from_s))
-        reached = max(reached, to_s)
+        if to_s > reached:
+            reached = to_s
     pauses = sorted(sorted(pauses, key=lambda one: one[0] - one[1])[:_MOST_CUTS])
     edges = [ordered[0][0], *(end for pause in pauses for end in pause), max(reached, ordered[0][0] + 1)]
-    pairs = list(zip(edges[::2], edges[1::2], strict=True))
-    active_s = sum(to_s - from_s for from_s, to_s in pairs) or 1.0
-    px = right - left - _CUT * len(pauses)
-    stretches, x = [], left
-    for from_s, to_s in pairs:
+    return tuple(zip(edges[::2], edges[1::2], strict=True))
+
+
+def time_axis(stretches: Sequence[Span], left: float, right: float) -> TimeAxis:
+    """An axis for *stretches* of time, at least one; what lies between them is cut out."""
+    active_s = sum(to_s - from_s for from_s, to_s in stretches) or 1.0
+    px = right - left - _CUT * (len(stretches) - 1)
+    placed, x = [], left
+    for from_s, to_s in stretches:
         end = x + px * (to_s - from_s) / active_s
-        stretches.append((from_s, to_s, x, end))
+        placed.append((from_s, to_s, x, end))
         x = end + _CUT
-    return TimeAxis(tuple(stretches))
+    return TimeAxis(tuple(placed))
 
 
 def axis_below(axis: TimeAxis, top: float, bottom: float, title: str) -> str:

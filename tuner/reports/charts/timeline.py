@@ -11,8 +11,9 @@ from statistics import fmean
 
 from tuner.core.layout import Layout
 from tuner.core.overview import Overview
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, y_axis, y_labels_width
+from tuner.reports.charts.in_time import Course, InTime, in_time
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import SMALL, element, line, rectangle, tipped, width_of, words
@@ -57,13 +58,21 @@ def timeline_svg(
 
 
 def timeline_picture(
-    overview: Overview, *, width: float = WIDE, name: str = "timeline", most: int = 400
+    overview: Overview,
+    *,
+    width: float = WIDE,
+    name: str = "timeline",
+    most: int = 400,
+    seen: InTime | None = None,
 ) -> Picture | None:
-    """At most *most* marks: of more windows one stands for several. None: nothing was launched."""
-    spans = _spans(overview)
-    if not spans:
+    """At most *most* marks: of more windows one stands for several. None: nothing was launched.
+
+    *seen* is what `in_time` finds in *overview*, where somebody asked it already.
+    """
+    seen = seen or in_time(overview)
+    if not seen.stretches:
         return None
-    found = moments(overview, most)
+    found = _moments(overview, seen, most)
     counting = [value for moment in found for value in moment.values]
     values = counting or [0.0, 1.0]
     off = [max(-_MOST_OFF, min(_MOST_OFF, one)) for moment in found for one in moment.off] or [0.0]
@@ -72,10 +81,9 @@ def timeline_picture(
     reach = max(0.02, max(map(abs, off))) * 100
     drift = scale_for((-reach, reach), drift_top + _PANEL, drift_top)
     left = max(y_labels_width(raw), y_labels_width(drift, " %"))
-    axis = time_axis(spans, left + 4, width - 10)
+    axis = time_axis(seen.stretches, left + 4, width - 10)
     lane = drift_top + _PANEL + 26
-    boxes = _boxes(overview)
-    n_lanes = min(len(boxes), _MOST_LANES)
+    n_lanes = min(len(seen.boxes), _MOST_LANES)
     bottom = lane + _LANE + 10 + (n_lanes - 1) * _BETWEEN_LANES
     began = datetime.fromtimestamp(axis.began_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
@@ -83,12 +91,12 @@ def timeline_picture(
         y_axis(raw, left, width - 8, "items per 10 min, each window"),
         y_axis(drift, left, width - 8, "against the mean of its layout", unit=" %"),
         line(left, drift(0), width - 8, drift(0), "axis"),
-        *_lane_names(boxes[:n_lanes], lane, left),
-        *_blocks(overview, axis, drift_top + _PANEL),
-        *_launches(overview, axis, lane, most),
+        *_lane_names(seen.boxes[:n_lanes], lane, left),
+        *_blocks(overview, seen, axis, drift_top + _PANEL),
+        *_launches(overview, seen, axis, lane, most),
         *(_windows(moment, axis, lane + moment.lane * _BETWEEN_LANES, name) for moment in found),
         *(_mark(moment, axis, raw, drift) for moment in found),
-        *_drift(overview, axis, drift),
+        *_drift(overview, seen, axis, drift),
     ]
     if not counting:
         middle = (left + width) / 2
@@ -122,44 +130,26 @@ def nothing_counts(overview: Overview) -> str:
     return f"No window counts: {told} void."
 
 
-def moments(overview: Overview, most: int) -> list[Moment]:
+def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
     """All windows in time order, at most *most* moments of as many windows each."""
-    windows = sorted(overview.windows, key=lambda one: one.started_wall_s)
-    means = layout_means(windows)
     best = {row.layout for row in overview.ranking.rows if row.rank == 1}
-    n_each = max(1, ceil(len(windows) / most))
-    found, by_box = [], _by_box(windows)
-    for lane, box in enumerate(_boxes(overview)):  # a mark stands for windows of one box
-        own = by_box[box]
-        found += [
-            _moment(own[first : first + n_each], means, best, min(lane, _MOST_LANES - 1))
-            for first in range(0, len(own), n_each)
-        ]
-    return found
-
-
-def layout_means(windows: Sequence[WindowRecord]) -> dict[tuple[Layout, str], float]:
-    """Mean throughput per second of the windows that count, of each layout on each box."""
-    rates: dict[tuple[Layout, str], list[float]] = defaultdict(list)
-    for window in windows:
-        if not window.void and window.block != WARMING_BLOCK:
-            rates[window.layout, window.box].append(window.n_done / window.length_s)
-    return {key: fmean(own) for key, own in rates.items()}
-
-
-def _moment(
-    windows: Sequence[WindowRecord], means: dict[tuple[Layout, str], float], best: set[Layout], lane: int
-) -> Moment:
-    good = [one for one in windows if not one.void and one.block != WARMING_BLOCK]
-    rates = [one.n_done / one.length_s for one in good]
-    off = [
-        rate / means[one.layout, one.box] - 1
-        for one, rate in zip(good, rates, strict=True)
-        if means[one.layout, one.box]
+    n_each = max(1, ceil(len(seen.course.windows) / most))
+    of_box = seen.course.by_box(seen.boxes)
+    return [
+        _moment(part, best, min(lane, _MOST_LANES - 1))
+        for lane, box in enumerate(seen.boxes)  # a mark stands for windows of one box
+        for part in of_box[box].parts(n_each)
     ]
+
+
+def _moment(part: Course, best: set[Layout], lane: int) -> Moment:
+    windows = part.windows
+    rates = [rate for rate in part.rates if rate is not None]
+    off = [one for one in part.off if one is not None]
+    n_warming = sum(one.block == WARMING_BLOCK for one in windows)
     first = windows[0]
     if len(windows) > 1:
-        told = f"{len(windows)} windows, {len(windows) - len(good)} void or of the first launch"
+        told = f"{len(windows)} windows, {len(windows) - len(rates)} void or of the first launch"
         told += f"; {signed(fmean(off))} on average" if off else ""
     elif first.block == WARMING_BLOCK:
         told = f"{first.layout}: warms the page cache, does not count"
@@ -174,35 +164,12 @@ def _moment(
         to_s=windows[-1].started_wall_s + windows[-1].length_s,
         values=tuple(600 * rate for rate in rates),
         off=tuple(off),
-        n_void=sum(bool(one.void) and one.block != WARMING_BLOCK for one in windows),
-        n_warming=sum(one.block == WARMING_BLOCK for one in windows),
+        n_void=len(windows) - len(rates) - n_warming,
+        n_warming=n_warming,
         told=told,
         is_best=len(windows) == 1 and first.layout in best,
         lane=lane,
     )
-
-
-def _by_box(windows: Sequence[WindowRecord]) -> dict[str, list[WindowRecord]]:
-    found: dict[str, list[WindowRecord]] = defaultdict(list)
-    for window in windows:
-        found[window.box].append(window)
-    return found
-
-
-def _boxes(overview: Overview) -> list[str]:
-    """In the order in which they began."""
-    return list(
-        dict.fromkeys([*(one.box for _, one in overview.launches), *(x.box for x in overview.windows)])
-    )
-
-
-def _spans(overview: Overview) -> list[tuple[float, float]]:
-    spans = [(one.started_wall_s, one.started_wall_s + one.length_s) for one in overview.windows]
-    spans += [
-        (one.started_wall_s, max(one.started_wall_s, one.ended_wall_s or one.started_wall_s))
-        for _, one in overview.launches
-    ]
-    return spans
 
 
 def _mark(moment: Moment, axis: TimeAxis, raw: Scale, drift: Scale) -> str:
@@ -246,12 +213,12 @@ def _lane_names(boxes: Sequence[str], lane: float, left: float) -> Iterator[str]
         yield words(box if width_of(box, SMALL) < left - 4 else f"box {number + 1}", 2, y, class_="s m")
 
 
-def _launches(overview: Overview, axis: TimeAxis, top: float, most: int) -> Iterator[str]:
+def _launches(overview: Overview, seen: InTime, axis: TimeAxis, top: float, most: int) -> Iterator[str]:
     n_each = max(1, ceil(len(overview.launches) / most))
     of_box: dict[str, list[LaunchRecord]] = defaultdict(list)
     for _, launch in overview.launches:
         of_box[launch.box].append(launch)
-    for number, box in enumerate(_boxes(overview)):
+    for number, box in enumerate(seen.boxes):
         launches = of_box[box]
         lane = top + min(number, _MOST_LANES - 1) * _BETWEEN_LANES
         for first in range(0, len(launches), n_each):
@@ -276,9 +243,9 @@ def _launch_told(launch: LaunchRecord) -> str:
     return f"{launch.layout}, {which}{again}{warm}{settled}{error}"
 
 
-def _blocks(overview: Overview, axis: TimeAxis, bottom: float) -> Iterator[str]:
+def _blocks(overview: Overview, seen: InTime, axis: TimeAxis, bottom: float) -> Iterator[str]:
     """Where a block begins, if the study is made of whole blocks."""
-    several = len(_boxes(overview)) > 1  # their blocks lie side by side
+    several = len(seen.boxes) > 1  # their blocks lie side by side
     if overview.study.strategy != "all" or overview.study.n_blocks > _MOST_BLOCKS or several:
         return
     began: dict[int, float] = {}
@@ -295,36 +262,29 @@ def _blocks(overview: Overview, axis: TimeAxis, bottom: float) -> Iterator[str]:
             free = x + 52
 
 
-def _drift(overview: Overview, axis: TimeAxis, drift: Scale) -> Iterator[str]:
+def _drift(overview: Overview, seen: InTime, axis: TimeAxis, drift: Scale) -> Iterator[str]:
     """The mean of each block, or of even parts of the study: what the box did meanwhile."""
-    good = sorted(
-        (one for one in overview.windows if not one.void and one.block != WARMING_BLOCK),
-        key=lambda one: one.started_wall_s,
-    )
-    means = layout_means(good)
-    parts: list[list[WindowRecord]]
+    good = seen.course.counting()
     if overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS:
-        by_block: dict[tuple[str, int], list[WindowRecord]] = defaultdict(list)
-        for window in good:
-            by_block[window.box, window.block].append(window)
+        by_block: dict[tuple[str, int], Course] = defaultdict(Course)
+        for window, rate, off in zip(good.windows, good.rates, good.off, strict=True):
+            by_block[window.box, window.block].add(window, rate, off)
         parts = list(by_block.values())
     else:
-        parts, own_of = [], _by_box(good)
-        for box in _boxes(overview):
-            own = own_of[box]
-            each = max(_LEAST, ceil(len(own) / _PARTS))
-            parts += [own[first : first + each] for first in range(0, len(own), each)]
-    for part in parts:
-        off = [
-            one.n_done / one.length_s / means[one.layout, one.box] - 1
-            for one in part
-            if means[one.layout, one.box]
+        of_box = good.by_box(seen.boxes)
+        parts = [
+            part
+            for box in seen.boxes
+            for part in of_box[box].parts(max(_LEAST, ceil(len(of_box[box].windows) / _PARTS)))
         ]
-        if len(off) > 1 and len(parts) > 1:
-            left, right = axis(part[0].started_wall_s), axis(part[-1].started_wall_s + part[-1].length_s)
-            y = drift(100 * fmean(off))
-            told = f"{len(off)} windows: {signed(fmean(off))} of their layouts' means"
-            yield tipped(told, line(left, y, right, y, "drift"))
+    for part in parts:
+        told_off = [one for one in part.off if one is not None]
+        if len(told_off) > 1 and len(parts) > 1:
+            first, last = part.windows[0], part.windows[-1]
+            left, right = axis(first.started_wall_s), axis(last.started_wall_s + last.length_s)
+            mean = fmean(told_off)
+            told = f"{len(told_off)} windows: {signed(mean)} of their layouts' means"
+            yield tipped(told, line(left, drift(100 * mean), right, drift(100 * mean), "drift"))
 
 
 def _hatch(name: str) -> str:

@@ -9,7 +9,8 @@ from math import ceil
 from tuner.core.figures import counted
 from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK
-from tuner.reports.charts.timeline import layout_means, nothing_counts, timeline_picture
+from tuner.reports.charts.in_time import Course, in_time
+from tuner.reports.charts.timeline import nothing_counts, timeline_picture
 from tuner.reports.formats import Table
 from tuner.reports.model import items, load, signed
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn
@@ -20,9 +21,14 @@ _MOST_TOLD = 40  #: void windows and failed launches with a row each
 def time_section(overview: Overview, limits: Limits) -> Section:
     """The picture, what did not count, and the windows as a table."""
     blocks: list[Block] = []
+    seen = in_time(overview)
     blocks += drawn(
         lambda width, name: timeline_picture(
-            overview, width=width, name=name, most=limits.marks if width > 500 else limits.narrow_marks
+            overview,
+            width=width,
+            name=name,
+            most=limits.marks if width > 500 else limits.narrow_marks,
+            seen=seen,
         ),
         "timeline",
     )
@@ -42,7 +48,7 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     if overview.ranking.settling:
         blocks.append(Text(overview.ranking.settling, "note"))
     if overview.windows:
-        blocks.append(_windows(overview, limits.windows))
+        blocks.append(_windows(seen.course, limits.windows))
     return Section("windows", "Every window in time order", blocks)
 
 
@@ -82,25 +88,22 @@ def _troubles(overview: Overview) -> list[tuple[str, ...]]:
     ]
 
 
-def _windows(overview: Overview, most: int) -> Shown:
-    windows = sorted(overview.windows, key=lambda one: one.started_wall_s)
-    means = layout_means(windows)
+def _windows(course: Course, most: int) -> Shown:
+    windows = course.windows
     every = max(1, ceil(len(windows) / most))
-    rows = []
-    for window in windows[::every]:
-        rate, mean = window.n_done / window.length_s, means.get((window.layout, window.box))
-        rows.append(
-            (
-                _moment(window.started_wall_s),
-                str(window.layout),
-                _block(window.block),
-                f"{window.length_s:.0f} s",
-                items(600 * rate),
-                "-" if window.void or not mean or window.block == WARMING_BLOCK else signed(rate / mean - 1),
-                load(window.load1_mean),
-                ", ".join(reason.slug for reason in window.void),
-            )
+    rows = [
+        (
+            _moment(window.started_wall_s),
+            str(window.layout),
+            _block(window.block),
+            f"{window.length_s:.0f} s",
+            items(600 * (window.n_done / window.length_s)),
+            "-" if off is None else signed(off),
+            load(window.load1_mean),
+            ", ".join(reason.slug for reason in window.void),
         )
+        for window, off in zip(windows[::every], course.off[::every], strict=True)
+    ]
     headers = ("when (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load", "void")
     table = Table(headers, tuple(rows), frozenset({2, 3, 4, 5, 6}))
     rest = (
