@@ -111,16 +111,16 @@ def studies(folder: Path, rounds: int) -> None:
     }
     for number, (kind, options) in enumerate(kinds.items()):
         file = simulated(folder / f"{number}.tuner.db", *options)
-        overview = bootstrap.overview(file)
         began_s = time.process_time()
-        fitted = render_page(overview, bootstrap.prediction_of(file, overview))
-        fit_s = time.process_time() - began_s
+        overview, prediction = bootstrap.foretold(file)
+        fitted = render_page(overview, prediction)
+        fitted_s = time.process_time() - began_s
         anew_s = cpu_s(partial(board_anew, file), rounds)
         print(f"{kind} of {len(overview.windows)} windows in {len(overview.study.layouts)} layouts")
         say("the view", cpu_s(partial(drawn, board_of(overview), sys.stdout, 100, 40), rounds))
         say("the ranking anew", anew_s)
         say("the page, the model not fitted", cpu_s(partial(page_of, file), rounds))
-        say("the same, the model fitted", anew_s + fit_s)
+        say("the same, the model fitted", fitted_s)
         print(f"  {len(fitted) / 1e6:.2f} MB")
 
 

@@ -365,7 +365,7 @@ def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_pat
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("INSERT OR IGNORE INTO void_reason SELECT id, 0, 'disturbed', 'others' FROM window")
 
-    why = bootstrap.prediction_of(file, overview_of(file))
+    _, why = bootstrap.foretold(file)
 
     assert isinstance(why, str)
     assert RACE in why

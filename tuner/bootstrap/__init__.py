@@ -21,7 +21,7 @@ from tuner.bootstrap.fleet import first_box, fleet_of
 from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
 from tuner.bootstrap.lab_typed import lab_command
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
-from tuner.bootstrap.model import calibrated, prediction_of, simulated_layouts, write_profile
+from tuner.bootstrap.model import calibrated, foretold, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
@@ -52,6 +52,7 @@ __all__ = [
     "explained",
     "first_box",
     "fleet_of",
+    "foretold",
     "in_production",
     "lab_command",
     "lab_run",
@@ -63,7 +64,6 @@ __all__ = [
     "open_store",
     "overview",
     "planned",
-    "prediction_of",
     "profile_kept",
     "ranked",
     "recalled",

@@ -52,7 +52,9 @@ def ranked(
     from tuner.core.question import Question
 
     with open_store(file, read_only=True) as store:
-        return _ranked(store, file, current=current, confidence=confidence, question=question or Question())
+        asked = question or Question()
+        record, ranking, _ = _ranked(store, file, current=current, confidence=confidence, question=asked)
+    return record, ranking
 
 
 @collection_paused()
@@ -64,33 +66,43 @@ def overview(
     question: Question | None = None,
 ) -> Overview:
     """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
+    with open_store(file, read_only=True) as store:
+        return overview_of(store, file, current=current, confidence=confidence, question=question)
+
+
+def overview_of(
+    store: Store,
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> Overview:
+    """The same of a *store* that is open; *file* is its own."""
     from tuner.core.overview import Overview
     from tuner.core.question import Question
 
     question = question or Question()
     live, is_held = live_now(file)
-    with open_store(file, read_only=True) as store:
-        known = _known(store)
-        record, ranking = _ranked(
-            store, file, current=current, confidence=confidence, question=question, known=known
-        )
-        windows, launches, boxes = store.windows(), store.launches(), store.boxes()
-    explanation, rules = _explained(record, windows, question, None)
+    known = _known(store)
+    record, ranking, explanation = _ranked(
+        store, file, current=current, confidence=confidence, question=question, known=known
+    )
     ending = None if known is None else known.ending()
     return Overview(
         name=file.name,
         study=record,
         ranking=ranking,
-        launches=launches,
-        windows=windows,
+        launches=store.launches(),
+        windows=store.windows(),
         explanation=explanation,
-        rules=rules,
+        rules=_rules(explanation, None),
         live=live,
         is_held=is_held,
         is_over=None if ending is None else ending == "over",
         rest_s=None if known is None or known.rest is None else known.rest.lasts_s,
         is_spent=ending == "out-of-budget",
-        boxes=boxes,
+        boxes=store.boxes(),
     )
 
 
@@ -138,7 +150,8 @@ def _ranked(
     confidence: float | None,
     question: Question,
     known: Recalled | None = None,
-) -> tuple[StudyRecord, Ranking]:
+) -> tuple[StudyRecord, Ranking, Explanation | str]:
+    """The study, its ranking, and what binds its layouts, or why that is not known."""
     from tuner.core.claim import by_claim
     from tuner.core.ranking import rank
 
@@ -163,15 +176,16 @@ def _ranked(
         costs=question.costs,
         within=question.within_of(record),
     )
-    ranking = replace(_with_bound_by(record, windows, ranking), notes=(*seen.notes, *ranking.notes))
-    if not is_race:
-        return record, ranking
-    if seen.is_part:
-        return record, replace(ranking, notes=(_OTHER_BOXES, *ranking.notes))
-    if not question.is_of(record):
-        return record, replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
-    known = known or recalled(store)
-    return record, by_claim(ranking, known.claim(), known.strategy.estimates())
+    explanation = _explanation(record, windows, ranking.verdicts)
+    ranking = replace(_with_bound_by(ranking, explanation), notes=(*seen.notes, *ranking.notes))
+    if is_race and seen.is_part:
+        ranking = replace(ranking, notes=(_OTHER_BOXES, *ranking.notes))
+    elif is_race and not question.is_of(record):
+        ranking = replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
+    elif is_race:
+        known = known or recalled(store)
+        ranking = by_claim(ranking, known.claim(), known.strategy.estimates())
+    return record, ranking, explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,30 +242,24 @@ def explained(
 
     with open_store(file, read_only=True) as store:
         record, windows = store.study(), store.windows()
-    return record, *_explained(record, windows, question or Question(), cores)
-
-
-def _explained(
-    record: StudyRecord, windows: Sequence[WindowRecord], question: Question, cores: float | None
-) -> tuple[Explanation | str, Sequence[Rule]]:
-    from tuner.core.model.diagnosis.evidence import why_unknown
-    from tuner.core.ranking import rank
-
-    limits, verdicts = question.limits_of(record), {}
+    limits, verdicts = (question or Question()).limits_of(record), {}
     if limits:  # ranking 100 000 windows takes a while, and without limits there are no verdicts
-        ranking = rank(record, windows, confidence=record.confidence, limits=limits)
-        verdicts = ranking.verdicts
+        from tuner.core.ranking import rank
+
+        verdicts = rank(record, windows, confidence=record.confidence, limits=limits).verdicts
     found = _explanation(record, windows, verdicts)
-    if found is None:
-        return why_unknown(windows), ()
-    best = found.diagnoses[0].layout.variant
-    if best not in found.references:
-        return found, ()
+    return record, found, _rules(found, cores)
+
+
+def _rules(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
+    """To size the service by, for *cores* (None: what the study ran on); none where nothing is known."""
+    if isinstance(found, str) or (best := found.diagnoses[0].layout.variant) not in found.references:
+        return ()
     from tuner.core.model.diagnosis.sizing import resized, sizing_rules
 
     of = found.references[best]
     wanted = of.machine if cores is None else resized(of.machine, cores)
-    return found, sizing_rules(of.demands, wanted, found.known_of(best))
+    return sizing_rules(of.demands, wanted, found.known_of(best))
 
 
 def measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
@@ -265,26 +273,24 @@ def measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
     return layout
 
 
-def _with_bound_by(record: StudyRecord, windows: Sequence[WindowRecord], ranking: Ranking) -> Ranking:
+def _with_bound_by(ranking: Ranking, found: Explanation | str) -> Ranking:
     """*ranking*, saying what binds its layouts, or why that is not known."""
-    from tuner.core.model.diagnosis.evidence import NO_WINDOWS, why_unknown
+    from tuner.core.model.diagnosis.evidence import NO_WINDOWS
 
-    found = _explanation(record, windows, ranking.verdicts)
-    if found is not None:
+    if not isinstance(found, str):
         return ranking.with_bound_by(found.bound_by, None)
-    why = why_unknown(windows)
-    return ranking.with_bound_by({}, why if why != NO_WINDOWS else None)  # nothing measured is told already
+    return ranking.with_bound_by({}, found if found != NO_WINDOWS else None)  # that is told already
 
 
 def _explanation(
     record: StudyRecord, windows: Sequence[WindowRecord], verdicts: Mapping[Layout, Verdict | None]
-) -> Explanation | None:
-    """What binds the layouts, of which *verdicts* say what limits they keep; None: no clocks for it."""
-    from tuner.core.model.diagnosis.evidence import evidence_of
+) -> Explanation | str:
+    """What binds the layouts, of which *verdicts* say what limits they keep; or why it is not known."""
+    from tuner.core.model.diagnosis.evidence import evidence_of, why_unknown
 
     seen = evidence_of(record, windows, verdicts)
     if not seen:
-        return None
+        return why_unknown(windows)
     from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
 
     return explain(seen, machine_of(record), gils=gils_of(record))

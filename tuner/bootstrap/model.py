@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bootstrap.answers import overview_of
 from tuner.bootstrap.collection import collection_paused
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
+from tuner.ports import Store
 
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrated import Calibrated
@@ -18,23 +20,34 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
     from tuner.core.model.simulation.layouts import SimulatedLayouts
     from tuner.core.overview import Overview
+    from tuner.core.question import Question
 
 
 @collection_paused()
-def prediction_of(file: Path, overview: Overview) -> Calibrated | str:
-    """The model fitted to the study in *file*, of the variant of its best layout.
+def foretold(
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> tuple[Overview, Calibrated | str]:
+    """The study in *file* as it stands, and the model fitted to it, of the variant of its best layout.
 
-    Where it cannot be fitted, why not: a sentence. *overview* is of the same study.
+    Where that cannot be fitted, why not: a sentence. The arguments are those of `tuner.bootstrap.ranked`.
     """
-    variants = {layout.variant for layout in overview.study.layouts}
-    variant = overview.ranking.rows[0].layout.variant if len(variants) > 1 else None
+    with open_store(file, read_only=True) as store:
+        seen = overview_of(store, file, current=current, confidence=confidence, question=question)
+        return seen, _prediction_of(store, seen)
+
+
+def _prediction_of(store: Store, seen: Overview) -> Calibrated | str:
+    variants = {layout.variant for layout in seen.study.layouts}
+    variant = seen.ranking.rows[0].layout.variant if len(variants) > 1 else None
     from tuner.study.calibrating import read_calibration
 
     try:
-        with open_store(file, read_only=True) as store:
-            # by its name alone, as pages tell no folders of ours
-            listed = overview.windows, overview.launches
-            return read_calibration(store, overview.name, variant=variant, listed=listed)
+        # by its name alone, as pages tell no folders of ours
+        return read_calibration(store, seen.name, variant=variant, listed=(seen.windows, seen.launches))
     except ConfigError as error:
         return f"{error.problem}."
 

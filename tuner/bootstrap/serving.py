@@ -105,12 +105,14 @@ def _without_folder(make: Callable[[Path], T], file: Path) -> T:
 
 
 def _page(file: Path) -> bytes:
-    from tuner.bootstrap.model import prediction_of
+    from tuner.bootstrap.model import foretold
     from tuner.core.question import parse_question
     from tuner.reports.page import render_page
 
-    seen = overview(file, question=parse_question(costs="load,memory"))
-    prediction = _WHILE_IT_RUNS if live_now(file)[1] else prediction_of(file, seen)
+    question = parse_question(costs="load,memory")
+    if live_now(file)[1]:
+        return render_page(overview(file, question=question), _WHILE_IT_RUNS, live=True).encode()
+    seen, prediction = foretold(file, question=question)
     return render_page(seen, prediction, live=True).encode()
 
 

@@ -68,8 +68,8 @@ def report(
     )
     target = output if output is not None else _beside(study)
     check_ours(target, force=force)
-    overview = bootstrap.overview(study, current=current, confidence=confidence, question=question)
-    page = render_page(overview, bootstrap.prediction_of(study, overview), small=small)
+    asked = bootstrap.foretold(study, current=current, confidence=confidence, question=question)
+    page = render_page(*asked, small=small)
     replace_text(target, page)
     typer.echo(f"{target} is written, {len(page.encode('utf-8')) / 1000:.0f} kB.", err=True)
 
