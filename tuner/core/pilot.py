@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log, sqrt
 from statistics import fmean
@@ -65,7 +65,7 @@ def pilot_of(
     *,
     launch_s: float,
     objective: str = "throughput",
-    within_window: MeanSquare | None = None,
+    within_window: Callable[[], MeanSquare | None] = lambda: None,
     confidence: float = 0.95,
 ) -> Pilot | None:
     """Read a study as a pilot; None: no layout was launched twice, so nothing tells how launches differ.
@@ -74,8 +74,8 @@ def pilot_of(
         windows: all of the study; void ones are left out.
         launch_s: what a launch takes beside its windows.
         objective: what is to be large.
-        within_window: variance of one second within a window, as a ratio of the throughput; it is used
-            where no launch has two windows to compare.
+        within_window: gives the variance of one second within a window, as a ratio of the throughput; it is
+            asked where no launch has two windows to compare.
         confidence: of the intervals.
     """
     tallies = [one for one in tally(windows)[0] if one.n_done and launch_value(one, objective) > 0]
@@ -90,7 +90,7 @@ def pilot_of(
         return None
     window_s = fsum(one.length_s for one in tallies) / sum(one.n_windows for one in tallies)
     residual = MeanSquare(fitted.residual_ss / fitted.residual_df, fitted.residual_df)
-    second = _per_second(tallies, launches) or within_window
+    second = _per_second(tallies, launches) or within_window()
     launch, window = estimate_sd(residual, confidence), None
     if second is not None:
         share = fmean([1 / one.length_s for one in tallies])

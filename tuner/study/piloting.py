@@ -85,7 +85,7 @@ def read_pilot(store: Store, listed: Listed | None = None) -> Pilot | None:
         windows,
         launch_s=launch_s,
         objective=study.objective,
-        within_window=_within_windows(store, windows) if study.objective == "throughput" else None,
+        within_window=lambda: _within_windows(store, windows) if study.objective == "throughput" else None,
         confidence=study.confidence,
     )
 
