@@ -306,6 +306,22 @@ def test_a_layout_held_out_is_predicted_without_having_been_seen(method: str) ->
     assert (changed > 1e-3) == (method == "joint")
 
 
+def test_what_looks_found_at_1x1_tells_nothing_of_1x1_where_that_is_held_out() -> None:
+    """Tasks of others, and the part of the waiting that starts children, are known from it alone."""
+    alone = Layout(1, 1)
+    windows = study_of(STARTING, SMALL, noise=Noise())
+    seen = [
+        replace(one, n_active=one.n_active + 2.0, spawning_s=0.0)  # type: ignore[operator]
+        if one.layout == alone
+        else one
+        for one in windows
+    ]
+    before, after = (next(x for x in held_out(each, BOX) if x.layout == alone) for each in (windows, seen))
+
+    assert after.measured_active != pytest.approx(before.measured_active, rel=0.1)
+    assert after.predicted_active == pytest.approx(before.predicted_active, rel=1e-3)
+
+
 def test_held_out_layouts_of_the_model_itself_come_out_right() -> None:
     for method in ("alone", "joint"):
         found = held_out(study_of(BLOCKED), BOX, method=method)  # type: ignore[arg-type]

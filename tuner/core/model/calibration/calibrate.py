@@ -178,8 +178,9 @@ def held_out(
     if method == "alone" or (method is None and len(layouts) < 3):
         told_by_1x1(clocks, machine)  # says what is missing
         others = [layout for layout in layouts if layout not in problem.anchors]
-        fit = problem.fit(list(problem.anchors))
-        return tuple(predicted_by(problem, fit, others, 1, "alone")) if others else ()
+        seen = problem.without(others)
+        fit = seen.fit(list(seen.items))
+        return tuple(predicted_by(problem, seen, fit, others, "alone")) if others else ()
     base = problem.fit(layouts)
     return _in_turn(problem, base, with_terms_of_worth(problem, base))
 
@@ -196,7 +197,7 @@ def _in_turn(problem: Problem, base: Fit, fit: Fit) -> tuple[HeldOut, ...]:
         for turn in turns:
             seen = problem.without(turn)
             own = with_terms_of_worth(seen, seen.fit(list(seen.items), (), base))
-            found += predicted_by(problem, own, turn, len(seen.items))
+            found += predicted_by(problem, seen, own, turn)
     return tuple(sorted(found, key=lambda one: layouts.index(one.layout)))
 
 

@@ -121,10 +121,13 @@ class Problem:
         found.looks = found._told_by_looks()
         return found
 
-    def predict(self, fit: Fit, layouts: Sequence[Layout]) -> Prediction:
-        """What *fit* says of *layouts*, each with the strangers that were there when it was measured."""
+    def predict(self, fit: Fit, layouts: Sequence[Layout], looks: Looks) -> Prediction:
+        """What *fit* says of *layouts*, each with the strangers that were there when it was measured.
+
+        *looks* are those of the layouts that it was fitted to.
+        """
         items = [self.items[layout] for layout in layouts]
-        return solved(fit.values[None, :], fit.terms, items, self.machine, self.looks)[1]
+        return solved(fit.values[None, :], fit.terms, items, self.machine, looks)[1]
 
     def _told_by_looks(self) -> Looks:
         """Others are seen beside 1x1 alone."""

@@ -59,20 +59,20 @@ def left_out(problem: Problem, folds: Sequence[Sequence[Layout]], start: Fit) ->
     """The layouts of each fold, predicted by a fit to all others; *start* is one to all."""
     found = []
     for fold in folds:
-        seen = [layout for layout in problem.items if layout not in fold]
-        found.extend(predicted_by(problem, problem.fit(seen, start.terms, start), fold, len(seen)))
+        seen = problem.without(fold)
+        found.extend(predicted_by(problem, seen, seen.fit(list(seen.items), start.terms, start), fold))
     return found
 
 
 def predicted_by(
     problem: Problem,
+    seen: Problem,
     fit: Fit,
     layouts: Sequence[Layout],
-    n_seen: int,
     method: Literal["alone", "joint"] = "joint",
 ) -> list[HeldOut]:
-    """*layouts* as they were measured, beside what *fit* says of them."""
-    told = problem.predict(fit, layouts)
+    """*layouts* as they were measured, beside what *fit* says of them, a fit to *seen*, which has them not."""
+    told = problem.predict(fit, layouts, seen.looks)
     return [
         HeldOut(
             layout=layout,
@@ -80,7 +80,7 @@ def predicted_by(
             predicted_per_s=float(told.throughput_per_s[n]),
             measured_active=problem.items[layout].n_active,
             predicted_active=float(told.load[n]),
-            n_seen=n_seen,
+            n_seen=len(seen.items),
             method=method,
         )
         for n, layout in enumerate(layouts)
