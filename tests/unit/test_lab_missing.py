@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tuner import bootstrap
 from tuner.adapters.lab.results import Results, read_results, write_results
+from tuner.core.errors import ConfigError
 from tuner.core.lab.experiment import At, Experiment, Failure, Outcome, Run, failures_told, outcome
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gornir import Gornir
@@ -21,6 +24,7 @@ from tuner.reports.lab import lab_page, render_lab
 from . import test_lab, test_lab_gnocchi, test_lab_gornir, test_lab_pi_pools
 
 SEEDS = test_lab.SEEDS
+ROOT = Path(__file__).parents[2]
 Made = Callable[[At], Run]
 EVERY: Sequence[tuple[Experiment, Made]] = (
     (Nornir(), test_lab.nornir_run),
@@ -92,3 +96,21 @@ def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path)
         "it.py took longer than 5 min and was killed.",
     ]
     assert results.with_run(Run(one.at, 0, {"total_s": 1.0})).failed == (other, late)
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"), [("gornir", "total_s"), ("pi-pools", "ratio"), ("gnocchi", "gain")]
+)
+def test_runs_without_a_figure_that_all_rests_on_are_told_in_a_line(
+    name: str, lacking: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept.lab.json"
+    facts = json.loads((ROOT / "bench" / "lab" / f"{name}.lab.json").read_text("utf-8"))
+    for run in facts["runs"]:
+        del run["values"][lacking]
+    file.write_text(json.dumps(facts), "utf-8")
+    asked = bootstrap.LabAsked(file, None, None, None, None, ())
+
+    with pytest.raises(ConfigError, match=f"{len(facts['runs'])} runs without {lacking}, and {name} rests"):
+        bootstrap.lab_run(name, asked, lambda _text: None, lambda *_: 0)
+    assert json.loads(file.read_text("utf-8")) == facts

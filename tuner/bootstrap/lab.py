@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.bootstrap.lab_interpreters import check_points, facts_of, on_interpreters
 from tuner.bootstrap.lab_typed import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
+from tuner.core.figures import counted
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
@@ -78,7 +79,7 @@ def lab_run(
     """
     from tuner.adapters.lab.published import published
     from tuner.bootstrap.lab_studies import run_studies
-    from tuner.core.lab.experiment import ProgramExperiment, in_blocks, outcome
+    from tuner.core.lab.experiment import ProgramExperiment, in_blocks
     from tuner.core.lab.studied import StudyExperiment
 
     experiment, seeds = experiment_named(name), published()
@@ -91,7 +92,7 @@ def lab_run(
             _check_same(begun, {**facts, "cores": f"{_n_cores()}"}, _SAME, asked.results)
 
         results = run_studies(experiment, asked, results, measure, tell, check_same)
-        return outcome(experiment, seeds, results.runs), results
+        return _outcome(experiment, seeds, results, asked.results), results
     assert isinstance(experiment, ProgramExperiment)
     experiment, asked = on_interpreters(experiment, asked, results)
     check_points(experiment, results, asked.results)
@@ -100,7 +101,28 @@ def lab_run(
     order = [one for one in in_blocks(points, results.repeats, results.seed) if one not in made]
     if order:
         results = _run_all(experiment, asked, results, order, tell)
-    return outcome(experiment, seeds, results.runs), results
+    return _outcome(experiment, seeds, results, asked.results), results
+
+
+def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results, file: Path) -> Outcome:
+    """What the runs of *results*, which stand in *file*, make of the experiment.
+
+    Raises:
+        ConfigError: they lack a figure that it rests on.
+    """
+    from tuner.core.lab.experiment import outcome
+
+    try:
+        return outcome(experiment, seeds, results.runs)
+    except KeyError as error:
+        n_without = sum(error.args[0] not in run.values for run in results.runs)
+        if not n_without:
+            raise
+        raise ConfigError(
+            f"{file} has {counted(n_without, 'run')} without {error.args[0]}, and {experiment.name}"
+            " rests on it",
+            hint="Name another file with --results.",
+        ) from error
 
 
 def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
