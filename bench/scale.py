@@ -1,12 +1,13 @@
 """What studies of any size cost: time, CPU and memory of the commands that read them, and how each grows.
 
-    python bench/scale.py [--axis windows,samples,layouts,launches,processes,real] [--most 10000]
+    python bench/scale.py [--axis windows,samples,layouts,launches,parts,processes,real] [--most 10000]
                           [--commands rank,report,export,explain,watch,serve] [--keep DIR] [--picture FILE]
 
 Studies are written by the store, of launches that `tuner grid --simulate` made. A figure is of a whole
 process, from its start to its end (`serve`: until its first page is there). Below each table stands the
 exponent with which it grows from one size to the next: 1 is in proportion, 0 not at all. A command that takes
-longer than --limit is ended, and shown as "over". --keep leaves the studies in DIR, and takes what is there.
+longer than --limit is ended, and shown as "over". parts is what `rank` and the model of `report` do with the
+largest study of windows, in this process. --keep leaves the studies in DIR, and takes what is there.
 The page docs/scale.md is of --most 100000, which writes studies of 648 MB.
 """
 
@@ -31,6 +32,7 @@ from itertools import pairwise
 from math import log
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 
 from scale_picture import render_curves
 from scale_study import Size, write_study
@@ -41,10 +43,13 @@ from tuner.adapters.procfs import ProcSampler
 from tuner.adapters.supervisord import SupervisordLauncher
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.layout import Layout, divisors_grid
+from tuner.core.model.simulation.scenario import Scenario
 from tuner.core.service import ServiceSpec
 from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Reading
 from tuner.study import run_study
+
+Answer = TypeVar("Answer")
 
 TUNER = str(Path(sys.executable).with_name("tuner"))
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -57,6 +62,8 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 }
 USUAL = Size(n_windows=1000, n_samples=100_000, layouts=divisors_grid(24))
 PAGE_TRIES_S = 0.05
+LARGEST = Layout(512, 64)
+N_ITEMS = 200_000
 SIDES = [(p, t) for p in (1, 8, 64, 512) for t in (1, 8, 64)]  #: processes and threads
 
 
@@ -145,19 +152,21 @@ def show(axis: str, found: Mapping[str, Mapping[int, Cost | None]]) -> None:
         print(", memory " + " ".join(f"{one:.2f}" for one in of_memory), flush=True)
 
 
+def written(study: Path, size: Size) -> Path:
+    """The file *study*, which is written if it is not there."""
+    if not study.exists():
+        began_s = time.monotonic()
+        write_study(study, size)
+        took_s = time.monotonic() - began_s
+        print(f"{study.name}: {study.stat().st_size / 1e6:.0f} MB written in {took_s:.0f} s", file=sys.stderr)
+    return study
+
+
 def measure(axis: str, folder: Path, options: argparse.Namespace) -> dict[str, dict[int, Cost | None]]:
     """The costs of each command along *axis*."""
     found: dict[str, dict[int, Cost | None]] = {command: {} for command in options.commands}
     for n, size in sizes(axis, options.most).items():
-        study = folder / f"{axis}-{n}.tuner.db"
-        if not study.exists():
-            began_s = time.monotonic()
-            write_study(study, size)
-            took_s = time.monotonic() - began_s
-            print(
-                f"{study.name}: {study.stat().st_size / 1e6:.0f} MB written in {took_s:.0f} s",
-                file=sys.stderr,
-            )
+        study = written(folder / f"{axis}-{n}.tuner.db", size)
         names = {"STUDY": str(study), "PAGE": str(folder / "page.html")}
         for command in options.commands:
             line = [TUNER, *(names.get(word, word) for word in COMMANDS[command])]
@@ -187,6 +196,47 @@ def fetch(process: subprocess.Popen[str]) -> None:
 def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | None:
     """How *process* ended, or None; what it used can still be asked for, which `poll` takes away."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | (0 if waits else os.WNOHANG))
+
+
+def parts(study: Path) -> None:
+    """What `rank` does with *study*, part by part, and how often the model is fitted for a `report`."""
+    from tuner.bootstrap import open_store
+    from tuner.bootstrap.collection import collection_paused
+    from tuner.core.model.calibration.joint_fit import Problem
+    from tuner.core.model.diagnosis.evidence import evidence_of
+    from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
+    from tuner.core.ranking import rank
+    from tuner.study.calibrating import read_calibration
+
+    print(f"\nparts of rank, of {study.name}: CPU seconds")
+
+    def timed(what: str, do: Callable[[], Answer]) -> Answer:
+        began_s = time.process_time()
+        found = do()
+        print(f"{what:46}{time.process_time() - began_s:8.2f} s", flush=True)
+        return found
+
+    fits = []
+
+    def counted(problem: Problem, *arguments: Any) -> Any:
+        fits.append(problem)
+        return fit(problem, *arguments)
+
+    with collection_paused():
+        store = timed("opened, and its small tables checked", lambda: open_store(study, read_only=True))
+        with store:
+            launches = timed("launches, against their digests", store.launches)
+            windows = timed("windows, against their digests", store.windows)
+            record = store.study()
+            ranking = timed("compared", lambda: rank(record, windows, launches=[x for _, x in launches]))
+            seen = timed("added up, layout by layout", lambda: evidence_of(record, windows, ranking.verdicts))
+            timed("explained", lambda: explain(seen, machine_of(record), gils=gils_of(record)))
+            fit, Problem.fit = Problem.fit, counted  # type: ignore[method-assign,assignment]
+            try:
+                timed("for report: calibrated", lambda: read_calibration(store, study.name))
+            finally:
+                Problem.fit = fit  # type: ignore[method-assign]
+    print(f"fits of the model, those to all layouts but some: {len(fits)}")
 
 
 def real() -> None:
@@ -249,12 +299,14 @@ def processes() -> None:
     from tuner.core.model.demand import Demands
     from tuner.core.model.machine import Machine
     from tuner.core.model.network import predict
+    from tuner.core.model.simulation.scenario import scenario_of
 
     for name, made in (("divisors", divisors_grid), ("full", full_grid)):
         began_s = time.process_time()
         grid = made(512)
         print(f"{name} grid of 512 cores: {len(grid)} layouts in {time.process_time() - began_s:.4f} s")
     demands = Demands(gil_s=0.05, child_s=0.4, asleep_s=0.5)
+    simulated(scenario_of(demands, Machine(512), LARGEST, n_items=N_ITEMS, n_warm_items=N_ITEMS // 10))
     for count, threads in SIDES:
         began_s = time.process_time()
         predict(demands, Machine(512), [Layout(count, threads)])
@@ -263,9 +315,21 @@ def processes() -> None:
         print(f"network of {count}x{threads} on 512 cores: {took_s:.3f} s, {peak / 1e6:.0f} MB")
 
 
+def simulated(scenario: Scenario) -> None:
+    """What it takes to play *scenario* event by event; after other axes the memory may be of another."""
+    from tuner.adapters.simulator import simulate_all
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    simulate_all([scenario])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    peak = f"{after.ru_maxrss * 1024 / 1e6:.0f} MB at most of any program"
+    print(f"events of {LARGEST} on 512 cores, {N_ITEMS} items: {took_s:.1f} s, {peak}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--axis", default="windows,samples,layouts,launches,processes,real")
+    parser.add_argument("--axis", default="windows,samples,layouts,launches,parts,processes,real")
     parser.add_argument("--commands", default=",".join(COMMANDS))
     parser.add_argument("--most", type=int, default=10_000, help="windows, layouts, samples/100 at most")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a command may take")
@@ -283,6 +347,10 @@ def main() -> None:
         for axis in options.axis.split(","):
             if axis in ("processes", "real"):
                 processes() if axis == "processes" else real()
+                continue
+            if axis == "parts":
+                n, size = max(sizes("windows", options.most).items())
+                parts(written(folder / f"windows-{n}.tuner.db", size))
                 continue
             found = measure(axis, folder, options)
             show(axis, found)
