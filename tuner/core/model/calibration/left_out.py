@@ -71,7 +71,7 @@ def predicted_by(
     layouts: Sequence[Layout],
     method: Literal["alone", "joint"] = "joint",
 ) -> list[HeldOut]:
-    """*layouts* as they were measured, beside what *fit* says of them, a fit to *seen*, which has them not."""
+    """*layouts* as they were measured, and what *fit* says of them, a fit to *seen*, which has them not."""
     told = problem.predict(fit, layouts, seen.looks)
     return [
         HeldOut(
