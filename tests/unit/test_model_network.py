@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from math import comb, inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tuner.core.layout import Layout, full_grid
 from tuner.core.model import network
-from tuner.core.model.demand import Demands, Terms, layout_demands, stacked_demands
+from tuner.core.model.demand import Demands, LayoutDemands, Terms, layout_demands, stacked_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict, solve
 
@@ -249,36 +250,66 @@ def test_layouts_asked_for_several_times_at_once_get_the_same_answer_to_the_last
         assert np.array_equal(np.tile(getattr(once, name), 3), getattr(often, name)), name
 
 
-#: of these, as many rounds without the secant leave 0.1 to 2 % of throughput
+#: near saturation, where one round after the other comes to rest in hundreds
 CROWDED = [
     (Demands(0.9, child_s=0.01, asleep_s=4.0), 8, Layout(24, 2)),
     (Demands(0.05, child_s=0.01, asleep_s=4.0), 2, Layout(24, 6)),
     (Demands(0.05, child_s=0.01, asleep_s=4.0), 4, Layout(48, 6)),
+    (Demands(0.048, asleep_s=0.5), 1, Layout(6, 1)),
+    (Demands(0.6, child_s=1e-4, asleep_s=9.68), 1, Layout(9, 1)),
+    (Demands(1.0, asleep_s=33.43), 8, Layout(96, 4)),
+    (Demands(1.0, asleep_s=33.43), 1, Layout(9, 4)),
+    (Demands(1.0, asleep_s=60.0), 1, Layout(32, 1)),
 ]
 
 
-@pytest.mark.parametrize(("demands", "cores", "layout"), CROWDED)
-def test_many_processes_on_few_cores_come_to_rest_within_the_rounds(
-    demands: Demands, cores: int, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = predict(demands, Machine(cores), [layout])
-    monkeypatch.setattr(network, "_ROUNDS", 400)
-    at_rest = predict(demands, Machine(cores), [layout])
+def plainly(demands: Demands, machine: Machine, layout: Layout, n_rounds: int) -> Prediction:
+    """By so many rounds, each of which assumes what came of the one before, of all nodes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "_nearer", lambda _assumed, found, _earlier: found)
+        patch.setattr(network, "_SETTLED", -1.0)
+        patch.setattr(network, "_MOST_ROUNDS", n_rounds)
+        return predict(demands, machine, [layout])
 
-    assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-3)
+
+@pytest.mark.parametrize(("demands", "cores", "layout"), CROWDED)
+def test_many_processes_on_few_cores_come_to_rest(demands: Demands, cores: int, layout: Layout) -> None:
+    told = predict(demands, Machine(cores), [layout])
+    at_rest = plainly(demands, Machine(cores), layout, 3000)
+    early = plainly(demands, Machine(cores), layout, 5)
+
+    assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-6)
+    assert told.load == pytest.approx(at_rest.load, rel=1e-5)
+    assert told.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-6)
+    assert early.load != pytest.approx(at_rest.load, rel=1e-5)
 
 
 @given(networks())
-@settings(max_examples=100, deadline=None)
-def test_going_on_with_the_rounds_changes_nothing(network_: tuple[Demands, Machine, Layout]) -> None:
-    demands, machine, layout = network_
-    told = predict(demands, machine, [layout])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "_ROUNDS", 200)
-        at_rest = predict(demands, machine, [layout])
+@settings(max_examples=50, deadline=None)
+def test_the_network_is_at_rest(network_: tuple[Demands, Machine, Layout]) -> None:
+    told, at_rest = predict(*network_[:2], [network_[2]]), plainly(*network_, 600)
 
     assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-5)
     assert told.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-4)
+
+
+def test_layouts_in_parts_are_no_wider_than_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many narrow ones and a wide one: they do not share a part that is as wide as that."""
+    sizes = []
+    solve_ = network._solve
+
+    def seen(of: LayoutDemands, *rest: Any) -> Prediction:
+        sizes.append(len(of.processes) * (1 + (of.processes * of.threads).max()))
+        return solve_(of, *rest)
+
+    monkeypatch.setattr(network, "_solve", seen)
+    monkeypatch.setattr(network, "_MOST_CELLS", 300)
+    grid = [Layout(1, 1)] * 100 + [Layout(8, 30)] + [Layout(2, 2)] * 20
+    got = predict(Demands(0.02, asleep_s=0.1), Machine(4), grid)
+
+    assert max(sizes) <= 300
+    assert len(got.load) == 121
+    assert got.load[100] == max(got.load)
 
 
 def test_what_the_network_answers_alike_is_still_told_apart() -> None:

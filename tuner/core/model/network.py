@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +26,12 @@ from numpy.typing import NDArray
 from tuner.core.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Array, Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.nodes import Indices, Nodes, nodes_of
+from tuner.core.model.nodes import Indices, nodes_of
 
-_ROUNDS = 6  #: of the fixed point between processes: mostly 1e-8 of throughput is left, 0.2 % at worst
-_STEEPEST = 0.7  #: slope that is believed: beyond it a step leads too far more often than it is right
+_MOST_ROUNDS = 60  #: of the fixed point between processes; four or five are the rule
+_SETTLED = 1e-9  #: change of a share of time
+_STEEPEST = 0.9  #: slope that is believed: beyond it a step leads too far more often than it is right
+_FEW = 0.7  #: so much of the nodes and less are gone on with by themselves
 _MOST_CELLS = 500_000  #: layouts times the most threads of any, at once: some 100 MB
 _LEAST_S = 1e-9  #: a time that can be divided by
 _LEAST_HELD_S = 1e-12  #: so is one that the GIL is held, which may be none
@@ -81,12 +82,22 @@ def solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = No
     order = np.argsort(n, kind="stable")  # alike together: each part is as wide as its largest layout
     parts = [
         _solve(_of_some(of, some), machine, None if smt_gain_ratio is None else smt_gain_ratio[some])
-        for some in np.array_split(order, ceil(n.sum() / _MOST_CELLS))
+        for some in np.split(order, _cuts(n[order] + 1))
     ]
     back = np.argsort(order, kind="stable")
     return Prediction(
         *(np.concatenate([getattr(part, one.name) for part in parts])[back] for one in fields(Prediction))
     )
+
+
+def _cuts(widths: Array) -> list[int]:
+    """Where to cut a list of layouts, narrow ones first: parts of at most so many cells, or of one layout."""
+    cuts, first = [], 0
+    for n, width in enumerate(widths):
+        if n > first and (n + 1 - first) * width > _MOST_CELLS:
+            cuts.append(n)
+            first = n
+    return cuts
 
 
 def _of_some(of: LayoutDemands, some: NDArray[np.int64]) -> LayoutDemands:
@@ -103,32 +114,31 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) ->
     used = of.process_cores[order]
     gain = None if smt_gain_ratio is None else smt_gain_ratio[order]
     nodes = nodes_of(p, t)
-    k, row, spread = nodes.k, nodes.row, nodes.spread
+    row = nodes.row
 
     # from here on arrays over nodes
-    n_processes, own_gil_s, own_away_s, taken = p[row], gil_s[row], away_s[row], used[row]
-    n_items = n_processes * t[row] - k  # that are in none of the states that k counts
-    added = None if gain is None else gain[row]
-    alone = machine.total_speed(k + 1, taken, added) / (k + 1)
-
-    def held_s(held: Array) -> Array:
-        return own_gil_s / _speeds(machine, nodes, n_processes * held, alone, taken, added)[0]
-
-    # probability that the GIL of one process is held: what is assumed is what comes of it
-    assumed, earlier = np.zeros_like(k), None
-    for _ in range(_ROUNDS):
-        each_s = held_s(assumed)
-        held = _held(each_s, own_away_s, spread)
-        assumed, earlier = _nearer(assumed, held, earlier), (assumed, held)
+    meet = _Meeting(
+        nodes.k,
+        nodes.busy,
+        nodes.busy_variance,
+        nodes.spread,
+        n_processes=p[row],
+        gil_s=gil_s[row],
+        away_s=away_s[row],
+        used=used[row],
+        gain=None if gain is None else gain[row],
+    )
+    held, each_s = _at_rest(machine, meet)
     throughput = held / each_s
-    holders = n_processes * held
-    n_in_line = np.maximum(0.0, n_items - n_processes * throughput * own_away_s - holders)
-    _, free_speed = _speeds(machine, nodes, holders, alone, taken, added)
+    holders = meet.n_processes * held
+    n_items = meet.n_processes * t[row] - meet.k  # that are in none of the states that k counts
+    n_in_line = np.maximum(0.0, n_items - meet.n_processes * throughput * meet.away_s - holders)
+    free_speed = _speeds(machine, meet, holders)[1]
 
     # and from here on over layouts and every k
     every = nodes.every
     births, free_speed, holders, in_line = (
-        nodes.between(one) for one in (n_processes * throughput, free_speed, holders, n_in_line)
+        nodes.between(one) for one in (meet.n_processes * throughput, free_speed, holders, n_in_line)
     )
     deaths = every[:, 1:] * free_speed[:, 1:] / free_s[:, None]
     weight = _chain(births, deaths, p * t)
@@ -139,11 +149,11 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) ->
     n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
 
     full = machine.total_speed(np.full(len(back), np.inf), of.process_cores, smt_gain_ratio)
-    on_cores = n_on_cores[back]
+    on_cores, n_gil_waiting = n_on_cores[back], n_gil_waiting[back] * (held_alone_s > 0)
     per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
     n_threads = of.processes * of.threads
-    runnable = np.maximum(n_threads - n_gil_waiting[back] - per_s * of.waiting_s, per_s * of.cpu_s)
-    n_waking = waking(machine, of, n_gil_waiting[back], per_s, on_cores / cores[back, 0])
+    runnable = np.maximum(n_threads - n_gil_waiting - per_s * of.waiting_s, per_s * of.cpu_s)
+    n_waking = waking(machine, of, n_gil_waiting, per_s, on_cores / cores[back, 0])
     n_blocked = per_s * (of.blocked_s + of.spawn_s)
     busy = per_s * of.cpu_s
     return Prediction(
@@ -156,7 +166,7 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) ->
         gil_utilization_ratio=np.where(
             held_alone_s > 0, np.minimum(1.0, n_holders[back] / of.processes), 0.0
         ),
-        n_gil_waiting=n_gil_waiting[back],
+        n_gil_waiting=n_gil_waiting,
         n_core_waiting=np.maximum(0.0, runnable - busy),
         n_asleep=per_s * of.asleep_s,
         n_blocked=n_blocked,
@@ -177,6 +187,60 @@ def _unlike(of: LayoutDemands, gil_s: Array, smt_gain_ratio: Array | None) -> tu
     first = np.zeros(unlike.shape[1], dtype=int)
     first[place[::-1]] = np.arange(len(place))[::-1]
     return first, place
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """How items meet at some nodes: arrays over these. The first four are of `Nodes`."""
+
+    k: Array
+    busy: Array
+    busy_variance: Array
+    spread: Sequence[Array]
+    n_processes: Array
+    gil_s: Array  #: that an item holds the GIL, where it has a core for itself
+    away_s: Array  #: that it waits
+    used: Array  #: cores that are taken
+    gain: Array | None
+
+    def some(self, those: NDArray[np.bool_]) -> _Meeting:
+        """The same of *those* nodes."""
+        spread = [share[those[: len(share)]] for share in self.spread]
+        return _Meeting(
+            self.k[those],
+            self.busy[those],
+            self.busy_variance[those],
+            [share for share in spread if len(share)],
+            self.n_processes[those],
+            self.gil_s[those],
+            self.away_s[those],
+            self.used[those],
+            None if self.gain is None else self.gain[those],
+        )
+
+
+def _at_rest(machine: Machine, meet: _Meeting) -> tuple[Array, Array]:
+    """The share of time that the GIL of one process is held, and how long an item then holds it.
+
+    The more of the GILs are held the slower the cores are for each holder, and the longer he holds his: what
+    is assumed has to be what comes of it. Nodes that have settled are left alone.
+    """
+    held, each_s = np.zeros_like(meet.k), np.zeros_like(meet.k)
+    assumed, earlier = np.zeros_like(meet.k), None
+    left = np.arange(len(meet.k))
+    for _ in range(_MOST_ROUNDS):
+        speed = _speeds(machine, meet, meet.n_processes * assumed)[0]
+        each_s[left] = own_s = meet.gil_s / speed
+        held[left] = found = _held(own_s, meet.away_s, meet.spread)
+        moves = np.abs(found - assumed) > _SETTLED
+        n_moving = int(moves.sum())
+        if not n_moving:
+            break
+        assumed, earlier = _nearer(assumed, found, earlier), (assumed, found)
+        if n_moving < _FEW * len(left):
+            meet, left, assumed = meet.some(moves), left[moves], assumed[moves]
+            earlier = earlier[0][moves], earlier[1][moves]
+    return held, each_s
 
 
 def _held(held_s: Array, away_s: Array, spread: Sequence[Array]) -> Array:
@@ -212,16 +276,13 @@ def _nearer(assumed: Array, found: Array, earlier: tuple[Array, Array] | None) -
     return nearer
 
 
-def _speeds(
-    machine: Machine, nodes: Nodes, holders: Array, alone: Array, used: Array, gain: Array | None
-) -> tuple[Array, Array]:
+def _speeds(machine: Machine, meet: _Meeting, holders: Array) -> tuple[Array, Array]:
     """Mean speed of a GIL holder and of a task without it, while *k* of these run.
 
     The number of holders has the mean *holders* and the variance that follows from that of processes that
-    have items (*busy*); two points stand for it. Together they never do more than the cores give. *alone* is
-    the speed of the first holder.
+    have items (*busy*); two points stand for it. Together they never do more than the cores give.
     """
-    k, busy, busy_variance = nodes.k, nodes.busy, nodes.busy_variance
+    k, busy, busy_variance = meet.k, meet.busy, meet.busy_variance
     share = np.minimum(1.0, holders / np.maximum(busy, 1e-9))
     variance = busy * share * (1 - share) + share**2 * busy_variance
     most = np.maximum(busy, holders)
@@ -229,9 +290,10 @@ def _speeds(
     of_holders, of_free = np.zeros_like(k), np.zeros_like(k)
     for some in (holders - sd, holders + sd):
         tasks = np.maximum(k + some, 1.0)
-        each = machine.total_speed(tasks, used, gain) / tasks
+        each = machine.total_speed(tasks, meet.used, meet.gain) / tasks
         of_holders += some * each / 2
         of_free += each / 2
+    alone = machine.total_speed(k + 1, meet.used, meet.gain) / (k + 1)  # of the first one
     return np.where(holders > _LEAST_TASKS, of_holders / np.maximum(holders, _LEAST_TASKS), alone), of_free
 
 
