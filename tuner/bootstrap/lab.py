@@ -115,12 +115,12 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
     try:
         return outcome(experiment, seeds, results.runs)
     except KeyError as error:
-        n_without = sum(error.args[0] not in run.values for run in results.runs)
-        if not n_without:
+        (key,) = error.args
+        n_without = sum(key not in run.values for run in results.runs)
+        if not n_without or not isinstance(key, str):  # that is no figure
             raise
         raise ConfigError(
-            f"{file} has {counted(n_without, 'run')} without {error.args[0]}, and {experiment.name}"
-            " rests on it",
+            f"{file} has {counted(n_without, 'run')} without {key}, and {experiment.name} rests on it",
             hint="Name another file with --results.",
         ) from error
 
