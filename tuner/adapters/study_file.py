@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 import stat
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +19,8 @@ from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
 SCHEMA_VERSION = 9
-_MOST_LOOKED_AT = 64  #: study files whose descriptors are kept; beyond it the one looked at first is closed
 _BUSY_S = 20.0  #: how long one program waits for another's commit
 _LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB
-
-_looking = threading.Lock()
-_looked_at: dict[tuple[int, int], int] = {}  #: descriptors that are kept, by device and inode
 
 
 def make(path: Path, image: bytes) -> None:
@@ -89,8 +84,8 @@ def check(path: Path) -> None:
             raise ConfigError(  # to open a pipe would wait for its writer
                 f"{path} is a pipe, socket or device, not a study file", hint="Name a *.tuner.db file."
             )
-        with _looking_at(path) as descriptor:
-            header = os.pread(descriptor, 100, 0)
+        with path.open("rb") as file:
+            header = file.read(100)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}", hint="Check the name.") from error
     except IsADirectoryError as error:
@@ -213,42 +208,19 @@ def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some tuner has *path* open to write.
+    """Whether some tuner has *path* open to write. Not to be asked while this process has it open itself.
 
     Raises:
         OSError: it cannot be read.
     """
-    with _looking_at(path) as descriptor:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
     return False
-
-
-@contextlib.contextmanager
-def _looking_at(path: Path) -> Iterator[int]:
-    """A descriptor of *path* for the ``with`` block, which then stays open and is handed out again.
-
-    To close any descriptor of a file drops all fcntl locks that this process has on it: those by which SQLite
-    reads it, in another thread of `tuner serve` for one. A writer would then take the pages away from below.
-    """
-    with _looking:
-        found = os.stat(path)
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not os.access(path, os.R_OK, effective_ids=True):  # though it could be when it was opened
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        known = _looked_at.pop((found.st_dev, found.st_ino), None)
-        for key, descriptor in list(_looked_at.items()):  # the one looked at first stands first
-            if len(_looked_at) >= _MOST_LOOKED_AT or os.fstat(descriptor).st_nlink == 0:
-                os.close(_looked_at.pop(key))
-        if known is None:
-            known = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            found = os.fstat(known)
-        _looked_at[found.st_dev, found.st_ino] = known
-        yield known
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:

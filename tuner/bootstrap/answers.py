@@ -80,7 +80,11 @@ def overview_of(
     confidence: float | None = None,
     question: Question | None = None,
 ) -> Overview:
-    """The same of a *store* that is open; *file* is its own, and *now* what `live_now` says of it."""
+    """The same of a *store* that is open; *file* is its own.
+
+    *now* is what `live_now` said before it was opened: to ask that closes the file, and closing it once drops
+    the locks by which SQLite reads it.
+    """
     from tuner.core.overview import Overview
     from tuner.core.question import Question
 
@@ -109,7 +113,10 @@ def overview_of(
 
 
 def live_now(file: Path) -> tuple[Live | None, bool]:
-    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it."""
+    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it.
+
+    Not to be asked while this process has the file open (`tuner.adapters.study_file.is_held`).
+    """
     from tuner.adapters.live_file import read_live
     from tuner.adapters.study_file import is_held
 
