@@ -225,13 +225,26 @@ def test_a_service_that_never_answers_is_told_with_what_came_instead(
 ) -> None:
     with (
         running(says(wire, then_closes=True)) as service,
-        generator(order(service.port, wait_s=0.3), tmp_path) as process,
+        generator(order(service.port, wait_s=2.0), tmp_path) as process,
     ):
         said, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 3
-    assert said.startswith(f"http://127.0.0.1:{service.port} did not answer within 0.3 s: {came}")
+    assert said.startswith(f"http://127.0.0.1:{service.port} did not answer within 2 s: {came}")
     assert read_counts(tmp_path / "totals") == (0, 0)
+
+
+def test_a_try_that_the_wait_cuts_short_says_less_than_the_one_before(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with generator(order(port, wait_s=2.0), tmp_path) as process:
+            connection, _ = listener.accept()
+            connection.recv(1000)
+            connection.close()  # all that come after it are never answered
+            said, _ = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 3
+    assert "within 2 s: it closed the connection without a whole answer" in said
 
 
 def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:

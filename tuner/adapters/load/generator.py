@@ -92,18 +92,19 @@ class Generator:
         if request is None:
             return False
         ends_s = time.monotonic() + order.wait_s
-        came = "nothing"
+        came = ""
         while True:
             began_ns = time.monotonic_ns()
             left_s = ends_s - time.monotonic()
             if left_s <= 0:
                 where = order.host if _is_socket(order.host) else f"http://{order.host}:{order.port}"
-                raise NoAnswerError(f"{where} did not answer within {order.wait_s:g} s: {came}")
+                raise NoAnswerError(f"{where} did not answer within {order.wait_s:g} s: {came or 'nothing'}")
             try:
                 async with asyncio.timeout(min(left_s, order.timeout_s)):
                     answer, self._host = await _exchange(order, request)
             except TimeoutError:
-                came = "it took the connection and sent no whole answer"
+                if not came or left_s >= order.timeout_s:  # else cut short, it says less than those before
+                    came = "it took the connection and sent no whole answer"
             except GarbageError as error:
                 came = str(error)
             except EOFError:
