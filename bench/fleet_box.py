@@ -1,6 +1,6 @@
 """What `tuner box` takes of the box it stands on, between launches and while one runs.
 
-    python bench/fleet_box.py [--seconds 60] [--repeats 4] [--json]
+    python bench/fleet_box.py [--seconds 60] [--repeats 5] [--json]
 
 A scheduler, a box and a study of the built-in service on loopback, each as somebody types it, once with keys
 (TLS) and once without. Shares are CPU seconds of `tuner box` alone over seconds: the launch is a process of
@@ -134,7 +134,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--repeats", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     lines = []

@@ -115,10 +115,9 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
     try:
         return outcome(experiment, seeds, results.runs)
     except KeyError as error:
-        (key,) = error.args
-        n_without = sum(key not in run.values for run in results.runs)
-        if not n_without or not isinstance(key, str):  # that is no figure
-            raise
+        key = error.args[0] if error.args else None
+        if not isinstance(key, str) or not (n_without := sum(key not in run.values for run in results.runs)):
+            raise  # that is no figure
         raise ConfigError(
             f"{file} has {counted(n_without, 'run')} without {key}, and {experiment.name} rests on it",
             hint="Name another file with --results.",

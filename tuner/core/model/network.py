@@ -100,7 +100,7 @@ def _cuts(widths: Array) -> list[int]:
     return cuts
 
 
-def _of_some(of: LayoutDemands, some: NDArray[np.int64]) -> LayoutDemands:
+def _of_some(of: LayoutDemands, some: Indices) -> LayoutDemands:
     return LayoutDemands(*(getattr(of, one.name)[some] for one in fields(LayoutDemands)))
 
 

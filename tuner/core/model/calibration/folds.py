@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.joint_fit import Compared, Fit, Problem
 from tuner.core.model.demand import Array
+from tuner.core.model.nodes import Indices
 
 _MOST_STEPS = 6  #: with one Jacobian
 _MOST_TURNS = 4  #: Jacobians
 _SETTLED = 1e-3  #: of each parameter's scale: throughput is then within 0.1 %
 _FAR = 0.02  #: change of a logarithm of throughput, from where the Jacobian was taken
-
-Indices = NDArray[np.int64]
 
 
 def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) -> list[float]:
