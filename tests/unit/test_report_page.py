@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from html import unescape
@@ -13,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from tuner import bootstrap
-from tuner.adapters import study_file
-from tuner.adapters.study_file import is_held
 from tuner.cli import run
 from tuner.core.layout import Layout
 from tuner.core.limit_text import OPTIONS, parse_limits
@@ -361,26 +358,6 @@ def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.Captu
     first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: "))
     assert "is no regular file" in first
     assert "No such file or directory" in second
-
-
-@pytest.mark.parametrize("look", [bootstrap.overview, bootstrap.foretold])
-def test_who_writes_the_study_is_asked_while_it_is_not_open(
-    look: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To ask closes the file, and with that the locks by which SQLite reads it are gone."""
-    file = recorded(RACE, tmp_path)
-    asked: list[set[str]] = []
-
-    def seen(path: Path) -> bool:
-        links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
-        asked.append({os.readlink(link) for link in links if link.is_symlink()})
-        return is_held(path)
-
-    monkeypatch.setattr(study_file, "is_held", seen)
-    look(file)
-
-    assert asked
-    assert not any(str(file) in links for links in asked)
 
 
 def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
@@ -543,6 +544,20 @@ def test_an_ordinary_user_reads_all_that_a_killed_writer_left(
 
     assert as_nobody(lambda: n_launches(killed)) == "4"
     assert sorted(path.name for path in killed.parent.iterdir()) == before
+
+
+def test_an_ordinary_user_is_told_where_there_is_no_room_to_read_what_a_killed_writer_left(
+    killed: Path, as_nobody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed.parent.chmod(0o755)
+    Path(f"{killed}-shm").unlink()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+
+    said = as_nobody(lambda: n_launches(killed))
+
+    assert said.startswith(
+        f"ConfigError: cannot copy {killed}, whose folder cannot be written, to read it: [Errno"
+    )
 
 
 def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_nobody) -> None:

@@ -11,14 +11,17 @@ import shutil
 import sqlite3
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tuner.adapters import study_locks
 from tuner.adapters.study_errors import BACKUP, translated
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
 SCHEMA_VERSION = 9
+_TRIES, _BETWEEN_TRIES_S = 10, 0.02  #: to get the lock that somebody just looks at
 _BUSY_S = 20.0  #: how long one program waits for another's commit
 _LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB
 
@@ -84,8 +87,8 @@ def check(path: Path) -> None:
             raise ConfigError(  # to open a pipe would wait for its writer
                 f"{path} is a pipe, socket or device, not a study file", hint="Name a *.tuner.db file."
             )
-        with path.open("rb") as file:
-            header = file.read(100)
+        with study_locks.opened(path) as descriptor:
+            header = os.pread(descriptor, 100, 0)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}", hint="Check the name.") from error
     except IsADirectoryError as error:
@@ -120,21 +123,14 @@ def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]
     check(path)
     with contextlib.ExitStack() as stack:
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            lock = stack.enter_context(study_locks.opened(path, os.O_RDWR))
         except OSError as error:
             raise ConfigError(
                 f"cannot write {path}: {error.strerror}", hint="Check who owns it, or go on with a copy."
             ) from error
-        # Closed last: closing any descriptor of a file drops the fcntl locks that SQLite holds on it.
-        stack.callback(os.close, lock)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"another tuner ({_holder(lock)}) is writing {path}", hint="Wait for it, or stop it."
-            ) from error
+        _hold(path, lock)
         with translated(path):
-            connection = stack.enter_context(contextlib.closing(connect(path, "rw")))
+            connection = stack.enter_context(connected(path, "rw"))
             connection.execute("PRAGMA journal_mode = WAL")
             # FULL: a commit is on the disk when it returns, so that a power cut costs no finished window.
             # The price is one fsync per window.
@@ -208,23 +204,25 @@ def _names_of_copies(path: Path, version: int) -> Iterator[Path]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some tuner has *path* open to write. Not to be asked while this process has it open itself.
+    """Whether some tuner, this one included, has *path* open to write.
 
     Raises:
         OSError: it cannot be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
+    with study_locks.opened(path) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 
-def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection of SQLite's to *path* that trusts nothing in it."""
+def connected(path: Path, mode: str) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+    """A connection of SQLite's to *path*, for a ``with`` block, that trusts nothing in it."""
+    return study_locks.connected(path, lambda path: _connect(path, mode))
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
     # A study file may come from a stranger: its schema calls nothing, and no value takes all memory.
@@ -238,6 +236,23 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     if mode.startswith("ro"):
         connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _hold(path: Path, lock: int) -> None:
+    """Take the flock of *path*; ConfigError when another tuner has it.
+
+    Who asks whether the file is held has it, too, for some microseconds: that is waited for.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if not tries_left:
+                raise ConfigError(
+                    f"another tuner ({_holder(lock)}) is writing {path}", hint="Wait for it, or stop it."
+                ) from error
+        time.sleep(_BETWEEN_TRIES_S)
 
 
 def _holder(lock: int) -> str:

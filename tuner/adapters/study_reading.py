@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.study_errors import told, translated, unreadable
-from tuner.adapters.study_file import check, connect, is_held
+from tuner.adapters.study_file import check, connected, is_held
+from tuner.adapters.study_locks import opened
+from tuner.core.errors import ConfigError
 
 _ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file, and runs nothing that stands in it
 
@@ -61,14 +63,14 @@ def read_only(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
         is_locked = not _is_at_rest(real)
         try:
             mode = "ro" if is_locked else "ro&immutable=1"
-            connection = stack.enter_context(contextlib.closing(connect(real, mode)))
+            connection = stack.enter_context(connected(real, mode))
             connection.execute(_ANY).fetchone()
         except sqlite3.OperationalError:
             # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
             # is all there is; with one (its writer was killed) the last windows are in it: both are copied.
             is_locked = False
             with translated(path):
-                connection = stack.enter_context(contextlib.closing(_connect_without_locks(real, stack)))
+                connection = stack.enter_context(_connected_without_locks(real, stack))
                 connection.execute(_ANY).fetchone()
         except sqlite3.DatabaseError as error:
             raise told(path, error) from error
@@ -85,13 +87,31 @@ def _is_at_rest(path: Path) -> bool:
     return not _has_wal(path) and not is_held(path)
 
 
-def _connect_without_locks(path: Path, stack: contextlib.ExitStack) -> sqlite3.Connection:
+def _connected_without_locks(
+    path: Path, stack: contextlib.ExitStack
+) -> contextlib.AbstractContextManager[sqlite3.Connection]:
     if not _has_wal(path):
-        return connect(path, "ro&immutable=1")
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
-    for source in (path, _wal(path)):
-        shutil.copyfile(source, folder / source.name)
-    return connect(folder / path.name, "rw")
+        return connected(path, "ro&immutable=1")
+    try:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
+        for source in (path, _wal(path)):
+            _copy(source, folder / source.name)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot copy {path}, whose folder cannot be written, to read it: {error}",
+            hint="Make room where TMPDIR is, or name another folder by it.",
+        ) from error
+    return connected(folder / path.name, "rw")
+
+
+def _copy(source: Path, target: Path) -> None:
+    with (
+        opened(source) as descriptor,
+        open(descriptor, "rb", closefd=False) as file,
+        target.open("xb") as copy,
+    ):
+        file.seek(0)
+        shutil.copyfileobj(file, copy)
 
 
 def _real(path: Path) -> Path:

@@ -66,30 +66,24 @@ def overview(
     question: Question | None = None,
 ) -> Overview:
     """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
-    now = live_now(file)
     with open_store(file, read_only=True) as store:
-        return overview_of(store, file, now, current=current, confidence=confidence, question=question)
+        return overview_of(store, file, current=current, confidence=confidence, question=question)
 
 
 def overview_of(
     store: Store,
     file: Path,
-    now: tuple[Live | None, bool],
     *,
     current: str | None = None,
     confidence: float | None = None,
     question: Question | None = None,
 ) -> Overview:
-    """The same of a *store* that is open; *file* is its own.
-
-    *now* is what `live_now` said before it was opened: to ask that closes the file, and closing it once drops
-    the locks by which SQLite reads it.
-    """
+    """The same of a *store* that is open; *file* is its own."""
     from tuner.core.overview import Overview
     from tuner.core.question import Question
 
     question = question or Question()
-    live, is_held = now
+    live, is_held = live_now(file)
     known = _known(store)
     record, ranking, explanation = _ranked(
         store, file, current=current, confidence=confidence, question=question, known=known
@@ -113,10 +107,7 @@ def overview_of(
 
 
 def live_now(file: Path) -> tuple[Live | None, bool]:
-    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it.
-
-    Not to be asked while this process has the file open (`tuner.adapters.study_file.is_held`).
-    """
+    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it."""
     from tuner.adapters.live_file import read_live
     from tuner.adapters.study_file import is_held
 

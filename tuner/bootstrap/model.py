@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.answers import live_now, overview_of
+from tuner.bootstrap.answers import overview_of
 from tuner.bootstrap.collection import collection_paused
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
@@ -35,9 +35,8 @@ def foretold(
 
     Where that cannot be fitted, why not: a sentence. The arguments are those of `tuner.bootstrap.ranked`.
     """
-    now = live_now(file)
     with open_store(file, read_only=True) as store:
-        seen = overview_of(store, file, now, current=current, confidence=confidence, question=question)
+        seen = overview_of(store, file, current=current, confidence=confidence, question=question)
         return seen, _prediction_of(store, seen)
 
 

@@ -1,0 +1,89 @@
+"""How this process opens a study file without taking away the locks by which it reads or writes it elsewhere.
+
+SQLite's locks are fcntl's: they belong to the process, and to close any descriptor of a file drops all that
+the process has on it. One thread that asks who writes a study would leave another, which reads it, without
+locks: a writer that ends just then removes the -wal from below it. So a descriptor of ours is closed at once
+only while no connection of this process is on the file, else with the last of these, as SQLite does with its
+own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Key = tuple[int, int]  #: device and inode
+
+_mutex = threading.Lock()
+_connections: Counter[Key] = Counter()  #: how many this process has on each file
+_waiting: defaultdict[Key, list[int]] = defaultdict(list)  #: descriptors that the last of them closes
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """A descriptor of *path*, at any offset, for the ``with`` block; a flock taken by it ends with that.
+
+    Raises:
+        OSError: it cannot be opened. A pipe that nobody writes can be.
+    """
+    descriptor = _waiting_for(path) if flags == os.O_RDONLY else None
+    if descriptor is None:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        _close(descriptor)
+
+
+@contextlib.contextmanager
+def connected(path: Path, connect: Callable[[Path], sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
+    """The connection that *connect* makes to *path*, closed at the end of the ``with`` block."""
+    with _counted(path), contextlib.closing(connect(path)) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def _counted(path: Path) -> Iterator[None]:
+    """Keep descriptors of *path* from being closed in the ``with`` block."""
+    try:
+        key = _key(os.stat(path))
+    except OSError as error:  # it is gone since it was looked at
+        raise sqlite3.OperationalError(f"unable to open database file: {error.strerror}") from error
+    with _mutex:
+        _connections[key] += 1
+    try:
+        yield
+    finally:
+        with _mutex:
+            _connections[key] -= 1
+            if not _connections[key]:
+                del _connections[key]
+                for descriptor in _waiting.pop(key, []):
+                    os.close(descriptor)
+
+
+def _waiting_for(path: Path) -> int | None:
+    """One of the descriptors of *path* that wait: so they are no more than were ever used at once."""
+    with _mutex:
+        waiting = _waiting.get(_key(os.stat(path)))
+        return waiting.pop() if waiting else None
+
+
+def _close(descriptor: int) -> None:
+    key = _key(os.fstat(descriptor))
+    with _mutex:
+        if key in _connections:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _waiting[key].append(descriptor)
+        else:
+            os.close(descriptor)
+
+
+def _key(found: os.stat_result) -> Key:
+    return found.st_dev, found.st_ino
