@@ -146,6 +146,18 @@ def test_a_limit_on_memory_binds_what_it_keeps_out(tuner: Tuner, study: Path) ->
     assert {row["layout"]: row["bound_by"] for row in rows}["24x1"] == ["memory"]
 
 
+def test_what_passes_a_limit_is_told_at_the_confidence_asked_for(tuner: Tuner) -> None:
+    file = ROOT / "bench" / "studies" / "gunicorn-2-cores.tuner.db"
+
+    binds = {
+        level: "2x2@gthread: its memory is"
+        in tuner("explain", file, "--max-memory", "52.678M", *level).stdout
+        for level in ((), ("--confidence", "80%"), ("--confidence", "0.999"))
+    }
+
+    assert binds == {(): False, ("--confidence", "80%"): True, ("--confidence", "0.999"): False}
+
+
 def test_rank_export_and_runbook_carry_the_column(tuner: Tuner, study: Path) -> None:
     assert "bound by" in tuner("rank", study).stdout
     rows = csv.DictReader(io.StringIO(tuner("export", study, "--format", "csv").stdout))
@@ -184,6 +196,8 @@ def test_a_study_without_windows_says_so(tuner: Tuner, nothing: Path) -> None:
         ((__file__,), f"Error: {__file__}"),
         (("{study}", "--max-memory", "8"), "Error: --max-memory: '8' has no unit"),
         (("{study}", "--cores", "0"), "Error: --cores: "),
+        (("{study}", "--confidence", "2"), "Error: --confidence: should be from 50% to 99.9%"),
+        (("{study}", "--confidence", "80%"), "Error: {study} has no limits, and --confidence is of these"),
     ],
 )
 def test_what_cannot_be_explained_is_told_in_one_line(
@@ -192,7 +206,7 @@ def test_what_cannot_be_explained_is_told_in_one_line(
     done = tuner("explain", *(argument.format(study=study) for argument in arguments))
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(said)
+    assert done.stderr.startswith(said.format(study=study))
     assert len(done.stderr.splitlines()) <= 2
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.command import CommandFeeder
+from tuner.adapters.feeders.spool import SpoolFeeder
 from tuner.adapters.hooks import CommandHooks
 from tuner.adapters.lab.program import run_job
 from tuner.adapters.probes import short_run
@@ -74,8 +75,16 @@ def feeder(folder: Path) -> None:
         pytest.fail("it went on")
 
 
+def filling_of_the_spool(folder: Path) -> None:
+    SpoolFeeder(folder, SLEEPS).prepare()
+
+
 @pytest.mark.parametrize(
-    "start", [job_of_the_lab, hook, ready_check, probes_command, probes_helper, brakes_command, feeder]
+    "start",
+    [
+        *(job_of_the_lab, hook, ready_check, probes_command, probes_helper, brakes_command, feeder),
+        filling_of_the_spool,
+    ],
 )
 def test_whoever_is_started_meanwhile_is_ended_and_the_interrupt_is_heard(
     start: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -80,7 +80,7 @@ def test_workers_on_some_of_the_cpus_share_cores_with_what_runs_beside_them() ->
 
 
 def test_a_quota_is_told_with_the_group_that_sets_it() -> None:
-    guest, container = found_on("doctor_guest")["cores"], found_on("doctor_container")["cores"]
+    guest, container = (found_on(box, wanted=1)["cores"] for box in ("doctor_guest", "doctor_container"))
 
     assert guest.found == "1.5 cores (a quota of 1.5 cores in cgroup /docker/0f1e), on 4 CPUs"
     assert container.found == "1.5 cores (a quota of 1.5 cores in cgroup /app.slice), on 4 CPUs"
@@ -90,6 +90,19 @@ def test_layouts_for_more_cores_than_there_are_are_told() -> None:
     cores = found_on("doctor_metal", wanted=24)["cores"]
 
     assert (cores.level, cores.found) == ("warn", "8 cores (all 8 CPUs) for layouts of 24")
+
+
+def test_a_quota_and_layouts_for_more_than_it_are_both_told() -> None:
+    cores = found_on("doctor_guest", wanted=24)["cores"]
+
+    assert cores.level == "warn"
+    assert cores.found == (
+        "1.5 cores (a quota of 1.5 cores in cgroup /docker/0f1e), on 4 CPUs for layouts of 24"
+    )
+    assert "once a quota is used up" in cores.effect
+    assert "more processes than that only wait" in cores.effect
+    assert "Lift the quota" in cores.cure
+    assert "--cores 1" in cores.cure
 
 
 def test_what_the_hypervisor_kept_since_boot_is_told() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError
-from tuner.core.layout import GRIDS, Layout, grid_of, parse_layout
+from tuner.core.layout import GRIDS, Layout, grid_of, parse_layout, parse_layouts
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.sizing import sizing_rules
 from tuner.core.model.machine import Machine
@@ -42,6 +42,16 @@ def test_what_is_no_layout_is_told_with_both_ways_to_write_one(text: str) -> Non
         parse_layout(text)
 
     assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize("text", ["1x1,,2x2", ",1x1", "1x1, ,2x2,"])
+def test_a_layout_that_is_missing_between_commas_is_told(text: str) -> None:
+    with pytest.raises(ConfigError, match="a layout is missing between the commas of"):
+        parse_layouts(text)
+
+
+def test_a_list_of_layouts_may_end_in_a_comma() -> None:
+    assert parse_layouts("2x2, 1x1,") == [Layout(2, 2), Layout(1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 from tuner.adapters.live_view import LiveView
 from tuner.adapters.screen import Screen, is_screen
+from tuner.adapters.signals import FINISHING
 from tuner.core.board import Board
 from tuner.core.layout import Layout
 from tuner.core.race import Race
@@ -126,7 +127,7 @@ def test_the_first_ctrl_c_is_told_below_the_view_and_leaves_no_copy_of_it(termin
     with view.shown():
         view.begins((), tuple)
         view.launch_started(LAYOUT, 0, 0, 3600.0)
-        os.write(terminal.slave, b"^C\nFinishing this window, then ranking. Ctrl-C again stops now.\n")
+        os.write(terminal.slave, b"^C\n" + FINISHING.encode() + b"\n")
         ends.append(True)
         view.launch_started(LAYOUT, 0, 0, 3600.0)
         shown = terminal.seen().text()

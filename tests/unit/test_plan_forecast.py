@@ -15,9 +15,9 @@ from tuner.core.errors import ConfigError
 from tuner.core.forecast import (
     CAP_WINDOWS,
     Basis,
-    Course,
     Question,
     Saving,
+    SimulatedStudy,
     cost_of,
     limiting,
     questions,
@@ -165,8 +165,8 @@ def test_the_same_row_gives_the_same_course() -> None:
 
 
 def test_studies_that_were_cut_off_make_figures_a_lower_bound() -> None:
-    done = [Course(10 * n, 10 * n, float(n), answered=True, right=True) for n in range(1, 10)]
-    cost = cost_of([*done, Course(CAP_WINDOWS, 1000, 100.0, answered=False, right=False)], 0.0)
+    done = [SimulatedStudy(10 * n, 10 * n, float(n), answered=True, right=True) for n in range(1, 10)]
+    cost = cost_of([*done, SimulatedStudy(CAP_WINDOWS, 1000, 100.0, answered=False, right=False)], 0.0)
 
     assert (cost.p90_windows, cost.p90_hours, cost.n_cut_off) == (90, 9.0, 1)
     assert not cost.is_mean_known

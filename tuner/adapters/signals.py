@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
-_FINISHING = b"\nFinishing this window, then ranking. Ctrl-C again stops now.\n"
+#: what the first Ctrl-C is answered with
+FINISHING = "Finishing this window, if one has begun, then ranking. Ctrl-C again stops now."
 _AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -39,7 +40,7 @@ class SignalStop:
         if number == signal.SIGINT and not self._at_once:
             self._n_interrupts += 1
             if self._n_interrupts == 1:
-                os.write(2, _FINISHING)  # not print: we may be within one
+                os.write(2, b"\n" + FINISHING.encode() + b"\n")  # not print: we may be within one
                 return
         self._raised = True
         for descriptor in self._terminals:

@@ -19,6 +19,7 @@ from tuner.adapters.study_errors import Damaged
 from tuner.adapters.study_file import SCHEMA_VERSION
 from tuner.core.limits import QUANTITIES
 from tuner.core.objective import OBJECTIVES
+from tuner.core.plan import MOST_TIMES
 from tuner.core.strategy import Kind
 
 _SINCE = {
@@ -39,24 +40,24 @@ _FIGURES = {
     "study": {
         "> 0": "box_cores window_s min_window_s",
         ">= 0": "warmup_s warmup_cap_s n_blocks budget_s created_wall_s",
-        "BETWEEN 1 AND 1000000": "cores windows_per_launch max_attempts",
+        f"BETWEEN 1 AND {MOST_TIMES}": "cores windows_per_launch max_attempts",
         "BETWEEN 0 AND 1": "within_ratio",
         "BETWEEN 0.5 AND 0.999": "confidence",
     },
-    "study_layout": {"BETWEEN 1 AND 1000000": "processes", "BETWEEN 0 AND 1000000": "threads"},
+    "study_layout": {f"BETWEEN 1 AND {MOST_TIMES}": "processes", f"BETWEEN 0 AND {MOST_TIMES}": "threads"},
     "box": {"> 0": "cores", ">= 0": "joined_wall_s left_wall_s"},
     "launch": {
         "> 0": "window_s",
         ">= -1": "block",
         ">= 0": "position started_wall_s n_windows running_after_s warmup_s ended_wall_s",
-        "BETWEEN 1 AND 1000000": "processes attempt",
-        "BETWEEN 0 AND 1000000": "threads",
+        f"BETWEEN 1 AND {MOST_TIMES}": "processes attempt",
+        f"BETWEEN 0 AND {MOST_TIMES}": "threads",
     },
     "window": {
         "> 0": "length_s rate_per_s",
         ">= 0": "n_done n_failed window_index started_wall_s load1_mean load1_max pss_bytes"
         " n_requests_failed",
-        "BETWEEN 1 AND 1000000": "attempt",
+        f"BETWEEN 1 AND {MOST_TIMES}": "attempt",
     },
     "reading": {
         "IN (0, 1)": "edge",

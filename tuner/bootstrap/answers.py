@@ -231,12 +231,19 @@ def recalled(store: Store) -> Recalled:
 
 @collection_paused()
 def explained(
-    file: Path, *, question: Question | None = None, cores: float | None = None
+    file: Path,
+    *,
+    question: Question | None = None,
+    confidence: float | None = None,
+    cores: float | None = None,
 ) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
     """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
 
     The rules are for *cores* (None: for what the study ran on) and for the variant of the fastest layout;
-    *question* may limit memory.
+    *question* may limit memory, and *confidence* (None: the study's own) is that of what passes the limit.
+
+    Raises:
+        ConfigError: a confidence is given, and there is no limit.
     """
     from tuner.core.question import Question
 
@@ -246,7 +253,12 @@ def explained(
     if limits:  # ranking 100 000 windows takes a while, and without limits there are no verdicts
         from tuner.core.ranking import rank
 
-        verdicts = rank(record, windows, confidence=record.confidence, limits=limits).verdicts
+        verdicts = rank(record, windows, confidence=confidence or record.confidence, limits=limits).verdicts
+    elif confidence is not None:
+        raise ConfigError(
+            f"{file} has no limits, and --confidence is of these alone",
+            hint="Add --max-memory, or leave --confidence out.",
+        )
     found = _explanation(record, windows, verdicts)
     return record, found, _rules(found, cores)
 

@@ -33,10 +33,10 @@ def showing(
         yield LineProgress(sys.stderr, is_race=study.strategy == "race")
         return
     from tuner.adapters.live_view import LiveView
+    from tuner.adapters.signals import FINISHING
 
     def draw(board: Board, columns: int, lines: int, ends: bool) -> Sequence[tuple[str, int]]:
-        says = "Finishing this window, then ranking. Ctrl-C again stops now." if ends else None
-        return drawn(board, sys.stderr, columns, lines, says=says)
+        return drawn(board, sys.stderr, columns, lines, says=FINISHING if ends else None)
 
     screen = Screen(sys.stderr.fileno(), "utf-8" if takes_unicode(sys.stderr) else "ascii")
     view = LiveView(screen, draw, study, strategy, is_ending)

@@ -11,7 +11,6 @@ import typer
 from tuner.cli import CUT_OFF, EXIT_WEAKER
 from tuner.cli.options import (
     FILE,
-    MOST_TIMES,
     ORDER,
     TIME,
     AsJson,
@@ -29,6 +28,7 @@ from tuner.cli.options import (
     Warmup,
 )
 from tuner.core.errors import ConfigError
+from tuner.core.plan import MOST_TIMES
 
 if TYPE_CHECKING:
     from tuner.cli.session import Session

@@ -11,7 +11,6 @@ import typer
 from tuner.cli import CUT_OFF
 from tuner.cli.options import (
     FILE,
-    MOST_TIMES,
     TIME,
     AsJson,
     ForeignLimit,
@@ -26,6 +25,7 @@ from tuner.cli.options import (
     variant_option,
 )
 from tuner.core.errors import ConfigError
+from tuner.core.plan import MOST_TIMES
 
 if TYPE_CHECKING:
     from tuner.cli.session import Session

@@ -8,7 +8,7 @@ import typer
 
 from tuner.cli import EXIT_NOTHING
 from tuner.cli.options import MOST_CORES
-from tuner.cli.rank import MaxMemory, StudyFile
+from tuner.cli.rank import MaxMemory, StudyFile, confidence_level
 
 
 def explain(
@@ -17,6 +17,14 @@ def explain(
     cores: Annotated[
         float | None,
         typer.Option(metavar="N", min=1, max=MOST_CORES, help="Give the sizing rules for so many cores."),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            parser=confidence_level,
+            help="How sure it must be that a layout passes a limit of memory, as 80%; default: the study's.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
@@ -33,7 +41,7 @@ def explain(
     from tuner.reports.explain import render_explanation, render_explanation_json
 
     question = parse_question(max_memory=max_memory)
-    record, found, rules = bootstrap.explained(study, question=question, cores=cores)
+    record, found, rules = bootstrap.explained(study, question=question, confidence=confidence, cores=cores)
     render = render_explanation_json if as_json else render_explanation
     typer.echo(render(record, found, rules), nl=False)
     return EXIT_NOTHING if isinstance(found, str) else 0

@@ -11,8 +11,6 @@ from tuner.cli.candidates import services
 
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
-MOST_TIMES = 1_000_000  #: that something is launched or measured again, as in a config
-
 SERVICE = "A command instead of a config"
 TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
 TOLD = "Who is told"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tuner.cli.session import Session
     from tuner.cli.typed import Options
     from tuner.config.study import StudySettings
-    from tuner.core.forecast import Basis, Course, Question
+    from tuner.core.forecast import Basis, Question, SimulatedStudy
     from tuner.core.layout import Layout
     from tuner.core.pilot import Pilot
     from tuner.core.records import StudyRecord
@@ -266,12 +266,12 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     )
 
 
-def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, Course]]:
+def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, SimulatedStudy]]:
     """Surface after surface, all questions of each, until the time is over; at least the one asked for."""
     from tuner.adapters.cores import usable_cores
     from tuner.adapters.worker_processes import each_in_processes
 
-    found: dict[Question, dict[int, Course]] = {question: {} for question in asked}
+    found: dict[Question, dict[int, SimulatedStudy]] = {question: {} for question in asked}
     tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
     began_s = time.monotonic()
     n_processes = max(1, int(usable_cores().count))
@@ -284,7 +284,7 @@ def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, 
     return found
 
 
-def _course(basis: Basis, task: tuple[Question, int]) -> Course:
+def _course(basis: Basis, task: tuple[Question, int]) -> SimulatedStudy:
     from tuner.core.forecast import simulate
 
     return simulate(basis, *task)

@@ -27,6 +27,7 @@ from tuner.config.fields import (
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout, grid_of
+from tuner.core.plan import MOST_TIMES
 from tuner.core.pooled import shape_of
 from tuner.core.service import connections_of
 
@@ -36,7 +37,6 @@ STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
 OF_STRATEGY = {"race": ("within", "kind", "min_window"), "all": ("repeats", "windows_per_launch")}
 MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
-MOST_TIMES = 1_000_000  #: that something is done again; a study's file holds no larger count of attempts
 
 
 class StudySettings(Section):

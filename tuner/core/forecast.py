@@ -54,7 +54,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SimulatedStudy:
     """What one simulated study took."""
 
     n_windows: int
@@ -109,7 +109,7 @@ def questions(kind: Kind, within: float) -> list[Question]:
     return [asked, *(question for question in others if question != asked), *halved]
 
 
-def simulate(basis: Basis, question: Question, row: int) -> Course:
+def simulate(basis: Basis, question: Question, row: int) -> SimulatedStudy:
     """One study: surface *row*, with the same luck whatever the question."""
     noise, launch_s, surface = basis.noise, basis.launch_s, basis.surfaces[row]
     match question.halved:
@@ -139,10 +139,10 @@ def simulate(basis: Basis, question: Question, row: int) -> Course:
     stream = f"{basis.seed}/{row}"
     strategy = make_strategy("race", goal, Random(f"{stream}/strategy").getrandbits(32))
     done = run(strategy, goal, suite.box(0, stream), cap=CAP_WINDOWS)
-    return Course(done.n_windows, done.n_launches, done.hours, done.answered, done.right)
+    return SimulatedStudy(done.n_windows, done.n_launches, done.hours, done.answered, done.right)
 
 
-def cost_of(courses: Sequence[Course], launch_s: float) -> Cost:
+def cost_of(courses: Sequence[SimulatedStudy], launch_s: float) -> Cost:
     """The figures of one or more simulated studies."""
     n = len(courses)
     rank = ceil(0.9 * n) - 1
@@ -162,7 +162,9 @@ def cost_of(courses: Sequence[Course], launch_s: float) -> Cost:
     )
 
 
-def savings(asked: Mapping[int, Course], halved: Mapping[Cause, Mapping[int, Course]]) -> tuple[Saving, ...]:
+def savings(
+    asked: Mapping[int, SimulatedStudy], halved: Mapping[Cause, Mapping[int, SimulatedStudy]]
+) -> tuple[Saving, ...]:
     """What halving each cause saves, the most first; by row, so that both meet the same surface and luck.
 
     A cause without a row in common with the asked study is left out.

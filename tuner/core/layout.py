@@ -63,11 +63,14 @@ def parse_layouts(text: str) -> list[Layout]:
     """Read a comma-separated list of layouts; the order is kept.
 
     Raises:
-        ConfigError: one is not a layout, one is named twice, or there is none.
+        ConfigError: one is not a layout, or is left empty between commas; one is named twice; there is none.
     """
-    layouts = [parse_layout(part) for part in text.split(",") if part.strip()]
-    if not layouts:
+    if not text.strip(", "):
         raise ConfigError("no layout is named", hint=_EXAMPLE)
+    parts = text.split(",")
+    if any(not part.strip() for part in parts[:-1]):  # one at the end is how lists are put together
+        raise ConfigError(f"a layout is missing between the commas of {text!r}", hint=_EXAMPLE)
+    layouts = [parse_layout(part) for part in parts if part.strip()]
     for layout in layouts:
         if layouts.count(layout) > 1:
             raise ConfigError(f"layout {layout} is named twice", hint="Name each layout once.")

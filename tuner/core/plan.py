@@ -7,6 +7,8 @@ from random import Random
 
 from tuner.core.layout import Layout
 
+MOST_TIMES = 1_000_000  #: of launches of a layout, windows of a launch, attempts; of anything a study counts
+
 
 def blocks(layouts: Sequence[Layout], n_blocks: int, seed: int) -> tuple[tuple[Layout, ...], ...]:
     """Each layout once per block, every block in a fresh random order.

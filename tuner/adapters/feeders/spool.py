@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tuner.adapters.exit_codes import ending_in_words
+from tuner.adapters.own_group import running_in_own_group
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 
@@ -78,22 +79,20 @@ class SpoolFeeder:
 
     def _fill(self) -> None:
         try:
-            done = subprocess.run(
+            with running_in_own_group(
                 self._fill_command,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 user=self._user,
                 extra_groups=[] if self._user is not None else None,
-                check=False,
-                process_group=0,
-            )
+            ) as process:
+                told, complained = (said.decode("utf-8", "replace").strip() for said in process.communicate())
         except OSError as error:
             raise ConfigError(f"cannot run {self._fill_command[0]}: {error.strerror}") from error
-        if done.returncode:
-            how = f"{self._fill_command[0]} {ending_in_words(done.returncode)}"
-            said = (done.stderr.strip() or done.stdout.strip() or how).splitlines()
+        if process.returncode:
+            how = f"{self._fill_command[0]} {ending_in_words(process.returncode)}"
+            said = (complained or told or how).splitlines()
             raise ConfigError(f"the spool {self._spool} cannot be filled: {said[0].removeprefix('Error: ')}")
         if self.is_dry():
             raise ConfigError(f"the spool {self._spool} is still empty after {self._fill_command[0]}")

@@ -86,7 +86,7 @@ class BoxWorker:
             self._plugin.end("the box was told to end at once")
             return
         if self._plugin.is_busy:
-            self._say("Finishing this window, then leaving. Once more stops now.")
+            self._say("Finishing this window, if one has begun, then leaving. Once more stops now.")
         self._plugin.finish()
 
     async def _is_there(self) -> bool:

@@ -90,26 +90,28 @@ def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
 
 
 def _cores(seen: CoresSeen) -> Finding:
-    offered = f"{counted(seen.offered, 'core')} ({seen.why})"
+    found, effects, cures = f"{counted(seen.offered, 'core')} ({seen.why})", [], []
     if seen.offered < len(seen.cpus):
-        return doubtful(
-            "cores",
-            f"{offered}, on {counted(len(seen.cpus), 'CPU')}",
+        found += f", on {counted(len(seen.cpus), 'CPU')}"
+        effects.append(
             "once a quota is used up, all workers stand still until its period ends: throughput comes in"
-            " bursts, and layouts of many processes use it up sooner",
+            " bursts, and layouts of many processes use it up sooner"
+        )
+        cures.append(
             "Lift the quota for the study (CPUQuota=, --cpus), or give whole CPUs (AllowedCPUs=,"
-            " --cpuset-cpus).",
+            " --cpuset-cpus)."
         )
-    if seen.wanted > seen.offered + 0.01:
-        return doubtful(
-            "cores",
-            f"{offered} for layouts of {seen.wanted}",
-            f"the ranking is that of {counted(seen.offered, 'core')}: more processes than that only wait",
-            f"Measure on {counted(seen.wanted, 'core')}, or say --cores {max(1, int(seen.offered))}.",
+    is_short = seen.wanted > seen.offered + 0.01
+    if is_short or (not effects and seen.wanted != seen.offered):
+        found += f" for layouts of {seen.wanted}"
+    if is_short:
+        effects.append(
+            f"the ranking is that of {counted(seen.offered, 'core')}: more processes than that only wait"
         )
-    return fine(
-        "cores", offered if seen.wanted == seen.offered else f"{offered} for layouts of {seen.wanted}"
-    )
+        cures.append(
+            f"Measure on {counted(seen.wanted, 'core')}, or say --cores {max(1, int(seen.offered))}."
+        )
+    return doubtful("cores", found, "; ".join(effects), " ".join(cures)) if effects else fine("cores", found)
 
 
 def _smt(seen: CoresSeen) -> Finding:

@@ -14,7 +14,7 @@ from tuner.reports.charts.time_axis import Span, stretches_of
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Series:
     """Windows in time order; the lists are equally long."""
 
     windows: list[WindowRecord] = field(default_factory=list)
@@ -22,27 +22,27 @@ class Course:
     #: the same over its layout's mean on its box, less 1; None also: there is no such mean
     off: list[float | None] = field(default_factory=list)
 
-    def part(self, first: int, n: int) -> Course:
+    def part(self, first: int, n: int) -> Series:
         """*n* windows from the *first* on, or fewer where it ends."""
         end = first + n
-        return Course(self.windows[first:end], self.rates[first:end], self.off[first:end])
+        return Series(self.windows[first:end], self.rates[first:end], self.off[first:end])
 
-    def parts(self, n: int) -> list[Course]:
+    def parts(self, n: int) -> list[Series]:
         """All of it, *n* windows each, the last may have fewer."""
         return [self.part(first, n) for first in range(0, len(self.windows), n)]
 
-    def by_box(self, boxes: Sequence[str]) -> dict[str, Course]:
+    def by_box(self, boxes: Sequence[str]) -> dict[str, Series]:
         """The windows of each of *boxes*, which have them all."""
         if len(boxes) == 1:
             return {boxes[0]: self}
-        found = {box: Course() for box in boxes}
+        found = {box: Series() for box in boxes}
         for window, rate, off in zip(self.windows, self.rates, self.off, strict=True):
             found[window.box].add(window, rate, off)
         return found
 
-    def counting(self) -> Course:
+    def counting(self) -> Series:
         """Those that count."""
-        found = Course()
+        found = Series()
         for window, rate, off in zip(self.windows, self.rates, self.off, strict=True):
             if rate is not None:
                 found.add(window, rate, off)
@@ -59,7 +59,7 @@ class Course:
 class InTime:
     """All that was measured of a study, in time."""
 
-    course: Course
+    course: Series
     boxes: tuple[str, ...]  #: in the order in which they began
     stretches: tuple[Span, ...]  #: wall seconds from, to; the pauses between them cut out; none: no launch
 
@@ -83,4 +83,4 @@ def in_time(overview: Overview) -> InTime:
         for _, one in overview.launches
     ]
     boxes = dict.fromkeys([*(one.box for _, one in overview.launches), *(one.box for one in windows)])
-    return InTime(Course(windows, rates, off), tuple(boxes), stretches_of(spans))
+    return InTime(Series(windows, rates, off), tuple(boxes), stretches_of(spans))

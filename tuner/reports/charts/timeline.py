@@ -13,7 +13,7 @@ from tuner.core.layout import Layout
 from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, y_axis, y_labels_width
-from tuner.reports.charts.in_time import Course, InTime, in_time
+from tuner.reports.charts.in_time import InTime, Series, in_time
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import SMALL, element, line, rectangle, tipped, width_of, words
@@ -142,7 +142,7 @@ def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
     ]
 
 
-def _moment(part: Course, best: set[Layout], lane: int) -> Moment:
+def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
     windows = part.windows
     rates = [rate for rate in part.rates if rate is not None]
     off = [one for one in part.off if one is not None]
@@ -266,7 +266,7 @@ def _drift(overview: Overview, seen: InTime, axis: TimeAxis, drift: Scale) -> It
     """The mean of each block, or of even parts of the study: what the box did meanwhile."""
     good = seen.course.counting()
     if overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS:
-        by_block: dict[tuple[str, int], Course] = defaultdict(Course)
+        by_block: dict[tuple[str, int], Series] = defaultdict(Series)
         for window, rate, off in zip(good.windows, good.rates, good.off, strict=True):
             by_block[window.box, window.block].add(window, rate, off)
         parts = list(by_block.values())

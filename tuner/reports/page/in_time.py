@@ -9,7 +9,7 @@ from math import ceil
 from tuner.core.figures import counted
 from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK
-from tuner.reports.charts.in_time import Course, in_time
+from tuner.reports.charts.in_time import Series, in_time
 from tuner.reports.charts.timeline import nothing_counts, timeline_picture
 from tuner.reports.formats import Table
 from tuner.reports.model import items, load, signed
@@ -88,7 +88,7 @@ def _troubles(overview: Overview) -> list[tuple[str, ...]]:
     ]
 
 
-def _windows(course: Course, most: int) -> Shown:
+def _windows(course: Series, most: int) -> Shown:
     windows = course.windows
     every = max(1, ceil(len(windows) / most))
     rows = [
