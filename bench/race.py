@@ -1,6 +1,7 @@
 """The race: what it costs on suites, how often it is wrong where that is easiest, what a proof costs.
 
-    python bench/race.py [SUITE ...] [--studies 1000] [--hard-studies 2000] [--proven-studies 100] [--seed 1]
+    python bench/race.py [SUITE ...] [--studies 1000] [--hard-studies 2000] [--proven-studies 100]
+                         [--known-studies 0] [--seed 1]
 
 SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`).
 
@@ -10,7 +11,9 @@ SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`).
 3. What a proof costs, on the first SUITE: leader and nearest rival in turn, and the end decided by a rule
    that is proven for normal windows of unknown variance without drift, at any look and however layouts are
    chosen (see `Proven`). Cost in windows; --proven-studies of each surface in order.
-4. The time to decide what comes next, with 1000 windows known.
+4. With --known-studies: what it costs not to know the noise, on each SUITE of fixed windows: the strict race,
+   and the same told beforehand how noisy windows are and how the box drifts. The same surfaces and luck.
+5. The time to decide what comes next, with 1000 windows known.
 
 Intervals are Wilson's, 95 %.
 """
@@ -20,20 +23,24 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from math import exp, log, pi
+from math import exp, hypot, log, pi, sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from time import perf_counter
 
+import numpy as np
+
 from tuner.adapters.worker_processes import each_in_processes
 from tuner.config.suite import read_suite
 from tuner.core.layout import Layout
 from tuner.core.own_suites import own_suite
+from tuner.core.posterior import DIFFUSE, Posterior
 from tuner.core.race import Race
+from tuner.core.racing import N_REPLICATES
 from tuner.core.replay import ReplayJob, Run, replay, run
 from tuner.core.strategy import Answer, Goal, Observed, Proposal
-from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.suite import DRIFT_STEP_S, Suite, SuiteNoise
 from tuner.core.wilson import wilson_interval
 
 MARGIN = -log(0.98)
@@ -117,6 +124,33 @@ class Proven(Race):
         return self._foretold[first] + self._foretold[rival] - most
 
 
+class Told(Race):
+    """A strict race that knows the noise of a suite whose windows are all of one length."""
+
+    def __init__(self, goal: Goal, seed: int, noise: SuiteNoise) -> None:
+        super().__init__(goal, seed)
+        self._noise = noise
+
+    def _new_bank(self) -> Posterior:
+        """One filter: the noise as it is, worth more windows than there will ever be."""
+        length_s, noise = self._goal.max_window_s, self._noise
+        sd = hypot(noise.window_sd, noise.launch_sd, noise.sample_sd_1s / sqrt(length_s))
+        correlation = noise.drift_ar1_per_600s if noise.drift_sd else 0.5
+        n = len(self._goal.layouts)
+        bank = Posterior(
+            DIFFUSE * np.eye(n)[None],
+            share=np.zeros(1),
+            ratio=np.array([noise.drift_sd / sd]),
+            tau_s=np.array([-DRIFT_STEP_S / log(correlation)]),
+            log_weight=np.zeros(1),
+            skips_first=True,
+            prior_df=1e9,
+            prior_sigma=sd,
+        )
+        bank.n_replicates = N_REPLICATES
+        return bank
+
+
 def hard_suite(rivals: int, n: int, sd: float, drift_sd: float) -> Suite:
     row = [2600.0] + [2600.0 * exp(-1.02 * MARGIN)] * rivals + [1900.0] * (n - 1 - rivals)
     return Suite(
@@ -143,6 +177,15 @@ def one_proven(job: ReplayJob, number: int) -> Run:
     stream = f"{job.seed}/{number % n}/{number // n}"
     goal = suite.goal("strict")
     strategy = Proven(goal, Random(stream).getrandbits(32))
+    return run(strategy, goal, suite.box(number % n, stream), (number % n, number // n))
+
+
+def one_told(job: ReplayJob, number: int) -> Run:
+    """The run that `one_run` makes, knowing the noise."""
+    suite, n = job.suite, len(job.suite.surfaces)
+    stream = f"{job.seed}/{number % n}/{number // n}"
+    goal = suite.goal("strict")
+    strategy = Told(goal, Random(stream).getrandbits(32), suite.noise)
     return run(strategy, goal, suite.box(number % n, stream), (number % n, number // n))
 
 
@@ -188,6 +231,7 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--hard-studies", type=int, default=2000)
     parser.add_argument("--proven-studies", type=int, default=100)
+    parser.add_argument("--known-studies", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
@@ -215,6 +259,14 @@ def main() -> None:
             job = ReplayJob(suites[0], "race", "strict", options.seed)
             runs = each(function, job, options.proven_studies)
             print(f"{suites[0].name:<10} {strategy:<13} {told(runs, suites[0].window_s is None)}", flush=True)
+    for suite in suites if options.known_studies else ():
+        if suite.window_s is None:
+            print(f"{suite.name:<10} is left out: how long its windows are is the race's choice")
+            continue
+        for strategy, function in (("race, strict", one_run), ("noise known", one_told)):
+            job = ReplayJob(suite, "race", "strict", options.seed)
+            runs = each(function, job, options.known_studies)
+            print(f"{suite.name:<10} {strategy:<13} {told(runs, free=False)}", flush=True)
     for n_layouts, kind in ((24, "strict"), (24, "calibrated"), (174, "strict")):
         print(
             f"next of {n_layouts} layouts at 1000 windows, {kind}: {decide_ms(n_layouts, 1000, kind):.2f} ms"
