@@ -41,6 +41,14 @@ def test_every_bench_has_a_line_on_the_page_of_benches() -> None:
     assert [path.name for path in (ROOT / "bench").glob("*.py") if path.name not in page] == []
 
 
+def test_no_page_has_pip_fetch_the_other_program_of_that_name() -> None:
+    """`tuner` of PyPI tunes instruments; an extra may be added to ours once that is there."""
+    told = {"docs/install.md", "docs/messages.md", "CHANGELOG.md"}
+    typed = re.compile(r"pip install (tuner\b|'tuner\[)")
+
+    assert {str(page.relative_to(ROOT)) for page in PAGES if typed.search(page.read_text("utf-8"))} <= told
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_that_a_page_types_exists(page: Path) -> None:
     text = re.sub(r"^\| `[^`]*…[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)  # errors

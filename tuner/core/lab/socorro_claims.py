@@ -132,7 +132,9 @@ def _between(seen: Seen, box: str) -> Finding:
         first, second = by_items[:2]
         apart = over(first, second, ITEMS)
         spread = fmean(measured(row, ITEMS).high / measured(row, ITEMS).low - 1 for row in mixed)
-        is_apart = "tell them apart" if apart.low > 1 else "do not tell them apart"
+        is_apart = "do not tell them apart" if apart.low <= 1 else "tell them apart"
+        if 1 < apart.low < 1 / (1 - _ENOUGH):
+            is_apart += f", though not surely by the {100 * _ENOUGH:.0f} % that count here"
         return both(*order, *above), (
             f"{layout_told(first)} comes first, {ratio_told(apart)} times {layout_told(second)}: these runs "
             f"{is_apart} (one layout's lie within {100 * spread:.1f} %). "
