@@ -29,8 +29,8 @@ EXIT_CODES = (
     ExitCode(EXIT_BUG, "a bug in tuner", "Tell us, with the traceback. What was measured by then is kept."),
     ExitCode(
         EXIT_INPUT,
-        "the input or the environment: a word, a config, a file, or a disk that is full or cannot be written. Of"
-        " a study that had begun, what was finished is kept",
+        "the input or the environment: a word, a config, a file, or a disk that is full or cannot be written."
+        " Of a study that had begun, what was finished is kept",
         "The first line says what and where, the second what to type next.",
     ),
     ExitCode(
