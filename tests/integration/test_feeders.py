@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -53,6 +55,44 @@ def test_a_feeder_command_runs_as_long_as_the_launch_and_knows_its_layout(tmp_pa
     assert feeder.is_dry()
     assert feeder.pids() == frozenset()
     assert not is_running(pid)
+
+
+def test_the_number_of_a_feeder_that_ended_is_nobody_elses_before_the_launch_ends() -> None:
+    """The group of that number is killed at the end: it must not be a stranger's by then."""
+    feeder = CommandFeeder(["/bin/sleep", "0.2"])
+
+    with feeder.feeding(Layout(1, 1)):
+        (pid,) = feeder.pids()
+        wait_for(feeder.is_dry)
+        held = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    with pytest.raises(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+    assert held is not None
+    assert held.si_pid == pid
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # nobody waited for it: it goes on
+def test_a_feeder_that_became_another_user_is_told_as_what_cannot_be_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(*_: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    feeder = CommandFeeder(["/bin/sleep", "1000"])
+    feeding = feeder.feeding(Layout(1, 1))
+    feeding.__enter__()
+    (pid,) = feeder.pids()
+    try:
+        monkeypatch.setattr(signal, "pidfd_send_signal", refuses)
+        monkeypatch.setattr(os, "killpg", refuses)
+        monkeypatch.setattr(os, "kill", refuses)
+        with pytest.raises(MeasurementError, match=f"what the feeder started could not be ended: {pid} "):
+            feeding.__exit__(None, None, None)
+    finally:
+        monkeypatch.undo()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> None:

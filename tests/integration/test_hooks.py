@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -88,6 +89,39 @@ def test_after_its_time_a_command_and_its_children_are_killed(tmp_path: Path) ->
 
     for pid in pids.read_text().split():
         wait_until_gone(int(pid))
+
+
+class Unread(io.StringIO):
+    """What a hook says goes to a pipe whose reader has ended."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_hook_that_speaks_where_nobody_reads_any_more_stops_no_study() -> None:
+    hooks = CommandHooks({"before_study": [["/bin/echo", "ready"]]}, 30.0, lambda *_: None, Unread())
+
+    hooks.run("before_study", {})
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # nobody waited for it: it goes on
+def test_a_hook_that_became_another_user_and_goes_on_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sudo ...`: the kernel does not let an ordinary user kill it."""
+    refused: list[int] = []
+
+    def refuses(group: int, _number: int) -> None:
+        refused.append(group)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "killpg", refuses)
+    hooks, _, _ = hooks_of({"before_study": [["/bin/sleep", "1000"]]}, timeout_s=0.1)
+    try:
+        with pytest.raises(MeasurementError, match="and goes on: it is another user's"):
+            hooks.run("before_study", {})
+    finally:
+        monkeypatch.undo()
+        os.kill(refused[0], signal.SIGKILL)
+        os.waitpid(refused[0], 0)
 
 
 def test_told_that_it_is_finished_a_failing_command_only_warns() -> None:

@@ -80,6 +80,29 @@ def test_a_long_sleep_goes_on_after_one_ctrl_c_and_ends_with_the_second() -> Non
         assert time.monotonic() - began_s < 60
 
 
+def test_a_log_whose_reader_had_the_ctrl_c_too_costs_neither_the_window_nor_the_exit_code() -> None:
+    """`tuner grid ... 2>&1 | tee log`: the terminal interrupts both, and tee is gone first."""
+    script = (
+        "import sys, time\n"
+        "from tuner.adapters.signals import stopping_by_signal\n"
+        "with stopping_by_signal() as stop:\n"
+        "    print('ready', flush=True)\n"
+        "    while not stop.requested(): time.sleep(0.01)\n"
+        "print('the ranking', flush=True)\n"
+        "print('where it is kept', file=sys.stderr, flush=True)\n"
+        "sys.exit(5)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.stdout.close()
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(60) == 5
+
+
 def test_nothing_is_written_into_a_file_that_took_the_place_of_a_closed_stderr(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"

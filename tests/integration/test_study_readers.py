@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from tuner import bootstrap
 from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.study_file import is_held
+from tuner.core.errors import ConfigError
 
 from ..overviews import recorded
 
@@ -126,6 +128,37 @@ def test_descriptors_wait_for_the_last_connection_and_are_no_more_than_were_used
 
     assert before == after == 0
     assert 0 < opened <= looked_at <= opened + 2  # SQLite, too, keeps one that it read with the second time
+
+
+def test_writers_one_after_the_other_leave_no_more_descriptors_than_one_of_them(tmp_path: Path) -> None:
+    file = recorded(RACE, tmp_path)
+    with written_elsewhere(file):
+        reader = SqliteStore.open(file, read_only=True)
+    with reader:
+        open_now = []
+        for _ in range(10):
+            SqliteStore.open(file, lasting=False).close()
+            open_now.append(kept_open(file))
+    after = kept_open(file)
+
+    assert len(set(open_now)) == 1
+    assert after == 0
+
+
+def test_a_file_system_without_locks_is_read_and_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recorded(RACE, tmp_path)
+
+    def refuses(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+
+    assert not is_held(file)
+    assert read_again(file)
+    with pytest.raises(ConfigError, match="cannot be locked: No locks available"):
+        SqliteStore.open(file)
 
 
 def test_a_writer_waits_for_whoever_just_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -114,6 +118,70 @@ def test_a_deleted_file_stays_in_the_totals(tmp_path: Path) -> None:
         slot.done()
 
         assert reader.totals().n_done == 2
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[None]:
+    """A process that has done an item, until the block ends."""
+    script = (
+        "import sys; from tuner.probe.counter import open_counter\n"
+        "open_counter(sys.argv[1]).slot().done(); print('done', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"done\n"
+        yield
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def n_open() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_workers_that_come_and_go_leave_their_counts_and_no_descriptor(tmp_path: Path) -> None:
+    before = n_open()
+    with Reader(str(tmp_path)) as reader:
+        opened, counts = [], []
+        for _ in range(6):
+            with worker(tmp_path):
+                counts.append(reader.totals()[0])
+                opened.append(n_open() - before)
+        last = reader.totals()
+
+    assert counts == [1, 2, 3, 4, 5, 6]
+    assert (last.n_done, last.n_slots, last.n_processes) == (6, 6, 6)
+    assert len(set(opened)) == 1
+
+
+def test_workers_that_ended_before_anybody_looked_leave_no_descriptor_either(tmp_path: Path) -> None:
+    for _ in range(3):
+        with worker(tmp_path):
+            pass
+    before = n_open()
+    with Reader(str(tmp_path)) as reader:
+        first, second = reader.totals(), reader.totals()
+        opened = n_open()
+        for path in tmp_path.iterdir():
+            path.unlink()
+        third = reader.totals()
+
+    assert first.n_done == first.n_processes == 3
+    assert first == second == third
+    assert opened == before
+
+
+def test_a_worker_that_is_not_to_be_seen_from_here_is_followed_all_the_same(tmp_path: Path) -> None:
+    """In a container of its own it has another pid there."""
+    path = counted(tmp_path)
+    overwrite(path, 16, struct.pack("=Q", 2**22 + 1))  # above any pid
+    with Reader(str(tmp_path)) as reader:
+        before = reader.totals().n_done
+        overwrite(path, 64, struct.pack("=Q", 5))
+
+        assert (before, reader.totals().n_done) == (1, 5)
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:

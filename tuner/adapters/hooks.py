@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import IO
 
 from tuner.adapters.exit_codes import ending_in_words
@@ -56,7 +57,8 @@ class CommandHooks:
                 ) as process:
                     code = process.wait(self._timeout_s)
             except subprocess.TimeoutExpired:
-                return f"{command[0]} took longer than {render_duration(self._timeout_s)} and was killed"
+                how = "was killed" if process.returncode is not None else "goes on: it is another user's"
+                return f"{command[0]} took longer than {render_duration(self._timeout_s)} and {how}"
             except OSError as error:
                 return f"{command[0]} cannot be run: {error.strerror}"
             finally:
@@ -66,5 +68,6 @@ class CommandHooks:
     def _show(self, event: str, log: IO[bytes]) -> None:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - _MOST_OUTPUT_BYTES))
-        for line in log.read().decode("utf-8", "replace").splitlines():
-            (self._output or sys.stderr).write(f"[{event}] {line}\n")
+        with suppress(OSError):  # nobody reads any more: no reason to stop measuring
+            for line in log.read().decode("utf-8", "replace").splitlines():
+                (self._output or sys.stderr).write(f"[{event}] {line}\n")

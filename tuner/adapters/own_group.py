@@ -11,13 +11,16 @@ from typing import Any
 
 from tuner.adapters.signals import signals_held
 
+_LEAVING_S = 2.0
+
 
 @contextmanager
 def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Run *command* (no shell) for the block; *options* are those of `subprocess.Popen`.
 
     Where it has not ended by the end of the block it is killed with its group, and reaped; what one that
-    ended by itself has left behind stays. An interrupt waits until it is known whom to end.
+    ended by itself has left behind stays. An interrupt waits until it is known whom to end. One that became
+    another user (sudo) may go on: it has no ``returncode`` then.
 
     Raises:
         OSError: it cannot be run.
@@ -32,11 +35,36 @@ def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[sub
             end_group(process)
 
 
+def ended_with(process: subprocess.Popen[bytes]) -> int | None:
+    """How *process* ended, as its ``returncode`` has it; None: it runs.
+
+    It is not reaped, so that its number, and that of its group, is nobody else's until it is waited for.
+    """
+    if process.returncode is not None:
+        return process.returncode
+    try:
+        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # SIGCHLD is ignored: nobody is told how children end
+        return process.poll()
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill *process*, which nobody has waited for, with the group that it leads, and reap it."""
-    with suppress(ProcessLookupError):  # it may end meanwhile
+    """Kill *process*, which nobody has waited for, with the group that it leads, and reap it.
+
+    All of it may have become another user's, whom we may not kill: it is waited for a moment, and left.
+    """
+    try:
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    except PermissionError:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LEAVING_S)
+    except ProcessLookupError:  # it may end meanwhile
+        process.wait()
+    else:
+        process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with suppress(OSError):  # what was not written yet

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 #: what the first Ctrl-C is answered with
@@ -40,7 +41,8 @@ class SignalStop:
         if number == signal.SIGINT and not self._at_once:
             self._n_interrupts += 1
             if self._n_interrupts == 1:
-                os.write(2, b"\n" + FINISHING.encode() + b"\n")  # not print: we may be within one
+                with suppress(OSError):  # `2>&1 | tee log` has had the Ctrl-C, too
+                    os.write(2, b"\n" + FINISHING.encode() + b"\n")  # not print: we may be within one
                 return
         self._raised = True
         for descriptor in self._terminals:
@@ -51,7 +53,10 @@ class SignalStop:
 
 @contextmanager
 def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
-    """Handle the signals inside the block only; one that is ignored stays so (nohup)."""
+    """Handle the signals inside the block only; one that is ignored stays so (nohup).
+
+    What is said after it to whoever reads no more is lost, and no error: what was measured has its exit code.
+    """
     fill_closed_streams()
     stop = SignalStop(at_once=at_once)
     numbers = [
@@ -63,6 +68,17 @@ def stopping_by_signal(*, at_once: bool = False) -> Iterator[SignalStop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _leave_unread_streams()
+
+
+def _leave_unread_streams() -> None:
+    """Have stdout and stderr lead nowhere where they are pipes whose reader has ended."""
+    for number in (1, 2):
+        poll = select.poll()
+        poll.register(number, 0)
+        if any(found & select.POLLERR for _, found in poll.poll(0)):
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), number)
 
 
 @contextmanager

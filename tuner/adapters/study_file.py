@@ -214,6 +214,8 @@ def is_held(path: Path) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
+        except OSError:  # a file system without locks (NFS without their daemon): nobody can hold it there
+            return False
     return False
 
 
@@ -252,6 +254,11 @@ def _hold(path: Path, lock: int) -> None:
                 raise ConfigError(
                     f"another tuner ({_holder(lock)}) is writing {path}", hint="Wait for it, or stop it."
                 ) from error
+        except OSError as error:
+            raise ConfigError(
+                f"{path} cannot be locked: {error.strerror}",
+                hint="Keep the study on a disk of this box; some network file systems have no locks.",
+            ) from error
         time.sleep(_BETWEEN_TRIES_S)
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 Key = tuple[int, int]  #: device and inode
 
-_mutex = threading.Lock()
+_mutex = threading.RLock()  #: also taken by what the garbage collector ends meanwhile
 _connections: Counter[Key] = Counter()  #: how many this process has on each file
-_waiting: defaultdict[Key, list[int]] = defaultdict(list)  #: descriptors that the last of them closes
+_waiting: defaultdict[tuple[Key, int], list[int]] = defaultdict(list)  #: descriptors, by how they were opened
 
 
 @contextlib.contextmanager
@@ -32,13 +32,13 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
     Raises:
         OSError: it cannot be opened. A pipe that nobody writes can be.
     """
-    descriptor = _waiting_for(path) if flags == os.O_RDONLY else None
+    descriptor = _waiting_for(path, flags)
     if descriptor is None:
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         yield descriptor
     finally:
-        _close(descriptor)
+        _close(descriptor, flags)
 
 
 @contextlib.contextmanager
@@ -64,25 +64,27 @@ def _counted(path: Path) -> Iterator[None]:
             _connections[key] -= 1
             if not _connections[key]:
                 del _connections[key]
-                for descriptor in _waiting.pop(key, []):
-                    os.close(descriptor)
+                for of in [of for of in _waiting if of[0] == key]:
+                    for descriptor in _waiting.pop(of):
+                        os.close(descriptor)
 
 
-def _waiting_for(path: Path) -> int | None:
+def _waiting_for(path: Path, flags: int) -> int | None:
     """One of the descriptors of *path* that wait: so they are no more than were ever used at once."""
+    of = _key(os.stat(path)), flags
     with _mutex:
-        waiting = _waiting.get(_key(os.stat(path)))
-        return waiting.pop() if waiting else None
+        return _waiting[of].pop() if _waiting.get(of) else None
 
 
-def _close(descriptor: int) -> None:
+def _close(descriptor: int, flags: int) -> None:
     key = _key(os.fstat(descriptor))
     with _mutex:
-        if key in _connections:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            _waiting[key].append(descriptor)
-        else:
+        if key not in _connections:
             os.close(descriptor)
+            return
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        _waiting[key, flags].append(descriptor)
 
 
 def _key(found: os.stat_result) -> Key:

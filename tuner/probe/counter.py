@@ -29,7 +29,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Set
 
 DIRECTORY_VARIABLE = "TUNER_COUNTER_DIR"  #: environment variable that names the folder to count in
 SUFFIX = ".counter"  #: a file of another name is not ours
@@ -162,7 +162,7 @@ class _Slots:
         header = self._views[0]
         header[_VERSION_WORD] = VERSION
         header[_PID_WORD] = os.getpid()
-        header[_START_WORD] = 0 if directory is None else _start_time()
+        header[_START_WORD] = 0 if directory is None else _start_time("self")
         header[_SLOT_BYTES_WORD] = _SLOT_BYTES
         header[_MAGIC_WORD] = _MAGIC
 
@@ -289,8 +289,8 @@ def _new_file(directory: str) -> str:
             return path
 
 
-def _start_time() -> int:
-    with open("/proc/self/stat", "rb") as file:
+def _start_time(pid: object) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])  # the command before ")" may hold anything
 
 
@@ -298,14 +298,19 @@ def _start_time() -> int:
 
 
 class Reader:
-    """Adds up the counters of a folder again and again; keeps the files mapped, so that a look is cheap.
+    """Adds up the counters of a folder again and again; keeps the files of processes that run mapped, so that
+    a look is cheap.
 
-    A file that was seen once stays in the totals even when somebody deletes it: they never go down.
+    A file that was seen once stays in the totals even when somebody deletes it: they never go down. Only what
+    is mapped holds a descriptor: however many processes come and go, there are as many as run at once.
     """
 
     def __init__(self, directory: str) -> None:
         self._directory = os.fspath(directory)
         self._files: Dict[str, _File] = {}
+        #: their processes are not to be seen: they ended before the first look, or are of another namespace
+        self._unmapped: Dict[str, _Unmapped] = {}
+        self._over: Dict[str, List[int]] = {}  #: the last words of processes that were seen, and ended
 
     def __enter__(self) -> Reader:
         return self
@@ -323,17 +328,21 @@ class Reader:
             names = os.listdir(self._directory)
         except OSError as error:
             raise CounterError(f"cannot read the counters in {self._directory}: {error.strerror}") from error
-        for name in names:
-            if name not in self._files and name.endswith(SUFFIX):
-                opened = _open_file(os.path.join(self._directory, name))
-                if opened is not None:
-                    self._files[name] = opened
+        new = [name for name in names if name.endswith(SUFFIX) and not self._knows(name)]
+        if new:
+            self._drop_ended()
+        for name in new:
+            path = os.path.join(self._directory, name)
+            opened = _open_file(path)
+            if opened is not None and opened.writer_runs():
+                self._files[name] = opened
+            elif opened is not None:
+                self._unmapped[name] = _Unmapped(path, opened.slots())
         words: List[int] = []
         n_processes = 0
-        for file in self._files.values():
-            before = len(words)
-            words += file.slots()
-            n_processes += len(words) > before
+        for slots in self._slots():
+            words += slots
+            n_processes += bool(slots)
         done, failed, python_cpu, child_cpu, waiting = (sum(words[word::_SLOT_WORDS]) for word in range(5))
         n_slots = len(words) // _SLOT_WORDS
         return Totals(done, failed, python_cpu, child_cpu, waiting, n_slots, n_processes)
@@ -341,6 +350,22 @@ class Reader:
     def close(self) -> None:
         """Unmap every file."""
         self._files.clear()
+
+    def _knows(self, name: str) -> bool:
+        return name in self._files or name in self._over or name in self._unmapped
+
+    def _drop_ended(self) -> None:
+        """Unmap the files of processes that have ended. Looked for when others come: else nothing grows."""
+        for name in [name for name, file in self._files.items() if not file.writer_runs()]:
+            self._over[name] = self._files.pop(name).slots()
+
+    def _slots(self) -> Iterator[List[int]]:
+        """The words of each process's slots."""
+        for file in self._files.values():
+            yield file.slots()
+        for unmapped in self._unmapped.values():
+            yield unmapped.slots()
+        yield from self._over.values()
 
 
 def read_totals(directory: str) -> Totals:
@@ -355,6 +380,13 @@ class _File:
     def __init__(self, path: str, pages: mmap.mmap) -> None:
         self._path = path
         self._map(pages)
+
+    def writer_runs(self) -> bool:
+        """Whether the process that writes it is seen to run."""
+        try:
+            return _start_time(self._words[_PID_WORD]) == self._words[_START_WORD]
+        except OSError:
+            return False
 
     def slots(self) -> List[int]:
         """The words of all slots handed out, slot after slot."""
@@ -390,6 +422,20 @@ class _File:
         self._pages = pages
         self._n_mapped_bytes = len(pages)
         self._words = memoryview(pages).cast("Q")
+
+
+class _Unmapped:
+    """A counter file that is mapped anew at each look."""
+
+    def __init__(self, path: str, last: List[int]) -> None:
+        self._path, self._last = path, last
+
+    def slots(self) -> List[int]:
+        """The words of all slots handed out; once it is deleted, those of the last look."""
+        opened = _open_file(self._path)
+        if opened is not None:
+            self._last = opened.slots()
+        return self._last
 
 
 def _open_file(path: str) -> Optional[_File]:

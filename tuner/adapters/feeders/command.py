@@ -16,6 +16,7 @@ from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.job import Job, shim_command
 from tuner.adapters.log_bound import bound
 from tuner.adapters.log_tail import last_lines
+from tuner.adapters.own_group import ended_with
 from tuner.adapters.signals import signals_held
 from tuner.adapters.sweep import started, sweep
 from tuner.core.errors import ConfigError, MeasurementError
@@ -86,7 +87,7 @@ class CommandFeeder:
         """Whether the command has ended: nobody supplies items any more. Asked every second."""
         if self._log is not None:
             bound(self._log)
-        return self._process is None or self._process.poll() is not None
+        return self._process is None or ended_with(self._process) is not None
 
     def pids(self) -> frozenset[int]:
         """The command, while it runs."""
@@ -105,7 +106,7 @@ class CommandFeeder:
 
     def _failure(self, log: Path) -> str:
         """How the command failed; empty: it has not."""
-        failed = None if self._process is None else self._process.poll()
+        failed = None if self._process is None else ended_with(self._process)
         if not failed:
             return ""
         words = " | ".join(last_lines(log, _N_LINES, command=self._command)) or "it printed nothing"
@@ -131,12 +132,16 @@ class CommandFeeder:
                 since=started(os.getpid()),
                 variables=(_FEEDER_ID,),
                 grace_s=_STOP_WAIT_S,
-                reap=process.poll,
             )
         finally:  # a second Ctrl-C, and who threw away its environment
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # it ended; it became another user (sudo)
                 os.killpg(process.pid, signal.SIGKILL)
-            process.kill()  # it has no group of its own yet
-            process.wait()
-        if swept.left:
-            raise MeasurementError(f"what the feeder started could not be ended: {', '.join(swept.left)}")
+            with suppress(PermissionError):
+                process.kill()  # it has no group of its own yet
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_WAIT_S)
+        left = list(swept.left)
+        if process.returncode is None:
+            left.append(f"{process.pid} {self._command[0]}")
+        if left:
+            raise MeasurementError(f"what the feeder started could not be ended: {', '.join(left)}")
