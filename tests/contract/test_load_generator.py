@@ -20,7 +20,7 @@ import pytest
 from tuner.adapters.load.order import Order, Request, read_order
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
 
-from .http_service import PATIENCE_S, Service, answer, running, says
+from .http_service import PATIENCE_S, Answering, Service, answer, running, says
 
 pytestmark = pytest.mark.integration
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
@@ -166,6 +166,43 @@ def test_an_answer_that_takes_too_long_is_given_up_and_its_connection_left(tmp_p
 
     assert service.n_requests == 11
     assert (totals.n_done, totals.n_failed) == (9, {"timeout": 2})
+
+
+ENDS_WITH_ITS_CONNECTION = b"HTTP/1.0 200 OK\r\n\r\nok"
+
+
+def never_ends_but_the_first(folder: Path) -> Answering:
+    """Each answer would end with its connection, and only that of the first one ends."""
+
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        writer.write(ENDS_WITH_ITS_CONNECTION)
+        return n_counted(folder) > 0
+
+    return answering
+
+
+@pytest.mark.parametrize("rate_per_s", [None, 1000.0])
+def test_an_answer_that_is_given_up_is_not_whole_because_its_connection_is_left(
+    tmp_path: Path, rate_per_s: float | None
+) -> None:
+    with running(never_ends_but_the_first(tmp_path)) as service:
+        asked = order(service.port, n_requests=9, timeout_s=0.5, rate_per_s=rate_per_s, arrivals="even")
+        totals = sent(asked, tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (1, {"timeout": 8})
+
+
+def test_an_answer_that_the_end_cuts_off_counts_as_nothing(tmp_path: Path) -> None:
+    with (
+        running(never_ends_but_the_first(tmp_path)) as service,
+        generator(order(service.port, n_requests=None, timeout_s=PATIENCE_S), tmp_path) as process,
+    ):
+        wait_for(lambda: service.n_requests == 1 + 4)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(PATIENCE_S) == 0
+
+    assert read_counts(tmp_path / "totals") == (1, 0)
 
 
 def test_requests_are_sent_in_turn_with_their_bodies(tmp_path: Path) -> None:

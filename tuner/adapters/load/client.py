@@ -177,6 +177,7 @@ class _Connection(asyncio.Protocol):
             self._client.lost(self, "closed")
 
     def abort(self) -> None:
+        self._answer = None  # else one that ends with its connection would be whole by our leaving
         if self._transport is not None:
             self._transport.abort()
 
