@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -444,6 +445,41 @@ def test_a_password_in_a_url_is_not_shown() -> None:
 def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a spool"):
         FileSystemCrashSource(tmp_path)
+
+
+@pytest.mark.parametrize("removed", ["cur", "cur/*"])
+def test_a_source_whose_folder_somebody_removed_makes_another_and_goes_on(
+    tmp_path: Path, removed: str
+) -> None:
+    bed = FileBed(tmp_path)
+    bed.fill(["a"])
+    source = FileSystemCrashSource(tmp_path)
+    _, receipt = _take(source)
+    (folder,) = tmp_path.glob(removed)
+    shutil.rmtree(folder)
+    bed.fill(["b"])
+
+    assert _take(source) == ("b", "b")
+    assert not source.ack(receipt)  # it went with the folder
+    other = FileSystemCrashSource(tmp_path)
+    assert other.new_crashes() is None  # whoever looks sees that the new folder's owner lives
+    assert source.ack("b")
+    assert (bed.status()["new"], bed.status()["cur"], bed.status()["done"]) == (0, 0, 1)
+    other.close()
+    source.close()
+    assert os.listdir(tmp_path / "cur") == []
+
+
+def test_a_source_whose_spool_is_gone_is_lost(tmp_path: Path) -> None:
+    bed = FileBed(tmp_path / "spool")
+    bed.fill(["a", "b"])
+    source = FileSystemCrashSource(bed.root)
+    _take(source)  # the other one's name is known from now on
+    shutil.rmtree(bed.root)
+
+    with pytest.raises(SourceLostError, match=r"cannot take an item in the spool .*: No such file"):
+        source.new_crashes()
+    source.close()
 
 
 def test_a_folder_left_half_made_is_removed_only_when_it_is_old(tmp_path: Path) -> None:

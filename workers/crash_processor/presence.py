@@ -36,24 +36,34 @@ class Presence:
     """
 
     def __init__(self, parent: Path) -> None:
-        parent.mkdir(exist_ok=True)
-        name = worker_name()
-        starting = (
-            parent / f"{_STARTING}{name}.{time.monotonic_ns()}"
-        )  # nobody takes a folder without a lock yet
-        starting.mkdir()
-        try:
-            self._lock_fd = os.open(starting / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
-            self.folder = _rename_to_free_name(starting, parent, name)
-        except BaseException:
-            shutil.rmtree(starting, ignore_errors=True)
-            raise
+        self._parent = parent
+        self.folder, self._lock_fd = _make(parent)
+
+    def make_again(self) -> None:
+        """Make another folder, as somebody removed ours; OSError as at first."""
+        lost_fd = self._lock_fd
+        self.folder, self._lock_fd = _make(self._parent)
+        os.close(lost_fd)
 
     def close(self) -> None:
         """Remove the folder; what somebody left in it stays there, for whoever finds it abandoned."""
         _remove(self.folder)
         os.close(self._lock_fd)
+
+
+def _make(parent: Path) -> tuple[Path, int]:
+    """A folder of this process below *parent*, and the descriptor that holds its lock."""
+    parent.mkdir(exist_ok=True)
+    name = worker_name()
+    starting = parent / f"{_STARTING}{name}.{time.monotonic_ns()}"  # nobody takes a folder without a lock yet
+    starting.mkdir()
+    try:
+        lock_fd = os.open(starting / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        fcntl.flock(lock_fd, fcntl.LOCK_EX)
+        return _rename_to_free_name(starting, parent, name), lock_fd
+    except BaseException:
+        shutil.rmtree(starting, ignore_errors=True)
+        raise
 
 
 @contextlib.contextmanager

@@ -80,8 +80,12 @@ class FileSystemCrashSource:
             while True:
                 while self._batch:
                     entry = self._batch.pop()
-                    with contextlib.suppress(FileNotFoundError):  # another one won
+                    try:
                         os.rename(self._new / entry, self._hold / entry)
+                    except FileNotFoundError:  # another one won, unless it is our folder that is not there
+                        if not self._hold.is_dir():
+                            self._hold_anew()
+                    else:
                         return crash_id_of(entry), entry
                 self._batch = list(itertools.islice(read_entries(self._new), _BATCH))
                 if not self._batch:
@@ -140,6 +144,11 @@ class FileSystemCrashSource:
                     os.rename(folder / entry, self._new / entry)
                     n_returned += 1
         return n_returned
+
+    def _hold_anew(self) -> None:
+        """Somebody removed our folder, and what we held with it: go on with another one."""
+        self._presence.make_again()
+        self._hold = self._presence.folder
 
     def _move(self, receipt: str, target: Path) -> bool:
         with self._failing(f"move an item to {target.parent}"):
