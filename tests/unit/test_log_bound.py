@@ -67,3 +67,35 @@ def test_on_a_file_system_without_holes_a_long_log_is_cut_off(
     os.write(descriptor, b"goes on\n")
     os.close(descriptor)
     assert log.read_bytes() == b"goes on\n"
+
+
+def test_a_c_library_that_has_only_fallocate_punches_the_hole_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, ...]] = []
+
+    class Musl:
+        """The C library of Alpine."""
+
+        def fallocate(self, _: int, mode: int, offset: ctypes.c_int64, n_bytes: ctypes.c_int64) -> int:
+            given.append((mode, offset.value, n_bytes.value))
+            return 0
+
+    log = tmp_path / "worker_0.log"
+    log.write_bytes(bytes(3 * KEPT_BYTES))
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Musl())
+
+    assert bound(log, KEPT_BYTES)
+    assert given == [(0x03, 0, 2 * KEPT_BYTES)]  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+    assert log.stat().st_size == 3 * KEPT_BYTES
+
+
+def test_with_a_c_library_that_knows_no_holes_a_long_log_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "worker_0.log"
+    log.write_bytes(bytes(3 * KEPT_BYTES))
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+
+    assert bound(log, KEPT_BYTES)
+    assert log.read_bytes() == b""

@@ -52,8 +52,11 @@ def _is_long(found: os.stat_result, kept_bytes: int) -> bool:
 def _give_back(descriptor: int, n_bytes: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     arguments = (descriptor, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(n_bytes))
-    if libc.fallocate64(*arguments) == 0:
-        return
-    if ctypes.get_errno() not in (errno.EOPNOTSUPP, errno.ENOSYS):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    # 32-bit glibc's fallocate takes 32 bits; musl (Alpine) may have that name alone, and takes 64
+    fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)
+    if fallocate is not None:
+        if fallocate(*arguments) == 0:
+            return
+        if ctypes.get_errno() not in (errno.EOPNOTSUPP, errno.ENOSYS):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     os.ftruncate(descriptor, 0)
