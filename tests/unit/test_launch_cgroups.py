@@ -10,7 +10,8 @@ import pytest
 
 from tuner.adapters import launch_cgroup
 from tuner.adapters.cgroup import LaunchCgroups, launch_cgroups, own_cgroup
-from tuner.adapters.cpu_accounts import ServiceAccount
+from tuner.adapters.cpu_accounts import ServiceAccount, ServiceUse
+from tuner.adapters.process_tree import TICKS_PER_S
 from tuner.core.window import VoidReason
 
 BUSY_BOX = Path(__file__).resolve().parents[1] / "proc" / "busy_box" / "before"
@@ -127,24 +128,72 @@ class RecordedLaunch:
         return ()
 
 
-@pytest.mark.parametrize(("more_s", "counted_s"), [(5.0, 5.0), (0.05, 0.0), (-3.0, 0.0)])
-def test_cpu_that_is_in_no_processs_account_is_in_that_of_the_cgroup(
-    tmp_path: Path, more_s: float, counted_s: float
-) -> None:
-    """supervisord (40) and the guardian (41) used 0.11 s themselves; what ticks cut off is no CPU."""
-    proc, root, name = tmp_path / "proc", tmp_path / "cgroup", "tuner-launch-1-41-5-ab"
-    shutil.copytree(BUSY_BOX, proc)
-    (root / name).mkdir(parents=True)
-    (root / "cgroup.procs").touch()
-    plain = ServiceAccount(proc, RecordedLaunch(), root).use()
-    (proc / "40" / "cgroup").write_text(f"0::/{name}\n")
-    used_s = plain.cpu_s_total + 0.11 + more_s
-    (root / name / "cpu.stat").write_text(f"usage_usec {used_s * 1e6:.0f}\nuser_usec 1\n")
+class CgroupOfBusyBox:
+    """The launch of tests/proc/busy_box in a cgroup of its own, of which the guardian (41) is not."""
 
-    account = ServiceAccount(proc, RecordedLaunch(), root)
+    def __init__(self, folder: Path) -> None:
+        self.proc, self.root, name = folder / "proc", folder / "cgroup", "tuner-launch-1-41-5-ab"
+        shutil.copytree(BUSY_BOX, self.proc)
+        self.cgroup = self.root / name
+        self.cgroup.mkdir(parents=True)
+        (self.root / "cgroup.procs").touch()
+        (self.proc / "40" / "cgroup").write_text(f"0::/{name}\n")
+
+    def guardian_has(self, own_s: float, reaped_s: float) -> None:
+        stat = self.proc / "41" / "stat"
+        words = stat.read_text().split()
+        words[13:17] = [f"{own_s * TICKS_PER_S:.0f}", "0", f"{reaped_s * TICKS_PER_S:.0f}", "0"]
+        stat.write_text(" ".join(words) + "\n")
+
+    def has_used(self, cpu_s: float) -> None:
+        (self.cgroup / "cpu.stat").write_text(f"usage_usec {cpu_s * 1e6:.0f}\nuser_usec 1\n")
+
+    def account(self) -> ServiceAccount:
+        return ServiceAccount(self.proc, RecordedLaunch(), self.root)
+
+    def by_processes(self) -> ServiceUse:
+        """What is counted without the cgroup."""
+        return ServiceAccount(self.proc, RecordedLaunch(), self.root / "nowhere").use()
+
+
+@pytest.mark.parametrize(("more_s", "counted_s"), [(5.0, 5.0), (0.05, 0.0), (-3.0, 0.0)])
+@pytest.mark.parametrize(
+    ("own_s", "earlier_s"),
+    [
+        pytest.param(0.01, 0.0, id="first launch"),
+        pytest.param(0.01, 600.0, id="later launch"),
+        pytest.param(30.0, 0.0, id="busy guardian"),
+    ],
+)
+def test_cpu_that_is_in_no_processs_account_is_in_that_of_the_cgroup(
+    tmp_path: Path, own_s: float, earlier_s: float, more_s: float, counted_s: float
+) -> None:
+    """supervisord (40) used 0.1 s itself; what ticks cut off is no CPU. What the guardian used, and what it
+    reaped of earlier launches, is not the cgroup's."""
+    box = CgroupOfBusyBox(tmp_path)
+    box.guardian_has(own_s, earlier_s)
+    plain = box.by_processes()
+    box.has_used(plain.cpu_s_total - earlier_s + 0.1 + more_s)
+
+    account = box.account()
     first, second = account.use(), account.use()
 
     assert first.cpu_s_total - plain.cpu_s_total == pytest.approx(counted_s, abs=0.02)
     assert first.child_cpu_s_total - plain.child_cpu_s_total == pytest.approx(counted_s, abs=0.02)
     assert first.worker_cpu_s_total == plain.worker_cpu_s_total
     assert second.cpu_s_total == first.cpu_s_total
+
+
+def test_what_the_guardian_reaps_while_a_launch_runs_is_no_more_than_the_cgroup_has(tmp_path: Path) -> None:
+    """A daemon of the launch, of 3 s, that ended as a child of the guardian."""
+    box = CgroupOfBusyBox(tmp_path)
+    box.guardian_has(0.01, 600.0)
+    used_s = box.by_processes().cpu_s_total - 600.0 + 0.1
+    box.has_used(used_s)
+    account = box.account()
+    before = account.use()
+    box.guardian_has(0.01, 603.0)
+    box.has_used(used_s + 3.0)
+    after = account.use()
+
+    assert after.cpu_s_total - before.cpu_s_total == pytest.approx(3.0, abs=0.02)

@@ -43,7 +43,8 @@ class ServiceAccount:
     A worker that ends lands in supervisord's reaped CPU, which therefore belongs here and not to tuner. A
     descendant that left its worker (double fork) is followed once it was seen within the tree. A child whose
     parent ignores SIGCHLD is in nobody's account once it ended, but in that of the launch's cgroup, where it
-    has one of its own.
+    has one of its own. The guardian is not in that cgroup, and outlives it: what it had reaped before is of
+    earlier launches.
     """
 
     def __init__(self, proc: Path, launch: Launch, cgroup: Path = Path("/sys/fs/cgroup")) -> None:
@@ -51,6 +52,9 @@ class ServiceAccount:
         self._table = ProcessTable(proc)
         self._launch = launch
         self._cgroup = launch_cgroup_of(launch.overhead_pids(), proc, cgroup)
+        self._guardian = None if self._cgroup is None else launch_cgroup.guardian_of(self._cgroup.name)
+        guardian = None if self._guardian is None else self._table.stat(self._guardian)
+        self._earlier_ticks = 0 if guardian is None else guardian.reaped_ticks
         self._unseen_ticks = 0
         self._seen: dict[int, ProcessStat] = {}
         self._strays: dict[int, ProcessStat] = {}
@@ -66,13 +70,13 @@ class ServiceAccount:
         started = {child for pid in overhead for child in self._table.children(pid)}
         tree = self._table.trees(sorted((workers | started) - overhead))
         strays = self._table.trees(self._left(tree.members))
-        reaped = sum(stat.reaped_ticks for stat in map(self._table.stat, overhead) if stat)
+        keepers = [stat for stat in map(self._table.stat, overhead) if stat]
         self._remember(tree.members, strays.members)
-        ticks = tree.ticks + strays.ticks + self._lost_ticks + reaped
+        ticks = tree.ticks + strays.ticks + self._lost_ticks + sum(stat.reaped_ticks for stat in keepers)
         if of_cgroup_s is not None:
-            own = sum(stat.own_ticks for stat in map(self._table.stat, overhead) if stat)
+            not_unseen = ticks + sum(map(self._ticks_beside, keepers))
             cut_off = TICKS_CUT_OFF * (len(tree.members) + len(strays.members) + len(overhead))
-            self._note_unseen(int(of_cgroup_s * TICKS_PER_S) - own - ticks, cut_off)
+            self._note_unseen(int(of_cgroup_s * TICKS_PER_S) - not_unseen, cut_off)
         ticks += self._unseen_ticks
         self._highest_ticks = max(self._highest_ticks, ticks)
         alive = [
@@ -90,10 +94,14 @@ class ServiceAccount:
             workers=tuple(alive),
         )
 
+    def _ticks_beside(self, keeper: ProcessStat) -> int:
+        """What the launch's cgroup has of supervisord or the guardian, beside what that one reaped by now."""
+        return -self._earlier_ticks if keeper.pid == self._guardian else keeper.own_ticks
+
     def _note_unseen(self, unseen_ticks: int, cut_off: int) -> None:
         """What the cgroup has more than its processes, who are read after it: somebody ended in no account.
 
-        Less than *cut_off* says nothing. The guardian's own, next to none, is taken off with supervisord's.
+        Less than *cut_off* says nothing.
         """
         if unseen_ticks > self._unseen_ticks + cut_off:
             self._unseen_ticks = unseen_ticks

@@ -28,6 +28,12 @@ def is_of_a_launch(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def guardian_of(name: str) -> int | None:
+    """The pid of the guardian that made a cgroup of that name; None: nobody made it here."""
+    found = _NAME.fullmatch(name)
+    return int(found[2]) if found is not None else None
+
+
 def made(parent: str, pid: int, started: int) -> str:
     """Make one below *parent* for the guardian *pid*, which began at *started*; gives its folder.
 
