@@ -69,11 +69,12 @@ def test_a_killed_holder_leaves_the_box_free(other_tuner: subprocess.Popen[str],
         assert json.loads(lock.read_bytes())["study"] == "mine"
 
 
+@pytest.mark.parametrize("is_collected", [True, False], ids=["gone", "zombie"])
 def test_a_tuner_waits_for_the_guardian_of_a_killed_one(
-    other_tuner: subprocess.Popen[str], lock: Path
+    other_tuner: subprocess.Popen[str], lock: Path, is_collected: bool
 ) -> None:
     other_tuner.kill()
-    other_tuner.wait()
+    os.waitid(os.P_PID, other_tuner.pid, os.WEXITED | (0 if is_collected else os.WNOWAIT))
     # what a guardian does: it keeps the dead tuner's lock a little longer
     with lock.open("r+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +42,8 @@ from tuner.core.doctor.service import (
 from tuner.core.layout import Layout
 from tuner.reports.doctor import render_findings, render_findings_json
 
+from ..permitted import closed
+
 BUSY_BOX = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
 NEED = needed(
     [Layout(24, 1), Layout(4, 6)], extra_threads=2, has_children=True, of_supervisord=128, of_generator=0
@@ -50,9 +53,9 @@ NEED = needed(
 class ChangingBox:
     """Time that passes while one sleeps, and a box that is another one then."""
 
-    def __init__(self, proc: Path) -> None:
-        self.proc, self.now_s = proc, 1000.0
-        proc.symlink_to(BUSY_BOX / "before")
+    def __init__(self, proc: Path, moments: Path = BUSY_BOX) -> None:
+        self.proc, self.moments, self.now_s = proc, moments, 1000.0
+        proc.symlink_to(moments / "before")
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -63,7 +66,7 @@ class ChangingBox:
     def sleep_until(self, at_s: float) -> None:
         self.now_s = at_s
         self.proc.unlink()
-        self.proc.symlink_to(BUSY_BOX / "after")
+        self.proc.symlink_to(self.moments / "after")
 
 
 def test_what_others_use_is_measured_as_in_a_window_and_the_busiest_are_named(tmp_path: Path) -> None:
@@ -104,6 +107,21 @@ def test_children_of_a_backend_are_no_neighbours_either(tmp_path: Path) -> None:
     busiest = {one.pid for one in without.busiest}
     assert {50, 51} < busiest  # its children, who do the work
     assert {one.pid for one in seen.busiest} == busiest - {40, 50, 51}
+
+
+def test_neighbours_that_are_hidden_from_us_are_not_named_but_counted(tmp_path: Path) -> None:
+    """hidepid=1 lists processes of other users, and shows nothing of them."""
+    moments = tmp_path / "moments"
+    shutil.copytree(BUSY_BOX, moments)
+    shown, hidden = ChangingBox(tmp_path / "one"), ChangingBox(tmp_path / "two", moments)
+    seen = neighbours_seen(shown, 10.0, 0.15, proc=shown.proc, own_pid=30)
+    strangers = {1, seen.busiest[0].pid}
+
+    with closed(*(moments / moment / str(pid) for moment in ("before", "after") for pid in strangers)):
+        left = neighbours_seen(hidden, 10.0, 0.15, proc=hidden.proc, own_pid=30)
+
+    assert left.foreign_cores == seen.foreign_cores
+    assert {one.pid for one in left.busiest} == {one.pid for one in seen.busiest} - strangers
 
 
 def test_in_a_container_neighbours_are_looked_for_on_its_own_cpus(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, VoidReason
 
+from ..permitted import closed
+
 VFORK, CLONE, CLONE3, READ, FAULT = (
     f"{call} 0x7f00 0x7ffd\n" if call == -1 else f"{call} 0x1 0x2 0x3 0x0 0x0 0x0 0x7ffd 0x7f00\n"
     for call in (58, 56, 435, 0, -1)
@@ -480,6 +482,41 @@ def test_memory_nobody_can_see_is_none_and_told_once(box: RecordedBox, watch: Pr
     assert watch.usage(closing=True).pss_bytes is None
     assert watch.usage(closing=True).pss_bytes is None
     assert [slug for slug, _ in box.warnings] == ["no-memory-figures"]
+
+
+def test_memory_that_is_closed_to_us_is_none_and_told(box: RecordedBox, watch: ProcWatch) -> None:
+    with closed(box.proc / "51" / "smaps_rollup"):
+        usage = watch.usage(closing=True)
+
+    assert (usage.pss_bytes, usage.n_processes) == (None, 2)
+    assert [slug for slug, _ in box.warnings] == ["no-memory-figures"]
+
+
+def test_processes_that_are_hidden_from_us_are_as_good_as_gone(box: RecordedBox) -> None:
+    """hidepid=1 lists processes of other users, and shows nothing of them: a worker, a backend, init."""
+    with (
+        closed(*(box.proc / str(pid) for pid in (INIT, 51, 70))),
+        box.sampler(REDIS_NAME).watching(box.launch, frozenset({FEEDER})) as watch,
+    ):
+        sample, usage = watch.sample(reading()), watch.usage(closing=True)
+
+    assert sample.n_active == 5 + 2  # two of the workers' threads are in D, one of them 51's
+    assert (usage.n_processes, usage.backend_cpu_s_total) == (1, 0.0)
+    assert [slug for slug, _ in box.warnings] == ["no-backend"]
+
+
+def test_of_a_hidden_process_neither_threads_nor_words_are_known(box: RecordedBox) -> None:
+    table = ProcessTable(box.proc)
+    with closed(box.proc / "50"):
+        assert table.stat(50) is None
+        assert (table.thread_ids(50), table.children(50), table.command_line(50)) == ([], [], [])
+
+
+def test_a_thread_that_becomes_hidden_is_no_longer_counted(box: RecordedBox, watch: ProcWatch) -> None:
+    """It became another user's after its process was asked for its threads."""
+    with closed(box.proc / "51" / "task" / "511"):
+        assert watch.sample(reading()).n_active == 5 + 2
+        assert watch.usage().n_processes == 2
 
 
 def test_a_service_that_is_gone_uses_no_memory_and_that_is_no_reason_to_warn(box: RecordedBox) -> None:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import pwd
+import select
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -188,14 +189,24 @@ def _describe(holder: dict[str, object]) -> str:
 
 
 def _lives(pid: object) -> bool:
-    """Whether the holder itself lives; one that has not said its pid yet does."""
+    """Whether the holder itself lives; one that has not said its pid yet does.
+
+    A pidfd tells of every user's process; /proc may hide those of others (hidepid).
+    """
     if not isinstance(pid, int) or pid < 1:
         return True
     try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
-    except FileNotFoundError:
+        descriptor = os.pidfd_open(pid)
+    except (ProcessLookupError, OverflowError):  # nobody has that pid, or nobody can
         return False
-    return status.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:  # it cannot be told here
+        return True
+    try:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        return not ended.poll(0)  # a zombie has ended, too
+    finally:
+        os.close(descriptor)
 
 
 def _user() -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.adapters import launch_cgroup
 from tuner.adapters.cgroup import launch_cgroup_of
-from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, read_once
+from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, read_shown
 from tuner.ports import Clock, Launch
 
 TICKS_CUT_OFF = 4  #: at most, of a process: its four times are each told in whole ticks
@@ -206,5 +206,5 @@ class BackendAccount:
         return [pid for pid, stat in named.items() if stat.parent not in named]
 
     def _names_of(self, stat: ProcessStat) -> set[str]:
-        words = (read_once(f"{self._proc}/{stat.pid}/cmdline") or b"").split(b"\0")
+        words = (read_shown(f"{self._proc}/{stat.pid}/cmdline") or b"").split(b"\0")
         return {str(stat.pid), stat.name, Path(words[0].decode("utf-8", "replace")).name}

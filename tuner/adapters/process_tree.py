@@ -73,6 +73,14 @@ def read_once(path: str) -> bytes | None:
         os.close(file)
 
 
+def read_shown(path: str) -> bytes | None:
+    """The same; None also of a process that /proc does not show to us, another user's (hidepid)."""
+    try:
+        return read_once(path)
+    except PermissionError:
+        return None
+
+
 @dataclass(slots=True)
 class Tree:
     """Processes that were found together, parents before children."""
@@ -82,7 +90,7 @@ class Tree:
 
 
 class ProcessTable:
-    """Reads processes below *proc*."""
+    """Reads processes below *proc*; those that are hidden from us (hidepid) are as good as gone."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = str(proc)
@@ -90,25 +98,25 @@ class ProcessTable:
 
     def stat(self, pid: int) -> ProcessStat | None:
         """The process, or None when it is gone."""
-        line = read_once(f"{self._proc}/{pid}/stat")
+        line = read_shown(f"{self._proc}/{pid}/stat")
         return parse_stat(line) if line else None
 
     def pids(self) -> list[int]:
-        """Every process of the box that we may see."""
+        """Every process of the box that is listed; of some there may be no more to see."""
         return [int(name) for name in os.listdir(self._proc) if name.isdigit()]
 
     def thread_ids(self, pid: int) -> list[int]:
         """The threads of a process; none when it is gone."""
         try:
             return [int(name) for name in os.listdir(f"{self._proc}/{pid}/task")]
-        except (FileNotFoundError, ProcessLookupError):
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
             return []
 
     def children(self, pid: int, n_threads: int | None = None) -> list[int]:
         """The children of a process, zombies included; quicker when it is known to have 1 thread."""
         found: list[int] = []
         for thread in [pid] if n_threads == 1 else self.thread_ids(pid):
-            line = read_once(f"{self._proc}/{pid}/task/{thread}/children")
+            line = read_shown(f"{self._proc}/{pid}/task/{thread}/children")
             if line is None:  # the thread ended, or the kernel has no such file
                 if os.path.exists(f"{self._proc}/{pid}/task/{thread}/stat"):
                     return self._children_by_parent(pid)
@@ -118,7 +126,7 @@ class ProcessTable:
 
     def command_line(self, pid: int) -> list[str]:
         """The words that a process was started with; none when it is gone."""
-        line = read_once(f"{self._proc}/{pid}/cmdline") or b""
+        line = read_shown(f"{self._proc}/{pid}/cmdline") or b""
         return [os.fsdecode(word) for word in line.split(b"\0")[:-1]]
 
     def trees(self, roots: Iterable[int]) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from tuner.adapters.process_tree import ProcessStat, ProcessTable, read_once
+from tuner.adapters.process_tree import ProcessStat, ProcessTable, read_shown
 
 _NS = 1e-9
 
@@ -28,7 +28,7 @@ class RunDelays:
         seen = {}
         for worker in workers:
             for thread in self._table.thread_ids(worker.pid):
-                line = read_once(f"{self._proc}/{worker.pid}/task/{thread}/schedstat")
+                line = read_shown(f"{self._proc}/{worker.pid}/task/{thread}/schedstat")
                 if line:
                     ran_ns, waited_ns, _ = map(int, line.split())
                     self._is_told = self._is_told or ran_ns > 0  # a kernel that does not tell prints 0 0 0

@@ -171,11 +171,11 @@ class ActiveTasks:
         return found
 
     def _state(self, task: tuple[int, int]) -> bytes:
-        """The letter after the name, which may hold brackets; empty when the task is gone."""
+        """The letter after the name, which may hold brackets; empty when the task is gone or hidden."""
         file = self._files[task]
         try:
             line = self._read_once(task) if file is None else os.pread(file, 512, 0)
-        except (ProcessLookupError, FileNotFoundError):
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
             self._forget(task)
             return b""
         at = line.rfind(b")") + 2
@@ -194,7 +194,7 @@ class ActiveTasks:
     def _open(self, task: tuple[int, int]) -> int | None:
         try:
             return os.open(self._path(task), os.O_RDONLY | os.O_CLOEXEC)
-        except (ProcessLookupError, FileNotFoundError):
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
             return None
 
     def _forget(self, task: tuple[int, int]) -> None:

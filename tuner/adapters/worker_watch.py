@@ -9,10 +9,10 @@ _PROC_TASK_LINKS = 2  #: links of /proc/PID/task that are no threads
 
 
 def n_threads_of(pid: int) -> int | None:
-    """How many threads *pid* has now; None when it has just ended."""
+    """How many threads *pid* has now; None when it has just ended, or is hidden from us (hidepid)."""
     try:
         return os.stat(f"/proc/{pid}/task").st_nlink - _PROC_TASK_LINKS
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return None
 
 

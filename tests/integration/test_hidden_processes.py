@@ -1,0 +1,103 @@
+"""A /proc that hides the processes of other users (hidepid), seen by one who is not root."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.box_lock import box_held
+
+from ..permitted import not_permitted, root_needed
+
+pytestmark = pytest.mark.integration
+NOBODY = 65534
+STRANGER = """
+import json, os, sys
+from pathlib import Path
+from unittest.mock import patch
+from tuner.adapters.box_lock import box_held, holder_of
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.cpu_accounts import BackendAccount
+from tuner.adapters.doctor.limits import limits_seen
+from tuner.adapters.doctor.neighbours import neighbours_seen
+from tuner.adapters.listeners import listener_at
+from tuner.adapters.process_tree import ProcessTable
+from tuner.adapters.worker_watch import n_threads_of
+from tuner.core.backend_address import BackendAddress
+from tuner.core.errors import ConfigError
+
+user, lock, holder = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+
+def said_of_the_box():
+    try:
+        with patch("time.sleep", side_effect=SystemExit("it is waited for")), box_held("mine", lock):
+            return "free"
+    except ConfigError as error:
+        return error.problem
+
+def look():
+    proc, clock = Path("/proc"), SystemClock()
+    table, backends = ProcessTable(proc), BackendAccount(proc, ["redis-server"], clock)
+    neighbours_seen(clock, 0.02, 0.15, backends=["redis-server"])
+    limits_seen({"nproc": 100}, user)
+    listener_at(BackendAddress("localhost", 1))
+    backends.cpu_s_total(())
+    return {
+        "shown": [table.stat(holder) is not None, n_threads_of(holder), table.thread_ids(holder)],
+        "missing": sorted(backends.missing()),
+        "held": holder_of(lock),
+        "box": said_of_the_box(),
+    }
+
+look()  # as root: what Python loads late may be closed to others
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+print(json.dumps(look()))
+"""
+
+
+@pytest.fixture
+def lock() -> Iterator[Path]:
+    """In a folder that every user sees."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
+        Path(name).chmod(0o1777)
+        yield Path(name) / "lock"
+
+
+def told_to_a_stranger(hidepid: int, lock: Path) -> dict[str, Any]:
+    mounts = f"mount -t proc -o hidepid={hidepid} proc /proc"
+    tried = subprocess.run(["unshare", "-m", "sh", "-c", mounts], check=False, capture_output=True, text=True)
+    if tried.returncode != 0:
+        not_permitted("to mount another /proc", tried.stderr.partition("\n")[0])
+    words = [sys.executable, "-c", STRANGER, str(NOBODY), str(lock), str(os.getpid())]
+    seen = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert seen.returncode == 0, seen.stderr
+    told: dict[str, Any] = json.loads(seen.stdout)
+    return told
+
+
+@pytest.mark.parametrize("hidepid", [1, 2])
+def test_who_is_hidden_is_not_named_and_his_box_is_in_use_all_the_same(hidepid: int, lock: Path) -> None:
+    """1 lists others and shows nothing of them, 2 does not list them."""
+    root_needed("to mount another /proc")
+    with box_held("root's", lock):
+        told = told_to_a_stranger(hidepid, lock)
+
+    assert f"in use by another tuner: pid {os.getpid()} of user root, study root's" in told["box"]
+    assert f"pid {os.getpid()} of user root" in told["held"]
+    assert told["shown"] == [False, None, []]
+    assert told["missing"] == ["redis-server"]
