@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -67,6 +68,16 @@ def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -
         (["grid", "--resume", "x.db", "--study", "y.db"], "--study is for a new one"),
         (["rank", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["export", "none.tuner.db"], "there is no study file none.tuner.db"),
+        (["replay", "slippage", "--within", "60%"], "--within 60%: should be between 0 % and 50 %"),
+        (
+            ["replay", "slippage", "--confidence", "100%"],
+            "--confidence 100%: should be between 50 % and 100 %",
+        ),
+        (
+            ["init", "--command", "gunicorn a:b", "--", "gunicorn c:d"],
+            "the service's command is given twice: by --command and after --",
+        ),
+        (["rank", "--", "-dash.tuner.db"], "there is no study file -dash.tuner.db"),
         (["explain", "none.tuner.db", "--cores", "inf"], "--cores: should be less than or equal to 1024"),
         (["explain", "none.tuner.db", "--cores", "nan"], "--cores: should be "),
         (["explain", "none.tuner.db", "--cores", "0.5"], "--cores: should be greater than or equal to 1"),
@@ -374,3 +385,36 @@ def test_without_a_stackwalker_the_worker_says_so_and_tuner_passes_it_on(tuner) 
     assert done.returncode == 3, done.stderr
     assert "/no/such/stackwalker" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_page_of_help_whose_reader_has_gone_is_no_bug(tuner) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as unread:
+        done = subprocess.run(
+            [*tuner.program, "grid", "--help"], stdout=unread, stderr=subprocess.PIPE, check=False
+        )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(tuner) -> None:
+    path = script(tuner.folder, "[sleep, '100']")
+    path.write_text(path.read_text() + "hooks: {before_study: [[no-such-hook]]}\n")
+
+    done = tuner("grid", "s.yaml", "--study", "kept.tuner.db")
+
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-2:] == [
+        "Error: the before_study hook no-such-hook cannot be run: No such file or directory",
+        "What there is is kept in kept.tuner.db. Go on with: tuner grid --resume kept.tuner.db",
+    ]
+
+
+def test_quick_leaves_out_no_layout_that_was_named(tuner) -> None:
+    named = "1x1,2x2,1x2,2x1,4x4,8x8"
+    done = tuner("grid", "--simulate", PROFILE, "--quick", "--layouts", named, "--study", "q.tuner.db")
+
+    assert "A first look only: short windows." in done.stderr
+    rows = json.loads(tuner("rank", "q.tuner.db", "--json").stdout)["layouts"]
+    assert {row["layout"] for row in rows} == set(named.split(","))

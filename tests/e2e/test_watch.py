@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from ..overviews import recorded
 from ..terminal_emulator import Emulator
 from .sleeping_worker import sleeping_worker
 
@@ -150,6 +151,15 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(tuner) -> None:
 
     assert "\x1b" not in seen.written
     assert seen.written.count(" items/10 min, load ") == 2
+
+
+def test_a_study_at_rest_has_no_colours_where_the_terminal_has_none(tuner) -> None:
+    study = recorded("crash-processor-2-cores-busy.tuner.db", tuner.folder)
+    with on_terminal(tuner.folder, "watch", "--once", study.name, TERM="dumb") as seen:
+        assert seen.ended() == 0
+
+    assert "\x1b" not in seen.written
+    assert "items/10 min" in seen.written
 
 
 def test_watch_shows_what_runs_in_another_process_and_q_leaves_it(tuner) -> None:

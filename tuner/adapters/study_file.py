@@ -52,7 +52,9 @@ def make(path: Path, image: bytes) -> None:
             raise _exists(path) from error
         except OSError as error:
             _remove_named(path, is_nameless)
-            raise ConfigError(f"cannot write {path}: {error.strerror}", hint="Free some space.") from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            hint = "Free some space." if full else "Give another --study."
+            raise ConfigError(f"cannot write {path}: {error.strerror}", hint=hint) from error
         except BaseException:
             _remove_named(path, is_nameless)
             raise

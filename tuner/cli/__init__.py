@@ -229,6 +229,8 @@ def _run_command(command: Command, arguments: list[str]) -> int:
         return EXIT_INPUT
     except typer.Exit as end:
         return end.exit_code
+    except SystemExit:  # rich's own, of a page of help that nobody reads to its end
+        return 0
     return code if isinstance(code, int) else 0
 
 
@@ -238,11 +240,19 @@ def _with_service_command(runner: Any, command: Command, arguments: list[str]) -
 
     at = arguments.index("--")
     if not any("--command" in parameter.opts for parameter in runner.params):
+        if all(
+            word.startswith("-") for word in arguments[at + 1 :]
+        ):  # files of such names, no service's command
+            return arguments
         raise TunerError(
             f"tuner {command.name} starts no service: {' '.join(arguments[at:])}", hint="Leave it out."
         )
     if not arguments[at + 1 :]:
         raise TunerError("no command stands after --", hint="As tuner grid -- gunicorn app:app")
+    if any(word == "--command" or word.startswith("--command=") for word in arguments[:at]):
+        raise TunerError(
+            "the service's command is given twice: by --command and after --", hint="Leave one out."
+        )
     return [*arguments[:at], "--command", shlex.join(arguments[at + 1 :])]
 
 

@@ -145,6 +145,7 @@ def export(
                 "--page": page,
                 "--repeat-after": repeat_after is not None,
                 "--pictures": pictures,
+                "--json": as_json,
                 "--format": fmt,
                 "--current": current,
                 "--pareto": costs,

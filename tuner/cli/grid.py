@@ -305,7 +305,8 @@ def _begun(
         options = {**given, **options}
     settings, profile = asked_for(config, options, simulate)
     one = None if on is None else box_of(on, None if profile is not None else settings)
-    record = planned(settings, profile, options, quick=quick, on=one)
+    thins_out = quick and ("study", "layouts") not in options
+    record = planned(settings, profile, options, quick=thins_out, on=one)
     if one is not None:
         record = replace(record, provenance={**record.provenance, FLEET: "yes"})
         say_who_is_idle(record, one[1])
@@ -313,7 +314,8 @@ def _begun(
         settings, record, study if study is not None else Path(f"{record.service}.tuner.db")
     )
     if quick:
-        say("A first look only: a few layouts, short windows. For an answer to rely on, leave --quick out.")
+        few = "a few layouts, " * thins_out
+        say(f"A first look only: {few}short windows. For an answer to rely on, leave --quick out.")
     if on is None:
         check_budget(record, strategy_of(record).propose())
     return session

@@ -70,10 +70,12 @@ def replay(
     job = _job(suite, strategy, kind, seed, windows)
     chosen = dataclasses.replace(
         job.suite,
-        within=job.suite.within if within is None else _share("--within", within, low=0.0),
+        within=job.suite.within
+        if within is None
+        else _share("--within", within, low=0.0, high=0.5, example="2%, or 0.02"),
         confidence=job.suite.confidence
         if confidence is None
-        else _share("--confidence", confidence, low=0.5),
+        else _share("--confidence", confidence, low=0.5, high=1.0, example="95%, or 0.95"),
     )
     n_surfaces = chosen.n_surfaces
     if surfaces is not None and surfaces > n_surfaces:
@@ -145,18 +147,18 @@ def _recorded(file: Path) -> RecordedStudy:
         return recorded_study(file.name.split(".")[0], store.study(), launches, store.windows())
 
 
-def _share(option: str, text: str, *, low: float) -> float:
-    """``2%`` or ``0.02``, between *low* and 1."""
+def _share(option: str, text: str, *, low: float, high: float, example: str) -> float:
+    """A share as *example* is one, ``2%`` or ``0.02``, between *low* and *high*."""
     number = text.strip()
     try:
         value = float(number.removesuffix("%"))
         if number.endswith("%"):
             value = float(f"{value / 100:.12g}")  # 5% is 0.05, whatever the division rounds to
     except ValueError:
-        raise ConfigError(f"{option}: {text!r} is no share", hint="Write 2%, or 0.02.") from None
-    if not low < value < 1:
-        wanted = f"between {percent(low)} and 100 %"
-        raise ConfigError(f"{option} {text}: should be {wanted}", hint="Write 2%, or 0.02.")
+        raise ConfigError(f"{option}: {text!r} is no share", hint=f"Write {example}.") from None
+    if not low < value < high:
+        wanted = f"between {percent(low)} and {percent(high)}"
+        raise ConfigError(f"{option} {text}: should be {wanted}", hint=f"Write {example}.")
     return value
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.cli.telling import say
 from tuner.cli.typed import asked_for
-from tuner.core.errors import ConfigError
+from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.figures import counted
 from tuner.core.resuming import TYPED, told_again
 from tuner.core.simulated import SIMULATED, is_simulated
@@ -217,6 +217,11 @@ def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None 
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED, False
+        except MeasurementError as error:
+            if error.hint is not None or not session.file.exists():
+                raise
+            hint = f"What there is is kept in {session.file}. Go on with: {going_on(record, session.file)}"
+            raise MeasurementError(error.problem, hint=hint) from error
 
 
 @contextmanager

@@ -143,11 +143,13 @@ def _print(look: _Look) -> None:
     import shutil
 
     from tuner import bootstrap
+    from tuner.adapters.screen import is_screen
 
     is_terminal = sys.stdout.isatty()
+    colours = is_screen(sys.stdout, os.environ.get("TERM"))
     columns = shutil.get_terminal_size((80, 24)).columns - is_terminal
     for text, _ in bootstrap.drawn(
-        look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=is_terminal
+        look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=colours
     ):
         typer.echo(text)
 

@@ -227,7 +227,7 @@ def _drop(values: dict[str, Any], place: Place) -> None:
 
 def _hint(path: Path | None, values: Mapping[str, Any], n_problems: int) -> str | None:
     if path is None:
-        return "tuner grid --help lists the options."
+        return "The command's own --help lists its options."
     if "demands" in values:
         return f"This is a profile: tuner grid --simulate {path} plays it."
     return None if n_problems == 1 else f"{n_problems} things to put right in {path}."
