@@ -84,6 +84,27 @@ def test_the_same_study_gives_the_same_bytes_in_any_format(tuner: Typed, study: 
         assert tuner(*keep, "--check", "--repeat-after", "31d").returncode == 4
 
 
+def test_a_section_in_another_format_is_told_and_gets_no_second_one(tuner: Typed, study: Path) -> None:
+    assert tuner("export", study, "--into", "R.adoc", "--format", "markdown").returncode == 0
+    first = (tuner.folder / "R.adoc").read_bytes()
+    for options in ((), ("--check",)):
+        done = tuner("export", study, "--into", "R.adoc", *options)
+
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"Error: R.adoc:3: the section of {NAME} is kept as markdown here, not as asciidoc\n"
+            "Add --format markdown, or delete that section.\n"
+        )
+    assert (tuner.folder / "R.adoc").read_bytes() == first
+    assert tuner("export", study, "--into", "R.adoc", "--format", "markdown", "--check").returncode == 0
+
+
+def test_a_mark_of_another_format_that_is_quoted_is_no_section(tuner: Typed, study: Path) -> None:
+    (tuner.folder / "R.md").write_text(f"```\n// tuner:ranking:{NAME} begin\n```\n", encoding="utf-8")
+
+    assert tuner("export", study, "--into", "R.md").returncode == 0
+
+
 def test_a_section_of_before_pages_is_stale_and_becomes_one(tuner: Typed, study: Path) -> None:
     runbook = tuner.folder / "RUNBOOK.md"
     ranking = render_ranking(*ranked(study), "markdown")

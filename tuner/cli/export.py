@@ -182,12 +182,13 @@ def _check_alone(others: Mapping[str, object]) -> None:
 def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
     from tuner import bootstrap
     from tuner.adapters.text_file import read_text, replace_text
-    from tuner.reports.runbook import MadeWith, format_of, made_with, updated
+    from tuner.reports.runbook import MadeWith, check_format, format_of, made_with, updated
 
     named, fmt = fmt, fmt or format_of(runbook)
     before = read_text(runbook)
     with bootstrap.open_store(study, read_only=True) as store:
         service = store.study().service
+    check_format(before or "", service=service, fmt=fmt, name=str(runbook))
     if check and options == MadeWith():
         options = made_with(before or "", service=service, fmt=fmt)
     section, pictures = _section(study, fmt, options, runbook)

@@ -149,6 +149,21 @@ def marks(service: str, fmt: str) -> tuple[str, str]:
     return f"{before}tuner:ranking:{name} begin{after}", f"{before}tuner:ranking:{name} end{after}"
 
 
+def check_format(text: str, *, service: str, fmt: str, name: str) -> None:
+    """ConfigError where the runbook *text*, called *name*, has the section of *service* in comments of others
+    than *fmt*: it would get a second one."""
+    lines = text.split("\n")
+    own = marks(service, fmt)
+    for other in COMMENTS:
+        begin, _ = marks(service, other)
+        places = _places(lines, (begin,), fenced=fmt in _FENCED)[begin]
+        if places and begin not in own:
+            raise ConfigError(
+                f"{name}:{places[0] + 1}: the section of {service} is kept as {other} here, not as {fmt}",
+                hint=f"Add --format {other}, or delete that section.",
+            )
+
+
 def made_with(text: str, *, service: str, fmt: str) -> MadeWith:
     """What the section of *service* in the runbook *text* was made with; nothing when there is no section."""
     begin, _ = marks(service, fmt)
