@@ -174,6 +174,27 @@ def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: P
     assert "neighbours" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--study", "old.tuner.db"), "Error: old.tuner.db exists already, and a study is never overwritten"),
+        (
+            ("--cores", "2", "--budget", "10s"),
+            "Error: one block of the 5 layouts takes 5m at least, the budget",
+        ),
+    ],
+)
+def test_what_no_study_can_begin_with_is_told_as_the_study_would(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "old.tuner.db").touch()
+
+    done = Typed(tmp_path)("doctor", "--seconds", "0", *arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+
+
 @pytest.mark.long
 def test_a_study_says_when_it_begins_what_it_will_not_fit(tmp_path: Path) -> None:
     with listener() as address:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from tuner.cli.options import (
     ServiceSettings,
 )
 from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
 
 _LAYOUTS = "Which layouts"
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
@@ -86,6 +89,7 @@ def doctor(
         }
     ) | service_options(service, settings, command)
     asked, _ = asked_for(config, options, None)
+    _check_asked(asked, study)
     if seconds:
         say(f"Looking for {seconds:g} s at who else uses this box.")
     kept = study if study is not None else Path(f"{asked.service.name}.tuner.db")
@@ -93,6 +97,20 @@ def doctor(
     render = render_findings_json if as_json else render_findings
     typer.echo(render(findings), nl=False)
     return EXIT_INPUT if bootstrap.blockers(findings) else 0
+
+
+def _check_asked(settings: Settings, study: Path | None) -> None:
+    """What `tuner grid` would refuse to begin, in its words; a *study* is looked for where it was named."""
+    from tuner import bootstrap
+    from tuner.cli.session import check_new
+    from tuner.core.strategies.of_study import strategy_of
+    from tuner.study import check_budget
+
+    if study is not None:
+        check_new(study)
+    if settings.study.budget is not None:
+        record = bootstrap.planned(settings)
+        check_budget(record, strategy_of(record).propose())
 
 
 def _check_seconds(seconds: float) -> None:

@@ -80,6 +80,12 @@ def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: 
     Raises:
         ConfigError: the file is there already.
     """
+    check_new(file, option=option)
+    return Session(settings, record, file, is_new=True)
+
+
+def check_new(file: Path, *, option: str = "--study") -> None:
+    """ConfigError when *file*, which *option* names, is there already."""
     if os.path.lexists(
         file
     ):  # unlike Path's, no error where a folder may not be entered: told when it is made
@@ -87,7 +93,6 @@ def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: 
             f"{file} exists already, and a study is never overwritten",
             hint=f"Go on with it (--resume {file}), or give another name with {option}.",
         )
-    return Session(settings, record, file, is_new=True)
 
 
 def resumed_session(
