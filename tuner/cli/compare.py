@@ -60,6 +60,10 @@ def compare(
     by = None if fail_if_slower is None else _share(fail_if_slower)
     if output is not None and named is not None:
         raise ConfigError(f"-o {output} is an HTML page: --format and --json print", hint="Keep one of them.")
+    if output is None and force:
+        raise ConfigError(
+            "--force is of the FILE of -o, and there is none", hint="Leave it out, or add -o FILE."
+        )
     if output is not None:
         check_ours(output, force=force)
     found = bootstrap.compared(before, after, confidence)

@@ -64,6 +64,15 @@ def fleet(
             else "it is not said " + ("where" if what == "boxes" else "in which folder")
         )
         raise ConfigError(f"tuner fleet {what}: {wrong}", hint=f"As {_EXAMPLES[what]}")
+    others = {
+        "--host": bool(host) and what == "boxes",
+        "--port": port != PORT and what != "scheduler",
+        "--certs": certs is not None and what == "certs",
+        "--force": force and what == "certs",
+        "--json": as_json and what != "boxes",
+    }
+    if named := [option for option, is_odd in others.items() if is_odd]:
+        raise ConfigError(f"tuner fleet {what} has no {', '.join(named)}", hint=f"As {_EXAMPLES[what]}")
     if what == "scheduler":
         return _scheduler(host or [LOOPBACK], port, certs, force=force)
     if what == "certs":

@@ -70,6 +70,12 @@ def lab(
 
     fmt = checked_format(format_, as_json=as_json) or "simple"
     if name is None and not every:
+        typed: dict[str, object] = {"--quick": quick or None, "--repeats": repeats, "--seed": seed}
+        typed |= {"--results": results, "--python": python, "--page": page}
+        if named := [option for option, value in typed.items() if value is not None]:
+            raise ConfigError(
+                f"{', '.join(named)} goes with an experiment", hint="As tuner lab nornir --quick"
+            )
         return _listed(fmt)
     if every and (name is not None or results is not None):
         raise ConfigError(
