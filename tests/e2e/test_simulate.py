@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.bootstrap import new_store, planned, settings_of
+from tuner.config.load import Given
 from tuner.config.profile import read_profile
 from tuner.core.layout import divisors_grid
 from tuner.core.model.network import predict
@@ -121,6 +123,111 @@ def test_of_a_config_the_study_section_is_used_and_nothing_else(tuner: Typed) ->
     facts = json.loads(done.stdout)
     assert (facts["study"]["service"], facts["study"]["window_s"]) == (NAME, 60.0)
     assert facts["study"]["config"].keys() == {"simulate", "study"}
+
+
+def _config(tuner: Typed, study: str) -> Path:
+    config = tuner.folder / "study.yaml"
+    config.write_text(f"study: {study}\n", encoding="utf-8")
+    return config
+
+
+SHORT = "{layouts: [4x6, 24x1], strategy: all, repeats: 2, window: 1m, warmup: 30s, warmup_cap: 2m}"
+
+
+def test_a_study_goes_on_with_the_config_that_began_it_and_with_no_other_study_section(tuner: Typed) -> None:
+    resumed = ("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "s.db")
+    _config(tuner, SHORT)
+    assert tuner("grid", "study.yaml", "--simulate", SOCORRO, "--study", "s.db").returncode == 0
+
+    same = tuner(*resumed)
+    _config(tuner, "{window: 60s}")
+    less = tuner(*resumed)
+    _config(tuner, SHORT.replace("1m", "2m").replace("[4x6, 24x1]", "[4x4]"))
+    other = tuner(*resumed)
+    _config(tuner, "{layouts: [4x4], window: 10, budget: soon, bogus: 1}")
+    wrong = tuner(*resumed)
+
+    assert same.returncode == less.returncode == 0, same.stderr + less.stderr
+    assert "study.window" not in same.stderr + less.stderr
+    assert other.returncode == 2
+    assert other.stderr == (
+        "Error: study.yaml: not what s.db was begun with: "
+        'study.layouts: ["4x6", "24x1"] in the study, ["4x4"] given; '
+        'study.window: "1m" in the study, "2m" given\n'
+        "Leave it out, or begin anew without --resume.\n"
+    )
+    assert wrong.returncode == 2
+    assert "study.yaml:1:33: study.window: '10' has no unit" in wrong.stderr
+    assert "study.yaml:1:45: study.budget: " in wrong.stderr
+    assert "study.yaml:1:51: study.bogus: unknown key" in wrong.stderr
+
+
+def test_a_study_that_options_began_over_a_config_goes_on_with_that_config(tuner: Typed) -> None:
+    resumed = ("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "s.db")
+    _config(tuner, SHORT)
+    typed = ("--strategy", "race", "--window", "2m", "--grid", "small", "--cores", "4")
+    begun = tuner("grid", "study.yaml", "--simulate", SOCORRO, *typed, "--study", "s.db")
+    assert begun.returncode == 0, begun.stderr
+
+    same, again = tuner(*resumed), tuner(*resumed, "--window", "120s")
+    _config(tuner, SHORT.replace("warmup: 30s", "warmup: 31s"))
+    other = tuner(*resumed)
+
+    assert same.returncode == again.returncode == 0, same.stderr + again.stderr
+    assert "in the study" not in same.stderr + again.stderr
+    assert other.returncode == 2
+    assert 'begun with: study.warmup: "30s" in the study, "31s" given\n' in other.stderr
+
+
+def test_pairs_go_on_with_the_config_whose_layouts_they_replaced(tuner: Typed) -> None:
+    config = _config(tuner, "{layouts: [4x6, 24x1], within: 3%, window: 1m, warmup: 30s}")
+    asked = ("aa", config, "--simulate", SOCORRO)
+    begun = tuner(*asked, "--layout", "4x6", "--repeats", "2", "--study", "a.db")
+
+    same = tuner(*asked, "--resume", "a.db")
+    _config(tuner, "{window: 2m}")
+    other = tuner(*asked, "--resume", "a.db")
+
+    assert same.returncode == begun.returncode, same.stderr
+    assert "in the study" not in same.stderr
+    assert other.returncode == 2
+    assert 'study.window: "1m" in the study, "2m" given' in other.stderr
+
+
+def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_replaced(tuner: Typed) -> None:
+    config = _config(tuner, SHORT)
+    grid = tuner("grid", config, "--simulate", SOCORRO, "--window", "2m", "--study", "s.db")
+    assert grid.returncode == 0, grid.stderr
+    begun = tuner("check", "s.db", "--simulate", SOCORRO, "--to", "c.db")
+    resumed = ("check", "s.db", config, "--simulate", SOCORRO, "--resume", "c.db")
+
+    same = tuner(*resumed)
+    _config(tuner, SHORT.replace("warmup: 30s", "warmup: 31s"))
+    other = tuner(*resumed)
+
+    assert same.returncode == begun.returncode, same.stderr
+    assert other.returncode == 2
+    assert 'begun with: study.warmup: "30s" in the study, "31s" given\n' in other.stderr
+
+
+def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only_told(tuner: Typed) -> None:
+    """As those of an older tuner: an option may have taken the place of what the config says."""
+    _config(tuner, SHORT)
+    resumed = ("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "old.db")
+    typed = {("study", "seed"): Given("--seed", "2")}
+    settings = settings_of(tuner.folder / "study.yaml", typed, without=("service",))
+    with new_store(tuner.folder / "old.db", planned(settings, profile=read_profile(SOCORRO))):
+        pass
+
+    _config(tuner, SHORT.replace("1m", "2m"))
+    told = tuner(*resumed)
+    _config(tuner, SHORT.replace("cap: 2m", "cap: 3m"))
+    refused = tuner(*resumed)
+
+    assert told.returncode == 0, told.stderr
+    assert 'study.window: "1m" in the study, "2m" in study.yaml: the study\'s holds\n' in told.stderr
+    assert refused.returncode == 2
+    assert 'begun with: study.warmup_cap: "2m" in the study, "3m" given\n' in refused.stderr
 
 
 def test_a_simulated_study_goes_on_simulated_or_not_at_all(tuner: Typed, study: Path) -> None:

@@ -14,7 +14,7 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.config.document import Place
-    from tuner.config.load import Given
+    from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
 
 _COMMAND = ("service", "command")
@@ -27,11 +27,12 @@ def settings_of(
     *,
     without: Collection[str] = (),
     kept: Mapping[str, Any] | None = None,
+    look: DocumentLook | None = None,
 ) -> Settings:
     """The settings of a config and of options, a known service expanded by its record.
 
     A command among the options is that of the service it is known as, or of a script. *kept* is what a study
-    that goes on was begun with; see `load_settings`.
+    that goes on was begun with, *look* is for its config; see `load_settings`.
 
     Raises:
         ConfigError: with every error, each with its place.
@@ -45,7 +46,7 @@ def settings_of(
             asked = _from_the_command_line(asked)
         return _expanded(asked, variants, folder)
 
-    return load_settings(config, options, without=without, service=section, kept=kept)
+    return load_settings(config, options, without=without, service=section, kept=kept, look=look)
 
 
 def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -170,15 +170,12 @@ def _new(
         raise ConfigError("no layout is named", hint="Name the one in use, as --layout 4x6.")
     with told_of("--layout"):
         parse_layout(layout)
-    settings, profile = asked_for(
-        config,
-        {
-            ("study", "strategy"): Given("tuner aa", "all"),
-            ("study", "layouts"): Given("--layout", layout),
-            **options,
-        },
-        simulate,
-    )
+    options = {
+        ("study", "strategy"): Given("tuner aa", "all"),
+        ("study", "layouts"): Given("--layout", layout),
+        **options,
+    }
+    settings, profile = asked_for(config, options, simulate)
     record = planned(settings, profile, options)
     window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
     n_pairs = repeats or _REPEATS

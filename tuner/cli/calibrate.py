@@ -135,15 +135,12 @@ def _session(
 
     if resume is not None:
         return resumed_session(resume, config, options, made_by=MADE_BY, simulate=simulate)
-    settings, profile = asked_for(
-        config,
-        {
-            ("study", "strategy"): Given(MADE_BY, "all"),
-            ("study", "layouts"): Given(MADE_BY, "1x1"),
-            **options,
-        },
-        simulate,
-    )
+    options = {
+        ("study", "strategy"): Given(MADE_BY, "all"),
+        ("study", "layouts"): Given(MADE_BY, "1x1"),
+        **options,
+    }
+    settings, profile = asked_for(config, options, simulate)
     usual = planned(settings, profile, options)
     record = calibration_study(
         usual,

@@ -160,7 +160,7 @@ def _new(
 
     from tuner import bootstrap
     from tuner.bootstrap.asked import check_simulated
-    from tuner.cli.session import check_same_kind, new_session, planned
+    from tuner.cli.session import begun_by, check_same_kind, new_session, planned
     from tuner.cli.telling import say
     from tuner.cli.typed import asked_for, told_of
     from tuner.config.load import Given
@@ -186,12 +186,13 @@ def _new(
     if ranking.claim is not None and not ranking.claim.answer.reached:
         say(f"{study} has no answer yet; {ranked[0]}, which leads, is what is checked.")
     cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
-    settings, profile = asked_for(config, cores if simulate is not None else {}, simulate)
+    options = cores if simulate is not None else {}
+    settings, profile = asked_for(config, options, simulate)
     if profile is None:
         bootstrap.check_same_box(parent, study, say)
     if config is None:
         settings = bootstrap.settings_kept(parent, study, f"tuner check {study} CONFIG")
-    now = planned(settings, profile)
+    now = planned(settings, profile, options if config is not None else begun_by(parent))
     with bootstrap.open_store(study, read_only=True) as store:
         windows = store.windows()
     record = check_study(

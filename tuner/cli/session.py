@@ -17,13 +17,14 @@ from tuner.cli.telling import say
 from tuner.cli.typed import asked_for
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.figures import counted
-from tuner.core.resuming import TYPED, told_again
+from tuner.core.resuming import STUDY_TYPED, TYPED, told_again
 from tuner.core.simulated import SIMULATED, is_simulated
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite import SqliteStore
     from tuner.bootstrap import MetricsAsked
     from tuner.cli.typed import Options
+    from tuner.config.document import Document
     from tuner.config.settings import Settings
     from tuner.core.fleet import BoxFacts
     from tuner.core.model.profile import Profile
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from tuner.ports import Box, Progress, Stop, Store
 
 _NAMED = 12  #: layouts that a line names
+#: settings of a study that no command has an option for, nor leaves out for one: only a config sets them
+_OF_NO_OPTION = {f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,17 @@ def planned(
 ) -> StudyRecord:
     """The study that *settings* ask for, on this box, a fleet or a simulated one; see `bootstrap.planned`.
 
-    *options* are those that the settings come from, beside a config.
+    *options* are those that the settings come from, beside a config; None: nobody knows any more.
     """
     from tuner import bootstrap
 
     record = bootstrap.planned(settings, quick=quick, profile=profile, on=on)
     if ("service", "command") in (options or {}):
         record = replace(record, provenance={**record.provenance, TYPED: "yes"})
+    if options is not None:
+        typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
+        kept = json.dumps(typed, sort_keys=True)
+        record = replace(record, provenance={**record.provenance, STUDY_TYPED: kept})
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
         told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
@@ -125,11 +132,19 @@ def resumed_session(
     if simulate is not None or is_alone:
         settings = bootstrap.settings_kept(record, file, going_on(record, file, again=True))
     begun = json.loads(record.config if settings is None else canonical_json(settings))
-    asked, profile = asked_for(config, options, simulate, kept=begun)
+    of_study: list[str] = []
+    asked, profile = asked_for(
+        config,
+        options,
+        simulate,
+        kept=begun,
+        look=lambda document: of_study.extend(_changes_of_study(record, document, options)),
+    )
     if begun.get("backends") == [] and asked.backends is None:
         asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
-    changes = changed_settings(filled(json.dumps(begun)), canonical_json(asked))
-    if changes := [change for change in changes if _matters(change, options, simulated=profile is not None)]:
+    others = changed_settings(filled(json.dumps(begun)), canonical_json(asked))
+    others = [change for change in others if _matters(change, options, simulated=profile is not None)]
+    if changes := of_study + others:
         named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
         raise ConfigError(
             f"{named}: not what {file} was begun with: {'; '.join(changes)}",
@@ -142,12 +157,48 @@ def resumed_session(
     return Session(settings or asked, record, file, is_new=False)
 
 
+def begun_by(record: StudyRecord) -> Options | None:
+    """What was typed for the study section where *record* was begun; None: the file does not tell."""
+    from tuner.config.load import Given
+
+    if (typed := record.provenance.get(STUDY_TYPED)) is None:
+        return None
+    return {
+        ("study", name): Given(f"--{name.replace('_', '-')}, typed when the study was begun", text)
+        for name, text in json.loads(typed).items()
+    }
+
+
+def _changes_of_study(record: StudyRecord, document: Document, options: Options) -> list[str]:
+    """What the config's study section says that is not what the study was begun with.
+
+    An option that began it stands over the config's; where the file does not tell which did, a setting that
+    one may have replaced is told, and the study's holds.
+    """
+    from tuner.config.filled import filled
+    from tuner.config.own_study import own_study
+    from tuner.core.changes import changed_settings
+
+    typed = begun_by(record)
+    own = own_study(document, {**(typed or {}), **options})
+    kept = json.loads(filled(record.config))["study"]
+    was = {"study": {name: kept.get(name) for name in own}}
+    changes = changed_settings(json.dumps(was), json.dumps({"study": own}))
+    if typed is not None:
+        return changes
+    refused = [change for change in changes if change.partition(":")[0] in _OF_NO_OPTION]
+    for change in changes:
+        if change not in refused:
+            say(f"{change.removesuffix(' given')} in {document.name}: the study's holds")
+    return refused
+
+
 def _matters(change: str, options: Options, *, simulated: bool) -> bool:
     """Whether a study could not go on after this *change* of its settings.
 
     The file fixes the study section, options of the command line that began it included; what is typed again
-    has to be the same. A brake changes nothing of what is measured: the one given now holds. Cautions are
-    this tuner's words.
+    has to be the same; what the config's says is looked at by itself (`_changes_of_study`). A brake changes
+    nothing of what is measured: the one given now holds. Cautions are this tuner's words.
     """
     section, _, name = change.partition(":")[0].partition(".")
     if section == "study":

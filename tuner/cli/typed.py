@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.config.load import Given
+    from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
     from tuner.core.model.profile import Profile
 
@@ -114,10 +114,11 @@ def asked_for(
     simulate: Path | None,
     *,
     kept: Mapping[str, Any] | None = None,
+    look: DocumentLook | None = None,
 ) -> tuple[Settings, Profile | None]:
     """The settings, and the profile to simulate; then only the study section of *config* is used.
 
-    *kept* is what a study that goes on was begun with.
+    *kept* is what a study that goes on was begun with, *look* is for its config; see `load_settings`.
 
     Raises:
         ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
@@ -130,7 +131,7 @@ def asked_for(
             hint=f"tuner rank {config} shows it; --resume {config} goes on with it.",
         )
     if simulate is None:
-        return settings_of(config, options, kept=kept), None
+        return settings_of(config, options, kept=kept, look=look), None
     from tuner.config.profile import read_profile
 
     for place, option in options.items():
@@ -141,4 +142,4 @@ def asked_for(
             )
     profile = read_profile(simulate)
     left_out = ("service", "hooks", "brake", "backends")
-    return settings_of(config, options, without=left_out, kept=kept), profile
+    return settings_of(config, options, without=left_out, kept=kept, look=look), profile

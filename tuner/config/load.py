@@ -19,7 +19,14 @@ from tuner.core.errors import ConfigError
 from tuner.core.redaction import redacted
 from tuner.core.resuming import HIDDEN
 
-__all__ = ["Given", "canonical_json", "load_settings", "names_service", "settings_of_study"]
+__all__ = [
+    "Given",
+    "canonical_json",
+    "load_settings",
+    "names_service",
+    "put_options",
+    "settings_of_study",
+]
 
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
 _RATE = ("service", "feeder", "rate")  #: an option for it needs a feeder that has one
@@ -31,6 +38,7 @@ _WHAT_PROBES_LOOK_FOR = {"query", "pattern", "failed"}
 #: makes of a config's service section, and of the variants that are named, the section of a kind that
 #: settings know; Misplaced when it cannot
 ServiceReader = Callable[[Mapping[str, Any], Sequence[str] | None], Mapping[str, Any]]
+DocumentLook = Callable[[Document], None]  #: at a config, before anything is made of it
 
 
 def load_settings(
@@ -40,6 +48,7 @@ def load_settings(
     without: Collection[str] = (),
     service: ServiceReader | None = None,
     kept: Mapping[str, Any] | None = None,
+    look: DocumentLook | None = None,
 ) -> Settings:
     """The settings of the config at *path* (None: the built-in service's) with *options* in their places.
 
@@ -50,28 +59,21 @@ def load_settings(
         service: reads its service section, where there is one; None: as it is.
         kept: the settings that a study was begun with, which goes on: its study section holds for the
             config's, its rate where no other is asked for, and all of it where nobody names a service.
+        look: at the config, where there is one.
 
     Raises:
         ConfigError: with every error, each as ``file:line:column: path: what (got ...)``.
     """
     document = read_document(path) if path is not None else Document("settings", {})
+    if look is not None and path is not None:
+        look(document)
     if "service" in without:
         _check_one_service(document)
     values = {name: deepcopy(value) for name, value in document.values.items() if name not in without}
     if kept is not None:
         is_all = path is None and not any(names_service(place) for place in options)
         values = {**values, **deepcopy({name: kept[name] for name in (kept if is_all else ("study",))})}
-    for place, given in options.items():
-        if place != _RATE:
-            _put(values, place, given.text)
-    for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
-        if one in options and other not in options:  # both typed is a mistake, and told as one
-            _drop(values, other)
-    if _STRATEGY in options:
-        for strategy, names in OF_STRATEGY.items():
-            for place in (("study", name) for name in names if strategy != options[_STRATEGY].text):
-                if place not in options:
-                    _drop(values, place)
+    put_options(values, options)
     moved: dict[Place, Place] = {}
     if isinstance(values.get("service"), dict):
         if service is not None:
@@ -91,6 +93,21 @@ def load_settings(
     except ValidationError as error:
         found = problems(error, document, values, options, Settings, moved)
         raise ConfigError("\n".join(found), hint=_hint(path, values, len(found))) from error
+
+
+def put_options(values: dict[str, Any], options: Mapping[Place, Given]) -> None:
+    """Put *options* in their places in *values*, but a rate, and leave out what they replace."""
+    for place, given in options.items():
+        if place != _RATE:
+            _put(values, place, given.text)
+    for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
+        if one in options and other not in options:  # both typed is a mistake, and told as one
+            _drop(values, other)
+    if _STRATEGY in options:
+        for strategy, names in OF_STRATEGY.items():
+            for place in (("study", name) for name in names if strategy != options[_STRATEGY].text):
+                if place not in options:
+                    _drop(values, place)
 
 
 def _check_one_service(document: Document) -> None:

@@ -6,6 +6,9 @@ from tuner.core.records import StudyRecord
 
 HIDDEN = "<hidden>"  #: stands in a study for a secret, which it does not keep
 TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
+#: likewise: what was typed for its study section over the config's, as JSON, texts by their names; older
+#: files do not tell
+STUDY_TYPED = "study_typed"
 
 
 def told_again(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
