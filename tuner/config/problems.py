@@ -43,16 +43,14 @@ def problems(
     """
     found: dict[str, tuple[int, int]] = {}  # the message -> where it stands, to tell them in the file's order
     entries = error.errors(include_url=False)
-    for entry in entries:
+    for loc, alike in _by_value(values, entries):
+        entry = alike[0]
         if entry["type"] == "too_short" and any(_is_below(other["loc"], entry["loc"]) for other in entries):
             continue  # it names some, and what is wrong with those is told
-        raised = entry.get("ctx", {}).get("error")
-        below = raised.below if isinstance(raised, Misplaced) else ()
-        loc = _loc_in(values, (*entry["loc"], *below))
         place = tuple(step for step in loc if step != "[key]")
         place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
-        what = message(entry) + (_near_key(model, values, place) if unknown else "") + _got(entry)
+        what = _any_of(alike) + (_near_key(model, values, place) if unknown else "") + _got(entry)
         given = next((given for at, given in options.items() if place[: len(at)] == at), None)
         if given is not None:
             found.setdefault(f"{given.option}: {what}", (0, 0))
@@ -64,6 +62,31 @@ def problems(
         told = ": ".join(filter(None, [position, ".".join(map(str, place)), what]))
         found.setdefault(told, (int(line), int(column)))
     return sorted(found, key=lambda told: found[told])
+
+
+def _by_value(
+    values: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
+) -> list[tuple[Place, list[Mapping[str, Any]]]]:
+    """Each entry with its place; what the alternatives of a union each say of one value is together."""
+    found: list[tuple[Place, list[Mapping[str, Any]]]] = []
+    together: dict[Place, list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        raised = entry.get("ctx", {}).get("error")
+        below = raised.below if isinstance(raised, Misplaced) else ()
+        loc, is_alternative = _loc_in(values, (*entry["loc"], *below))
+        if is_alternative and loc in together:
+            together[loc].append(entry)
+            continue
+        found.append((loc, [entry]))
+        if is_alternative:
+            together[loc] = found[-1][1]
+    return found
+
+
+def _any_of(entries: Sequence[Mapping[str, Any]]) -> str:
+    """What a value should be, where each of *entries* would do: "should be a whole number, or 'auto'"."""
+    first, *others = dict.fromkeys(message(entry) for entry in entries)
+    return ", or ".join([first, *(other.removeprefix("should be ") for other in others)])
 
 
 def _is_below(inner: Place, outer: Place) -> bool:
@@ -122,10 +145,11 @@ def _got(entry: Mapping[str, Any]) -> str:
     return f" (got {shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + '...'})"
 
 
-def _loc_in(values: Any, loc: Sequence[str | int]) -> Place:
-    """*loc* without the steps that pydantic adds for the alternatives of a union.
+def _loc_in(values: Any, loc: Sequence[str | int]) -> tuple[Place, bool]:
+    """*loc* without the steps that pydantic adds for the alternatives of a union; whether it ended in one.
 
-    Such a step comes first within its mapping; the same word may follow as a key (a command's ``command``).
+    The ``kind`` of a mapping comes first within it; the same word may follow as a key (a command's
+    ``command``). Alternatives that no ``kind`` tells apart come last: nothing has a key below a text.
     """
     place: list[str | int] = []
     here = values
@@ -136,11 +160,20 @@ def _loc_in(values: Any, loc: Sequence[str | int]) -> Place:
             continue
         inside = isinstance(here, Mapping) and step in here
         inside = inside or (isinstance(here, list) and isinstance(step, int) and step < len(here))
+        if not inside and may_be_tag and _is_alternative(here, step):
+            return tuple(place), True
         if inside:
             here = here[step]
         may_be_tag = inside
         place.append(step)
-    return tuple(place)
+    return tuple(place), False
+
+
+def _is_alternative(here: Any, step: str | int) -> bool:
+    """Whether *step* is pydantic's word for a type, as ``literal['auto']``, and no key of what is *here*."""
+    if not isinstance(step, str) or step == "[key]":
+        return False
+    return not isinstance(here, Mapping) or "[" in step
 
 
 def _near_key(root: type[BaseModel], values: Any, place: Place) -> str:
