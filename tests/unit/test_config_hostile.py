@@ -103,6 +103,37 @@ def test_what_is_hostile_is_told_where_it_stands(tmp_path: Path, content: bytes,
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('"\\e[31mRED": 1', "1:1: \\x1b[31mRED: unknown key"),
+        ('"a\\nb": 1', "1:1: a\\nb: unknown key"),
+        ('service: {kind: "\\e[31m"}', "1:17: service.kind: \\x1b[31m is none of crash-processor, script"),
+        (
+            'service: {kind: script, name: a, command: a, probe: {kind: "a\\nb"}}',
+            "1:60: service.probe.kind: a\\nb is",
+        ),
+        (
+            'service: {kind: script, name: a, command: a, directory: "a\\u202eb"}',
+            "1:57: service.directory: no such",
+        ),
+        ('{"a\\nb": 1, "a\\nb": 2}', "1:13: a\\nb: set twice, first in line 1"),
+        ("a: !%1b[31m 3", "1:4: the tag !\\x1b[31m is not used here: write the plain value"),
+    ],
+    ids=["escape", "line end", "service", "probe", "direction", "twice", "tag"],
+)
+def test_control_characters_are_told_by_their_escapes_on_one_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+    problem = told(path)
+
+    assert problem.startswith(f"{path}:{said}")
+    assert problem.isprintable()
+
+
 @pytest.mark.parametrize("escape", ["\\0", "\\ud800", "\\udcff"])
 def test_an_escape_of_what_no_program_takes_is_told_where_it_stands(tmp_path: Path, escape: str) -> None:
     path = tmp_path / "s.yaml"

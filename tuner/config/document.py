@@ -169,7 +169,8 @@ class _Reader:
                 continue
             key = str(key_node.value)
             if key in own:
-                self.problem(key_node, f"{_path((*place, key))}: set twice, first in line {first_seen[key]}")
+                first = first_seen[key]
+                self.problem(key_node, f"{path_of((*place, key))}: set twice, first in line {first}")
                 continue
             first_seen[key] = str(key_node.start_mark.line + 1)
             self.scalar(key_node)
@@ -196,7 +197,7 @@ class _Reader:
             self.problem(node, f"the tag {_short_tag(node.tag)} is not used here: write the plain value")
 
     def problem(self, node: yaml.Node, text: str) -> None:
-        self.problems.append(f"{self.name}:{_at(node.start_mark)}: {text}")
+        self.problems.append(f"{self.name}:{_at(node.start_mark)}: {printable(text)}")
 
 
 def _check_shape(text: str, name: str) -> None:
@@ -233,8 +234,14 @@ def _at(mark: Any) -> str:
     return f"{mark.line + 1}:{mark.column + 1}"
 
 
-def _path(place: Place) -> str:
-    return ".".join(map(str, place))
+def path_of(place: Place) -> str:
+    """*place* as messages have it, on one line: ``service.command.0``."""
+    return printable(".".join(map(str, place)))
+
+
+def printable(text: str) -> str:
+    """*text* on one line of a terminal: a key or a value may hold line ends, or what drives the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _short_tag(tag: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.config.document import Document, Place, read_document
+from tuner.config.document import Document, Place, path_of, printable, read_document
 from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
@@ -130,8 +130,8 @@ def _read(
     except Misplaced as error:
         place = error.below if error.below[:1] == ("study",) else ("service", *error.below)
         given = options.get(place)
-        where = f"{document.where(place)}: {'.'.join(map(str, place))}" if given is None else given.option
-        raise ConfigError(f"{where}: {error}") from error
+        where = f"{document.where(place)}: {path_of(place)}" if given is None else given.option
+        raise ConfigError(f"{where}: {printable(str(error))}") from error
 
 
 def _moved(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[Place, Place]:
@@ -192,9 +192,8 @@ def settings_of_study(canonical: str, name: str) -> Settings:
         return Settings.model_validate_json(canonical)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"the settings in {name} do not hold here: {place}: {message(first)}",
+            f"the settings in {name} do not hold here: {path_of(first['loc'])}: {printable(message(first))}",
             hint=f"Name a config that does: tuner grid CONFIG --resume {name}",
         ) from error
 

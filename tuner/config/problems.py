@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from tuner.config.document import Document, Place
+from tuner.config.document import Document, Place, path_of, printable
 from tuner.config.fields import Misplaced, nearest
 
 _LONGEST_SHOWN = 60
@@ -50,7 +50,8 @@ def problems(
         place = tuple(step for step in loc if step != "[key]")
         place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
-        what = _any_of(alike) + (_near_key(model, values, place) if unknown else "") + _got(entry)
+        near = _near_key(model, values, place) if unknown else ""
+        what = printable(_any_of(alike) + near + _got(entry))
         given = next((given for at, given in options.items() if place[: len(at)] == at), None)
         if given is not None:
             found.setdefault(f"{given.option}: {what}", (0, 0))
@@ -59,7 +60,7 @@ def problems(
             place = (*place, "kind")
         position = document.where(place, key=unknown or "[key]" in loc)
         line, column = position.rsplit(":", 2)[1:]
-        told = ": ".join(filter(None, [position, ".".join(map(str, place)), what]))
+        told = ": ".join(filter(None, [position, path_of(place), what]))
         found.setdefault(told, (int(line), int(column)))
     return sorted(found, key=lambda told: found[told])
 
