@@ -151,6 +151,43 @@ def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "service",
+    ["{kind: script, name: a, command: a, ", "{kind: gunicorn, command: gunicorn a:b, ", "{"],
+    ids=["script", "known service", "built-in worker"],
+)
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("gone", "no such file: "),
+        ("/", "is no file: /"),
+        ("a" * 300, "File name too long"),
+    ],
+    ids=["gone", "folder", "long"],
+)
+def test_a_file_of_variables_that_is_none_is_told_with_its_place(
+    tmp_path: Path, service: str, file: str, said: str
+) -> None:
+    path = tmp_path / "s.yaml"
+    text = f"service: {service}environment_file: "
+    path.write_text(f"{text}{file}}}\n", encoding="utf-8")
+
+    problem = told(path)
+
+    assert problem.startswith(f"{path}:1:{len(text) + 1}: service.environment_file: ")
+    assert said in problem
+
+
+def test_a_folder_whose_name_is_too_long_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"service: {{directory: {'a' * 300}}}\n", encoding="utf-8")
+
+    problem = told(path)
+
+    assert problem.startswith(f"{path}:1:22: service.directory: ")
+    assert problem.endswith("File name too long")
+
+
+@pytest.mark.parametrize(
+    "service",
     [
         "{kind: script, name: a, command: worker, directory: ~nobody-of-this-name/x}",
         "{kind: script, name: a, command: worker, environment_file: ~nobody-of-this-name/x}",

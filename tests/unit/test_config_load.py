@@ -230,6 +230,7 @@ def test_options_alone_make_settings_and_errors() -> None:
 
 def test_paths_are_read_from_the_config_s_folder(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
+    (tmp_path / "a.env").touch()
 
     settings = load(tmp_path, "service: {directory: work, environment_file: a.env, spool: /abs}")
 

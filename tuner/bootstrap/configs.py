@@ -98,16 +98,16 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
 def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
     """What the environment file says, which a known service may say its addresses in."""
     from tuner.config.environment_file import read_environment_file
-    from tuner.config.fields import Misplaced, with_home
+    from tuner.config.fields import Misplaced, check_file, with_home
 
     file = asked.get("environment_file")
     if not isinstance(file, str):
         return {}
     try:
-        path = with_home(Path(file))
+        path = check_file(folder / with_home(Path(file)))
     except ValueError as error:
         raise Misplaced(str(error), ("environment_file",)) from error
-    return read_environment_file(folder / path)
+    return read_environment_file(path)
 
 
 def described_services() -> list[dict[str, Any]]:

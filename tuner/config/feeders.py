@@ -24,6 +24,7 @@ from tuner.config.fields import (
     Section,
     WholeNumber,
     Word,
+    check_file,
     nearest,
     said,
 )
@@ -109,9 +110,7 @@ class HttpFeederSettings(Section):
     @field_validator("body_file", "requests")
     @classmethod
     def _is_a_file(cls, value: Any) -> Any:
-        if value is not None and not value.is_file():
-            raise ValueError(f"no such file: {value}")
-        return value
+        return value if value is None else check_file(value)
 
     @field_validator("arrivals", mode="before")
     @classmethod
@@ -191,9 +190,7 @@ class QueueFeederSettings(Section):
     @field_validator("sample")
     @classmethod
     def _is_a_file(cls, value: Any) -> Any:
-        if not value.is_file():
-            raise ValueError(f"no such file: {value}")
-        return value
+        return check_file(value)
 
     @field_validator("form", mode="before")
     @classmethod

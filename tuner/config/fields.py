@@ -7,7 +7,7 @@ import resource
 import shlex
 import signal
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -257,6 +257,26 @@ def from_config_folder(path: Path, info: ValidationInfo) -> Path:
 
 
 ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]  #: path: from the folder of the config on
+
+
+def check_file(path: Path) -> Path:
+    """*path*, where a file is; whether it can be read is told by who reads it."""
+    return _there(path, path.is_file, "file")
+
+
+def check_folder(path: Path) -> Path:
+    """*path*, where a folder is."""
+    return _there(path, path.is_dir, "folder")
+
+
+def _there(path: Path, is_there: Callable[[], bool], kind: str) -> Path:
+    try:
+        if is_there():
+            return path
+        is_another = path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise ValueError(f"{path}: {error.strerror}") from error
+    raise ValueError(f"is no {kind}: {path}" if is_another else f"no such {kind}: {path}")
 
 
 def check_fields(text: str) -> str:

@@ -29,6 +29,8 @@ from tuner.config.fields import (
     Section,
     VariantName,
     WholeNumber,
+    check_file,
+    check_folder,
     fields_in,
     nearest,
 )
@@ -75,9 +77,12 @@ class RunSettings(Section):
     @field_validator("directory")
     @classmethod
     def _is_a_folder(cls, value: Any) -> Any:
-        if value is not None and not value.is_dir():
-            raise ValueError(f"no such folder: {value}")
-        return value
+        return value if value is None else check_folder(value)
+
+    @field_validator("environment_file")
+    @classmethod
+    def _is_a_file(cls, value: Any) -> Any:
+        return value if value is None else check_file(value)  # it is read when the service is made
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
