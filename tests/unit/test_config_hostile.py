@@ -176,13 +176,26 @@ def test_a_file_of_variables_that_is_none_is_told_with_its_place(
     assert said in problem
 
 
-def test_a_folder_whose_name_is_too_long_is_told_with_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ("directory: %s", "directory"),
+        ("probe: {kind: log, pattern: x, files: %s}", "probe.files"),
+        ("probe: {kind: celery, python: ./%s}", "probe.python"),
+        ("probe: {kind: sql, query: x, url: 'sqlite:///%s'}", "probe.url"),
+    ],
+    ids=["folder", "files", "python", "url"],
+)
+def test_a_path_whose_name_is_too_long_is_told_with_its_place(
+    tmp_path: Path, section: str, place: str
+) -> None:
     path = tmp_path / "s.yaml"
-    path.write_text(f"service: {{directory: {'a' * 300}}}\n", encoding="utf-8")
+    service = f"{{kind: script, name: a, command: a, {section % ('a' * 300)}}}"
+    path.write_text(f"service: {service}\n", encoding="utf-8")
 
     problem = told(path)
 
-    assert problem.startswith(f"{path}:1:22: service.directory: ")
+    assert f"service.{place}: " in problem
     assert problem.endswith("File name too long")
 
 

@@ -269,6 +269,16 @@ def check_folder(path: Path) -> Path:
     return _there(path, path.is_dir, "folder")
 
 
+def check_no_folder(path: Path) -> Path:
+    """*path*, where no folder is; a file may come to be there."""
+    try:
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    return path
+
+
 def _there(path: Path, is_there: Callable[[], bool], kind: str) -> Path:
     try:
         if is_there():

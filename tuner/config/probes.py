@@ -17,6 +17,8 @@ from tuner.config.fields import (
     Pattern,
     RedisUrl,
     Section,
+    check_file,
+    check_no_folder,
     from_config_folder,
 )
 from tuner.core.http_request import LONGEST_SOCKET_BYTES
@@ -215,9 +217,7 @@ class SqlProbeSettings(Section):
         if not url.startswith(_SQLITE):
             return url
         path = from_config_folder(Path(url.removeprefix(_SQLITE)), info)
-        if path.is_dir():
-            raise ValueError(f"{path} is a folder")
-        return f"{_SQLITE}{path}"
+        return f"{_SQLITE}{check_no_folder(path)}"
 
     @property
     def file(self) -> Path | None:
@@ -244,8 +244,7 @@ class LogProbeSettings(Section):
     @classmethod
     def _are_no_folders(cls, files: Any) -> Any:
         for path in files or ():
-            if path.is_dir():
-                raise ValueError(f"{path} is a folder")
+            check_no_folder(path)
         if len(set(files or ())) < len(files or ()):
             raise ValueError("names a file twice")
         return files
@@ -259,19 +258,13 @@ def _broker(url: str) -> str:
     return url
 
 
-def _is_there(python: Path) -> Path:
-    if not python.is_file():
-        raise ValueError(f"no such file: {python}")
-    return python
-
-
 class CeleryProbeSettings(Section):
     """Celery's nodes are asked, or heard, by a helper in the service's own Python."""
 
     kind: Literal["celery"]  #: which probe
     via: Literal["inspect", "events"] = "inspect"  #: tasks begun, asked for; or those that ended, at a cost
     broker: Annotated[str, AfterValidator(_broker)] | None = None  #: its url; None: the app's
-    python: Annotated[ConfigPath, AfterValidator(_is_there)] | None = (
+    python: Annotated[ConfigPath, AfterValidator(check_file)] | None = (
         None  #: that has Celery; None: the command's
     )
     nodes: Count | None = None  #: that should answer; None: as many as there are programs
