@@ -33,8 +33,8 @@ SUITE = {
         (["s.json", "--surfaces", "0"], "--surfaces: should be greater than or equal to 1"),
         (["s.json", "--repeats", "x"], "--repeats: should be a whole number"),
         (["s.json", "--processes", "0"], "--processes: should be greater than or equal to 1"),
-        (["s.json", "--within", "2"], "--within 2: should be between 0 % and 100 %"),
-        (["s.json", "--within", "nan"], "--within nan: should be between 0 % and 100 %"),
+        (["s.json", "--within", "2"], "--within 2: should be between 0 % and 50 %"),
+        (["s.json", "--within", "nan"], "--within nan: should be between 0 % and 50 %"),
         (["s.json", "--confidence", "x"], "--confidence: 'x' is no share"),
         (["s.json", "--confidence", "10%"], "--confidence 10%: should be between 50 % and 100 %"),
         (
