@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,22 @@ def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only
     assert 'study.window: "1m" in the study, "2m" in study.yaml: the study\'s holds\n' in told.stderr
     assert refused.returncode == 2
     assert 'begun with: study.warmup_cap: "2m" in the study, "3m" given\n' in refused.stderr
+
+
+@pytest.mark.parametrize("typed", ["[", "[]", "[" * 100_000])
+def test_what_a_strangers_file_says_was_typed_is_told_where_it_is_nothing(tuner: Typed, typed: str) -> None:
+    _config(tuner, SHORT)
+    settings = settings_of(tuner.folder / "study.yaml", {}, without=("service",))
+    asked = planned(settings, profile=read_profile(SOCORRO))
+    asked = replace(asked, provenance={**asked.provenance, "study_typed": typed})
+    with new_store(tuner.folder / "strange.db", asked):
+        pass
+
+    done = tuner("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "strange.db")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: the study does not tell what it was begun with: study_typed is '[")
+    assert done.stderr.endswith("\nGo on without the config, or take the file from a backup.\n")
 
 
 def test_a_simulated_study_goes_on_simulated_or_not_at_all(tuner: Typed, study: Path) -> None:

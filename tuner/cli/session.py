@@ -161,11 +161,20 @@ def begun_by(record: StudyRecord) -> Options | None:
     """What was typed for the study section where *record* was begun; None: the file does not tell."""
     from tuner.config.load import Given
 
-    if (typed := record.provenance.get(STUDY_TYPED)) is None:
+    if (kept := record.provenance.get(STUDY_TYPED)) is None:
         return None
+    try:
+        typed = json.loads(kept)
+    except (ValueError, RecursionError):
+        typed = None
+    if not isinstance(typed, dict):  # a stranger's file
+        raise ConfigError(
+            f"the study does not tell what it was begun with: {STUDY_TYPED} is {kept[:80]!r}",
+            hint="Go on without the config, or take the file from a backup.",
+        )
     return {
         ("study", name): Given(f"--{name.replace('_', '-')}, typed when the study was begun", text)
-        for name, text in json.loads(typed).items()
+        for name, text in typed.items()
     }
 
 
