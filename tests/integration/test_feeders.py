@@ -57,12 +57,14 @@ def test_a_feeder_command_runs_as_long_as_the_launch_and_knows_its_layout(tmp_pa
     assert not is_running(pid)
 
 
-def test_the_number_of_a_feeder_that_ended_is_nobody_elses_before_the_launch_ends() -> None:
+def test_the_number_of_a_feeder_that_ended_is_nobody_elses_before_the_launch_ends(tmp_path: Path) -> None:
     """The group of that number is killed at the end: it must not be a stranger's by then."""
-    feeder = CommandFeeder(["/bin/sleep", "0.2"])
+    ends = tmp_path / "ends"
+    feeder = CommandFeeder(["/bin/sh", "-c", f"until [ -e {ends} ]; do sleep 0.01; done"])
 
     with feeder.feeding(Layout(1, 1)):
         (pid,) = feeder.pids()
+        ends.touch()
         wait_for(feeder.is_dry)
         held = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     with pytest.raises(ChildProcessError):
