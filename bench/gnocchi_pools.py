@@ -27,16 +27,6 @@ BENCH = Path(__file__).resolve().parent
 ROOT = BENCH.parent
 sys.path.insert(0, str(ROOT))  # the tests know how to start servers
 
-CONFIG = """\
-[indexer]
-url = {postgres}
-[storage]
-driver = file
-file_basepath = {folder}/store
-[incoming]
-driver = redis
-redis_url = {redis}
-"""
 WORKER = BENCH / "gnocchi_pools_worker.py"
 LONG_S = 1800.0
 
@@ -45,20 +35,15 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[int, list[tuple[
     """Seconds, and CPU seconds of the process, of each time, by parallel operations."""
     from tests.postgres_server import running_postgres
     from tests.redis_server import running_redis
+    from tests.services.test_gnocchi import Gnocchi
 
-    (folder / "store").mkdir()
     with running_postgres() as postgres, running_redis() as redis:
-        url = redis.url.replace("unix://", "redis://")
-        (folder / "gnocchi.conf").write_text(
-            CONFIG.format(postgres=postgres.tcp_url, redis=url, folder=folder)
-        )
-        own = ("--config-file", "gnocchi.conf")
-        run(folder, str(options.services / "bin" / "gnocchi-upgrade"), *own)
+        Gnocchi(folder, options.services, postgres, redis)
         with busy(options.beside):
             told = run(
                 folder,
-                *(str(options.services / "bin" / "python"), str(WORKER)),
-                *(str(options.metrics), str(options.rounds), options.operations, *own),
+                *(str(options.services / "bin" / "python"), str(WORKER), str(options.metrics)),
+                *(str(options.rounds), options.operations, "--config-file", "gnocchi.conf"),
             )
     found: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for line in told.splitlines():

@@ -56,15 +56,15 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
     All of it may have become another user's, whom we may not kill: it is waited for a moment, and left.
     """
+    patience_s = None
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except PermissionError:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_LEAVING_S)
     except ProcessLookupError:  # it may end meanwhile
-        process.wait()
-    else:
-        process.wait()
+        pass
+    except PermissionError:
+        patience_s = _LEAVING_S
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(patience_s)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with suppress(OSError):  # what was not written yet

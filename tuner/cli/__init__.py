@@ -240,9 +240,8 @@ def _with_service_command(runner: Any, command: Command, arguments: list[str]) -
 
     at = arguments.index("--")
     if not any("--command" in parameter.opts for parameter in runner.params):
-        if all(
-            word.startswith("-") for word in arguments[at + 1 :]
-        ):  # files of such names, no service's command
+        are_names = all(word.startswith("-") for word in arguments[at + 1 :])
+        if are_names:  # of files that begin so, and no service's command
             return arguments
         raise TunerError(
             f"tuner {command.name} starts no service: {' '.join(arguments[at:])}", hint="Leave it out."
