@@ -229,8 +229,10 @@ def _run_command(command: Command, arguments: list[str]) -> int:
         return EXIT_INPUT
     except typer.Exit as end:
         return end.exit_code
-    except SystemExit:  # rich's own, of a page of help that nobody reads to its end
-        return 0
+    except SystemExit:
+        if "--help" not in arguments:
+            raise
+        return 0  # rich's own, of a page that nobody reads to its end
     return code if isinstance(code, int) else 0
 
 
