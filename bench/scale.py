@@ -206,6 +206,7 @@ def parts(study: Path) -> None:
     from tuner.core.model.diagnosis.evidence import evidence_of
     from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
     from tuner.core.ranking import rank
+    from tuner.core.tally import tally
     from tuner.study.calibrating import read_calibration
 
     print(f"\nparts of rank, of {study.name}: CPU seconds")
@@ -226,11 +227,13 @@ def parts(study: Path) -> None:
         store = timed("opened, and its small tables checked", lambda: open_store(study, read_only=True))
         with store:
             launches = timed("launches, against their digests", store.launches)
-            windows = timed("windows, against their digests", store.windows)
+            sums = timed("what their windows add up to, likewise", store.sums)
             record = store.study()
-            ranking = timed("compared", lambda: rank(record, windows, launches=[x for _, x in launches]))
-            seen = timed("added up, layout by layout", lambda: evidence_of(record, windows, ranking.verdicts))
+            ranking = timed("compared", lambda: rank(record, sums, launches=[x for _, x in launches]))
+            seen = timed("added up, layout by layout", lambda: evidence_of(record, sums, ranking.verdicts))
             timed("explained", lambda: explain(seen, machine_of(record), gils=gils_of(record)))
+            windows = timed("for report: windows, likewise", store.windows)
+            timed("for report: the same sums, of windows", lambda: tally(windows))
             fit, Problem.fit = Problem.fit, counted  # type: ignore[method-assign,assignment]
             try:
                 timed("for report: calibrated", lambda: read_calibration(store, study.name))

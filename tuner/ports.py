@@ -12,6 +12,7 @@ from tuner.core.layout import Layout
 from tuner.core.pace import Pace
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import Requests
+from tuner.core.tally import Sums
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 
@@ -241,6 +242,9 @@ class Store(LaunchLog, Protocol):
 
     def windows(self) -> Sequence[WindowRecord]:
         """Every window, void ones included, in the order they were taken."""
+
+    def sums(self) -> Sums:
+        """What the windows of each launch add up to: what `tuner.core.tally.tally` makes of all windows."""
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:
         """The one-second samples of one window, in time order."""

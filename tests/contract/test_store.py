@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.requests import Requests
+from tuner.core.tally import tally
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Store
 
@@ -308,6 +311,68 @@ def test_void_windows_are_listed_among_the_others_in_the_order_taken(store: Stor
     store.add_window(launch_id, window(1, 1))
 
     assert [(w.index, w.attempt, w.void) for w in store.windows()] == [(0, 1, why), (0, 2, ()), (1, 1, ())]
+
+
+WHY = (VoidReason("disturbed", "others used 1.2 core"), VoidReason("stolen", "..."))
+SHORT = (VoidReason("memory-pressure", "tasks waited"),)
+NO_CLOCKS = replace(
+    window(1), requests=None, usage=(usage(50.0), usage(54.0)), readings=(Reading(50, 1, 0),) * 2
+)
+#: what a launch's windows may be, one of each kind; and whether a file keeps what they add up to
+LAUNCHED = {
+    "at a rate": ([window(0), window(1)], True),
+    "in a closed loop": (
+        [replace(window(n), requests=Requests(Latencies({5 + n: 9}), 1)) for n in range(2)],
+        True,
+    ),
+    "without requests": ([replace(window(n), requests=None, n_done=28 + n) for n in range(3)], True),
+    "without clocks": ([NO_CLOCKS], True),
+    "void, then not": ([window(0, 1, WHY), window(0, 2, SHORT), replace(window(0, 3), requests=None)], True),
+    "void alone": ([window(0, 1, SHORT), replace(window(0, 2, SHORT), requests=None)], True),
+    "none": ([], True),
+    "some with clocks": ([replace(window(0), requests=None), NO_CLOCKS], False),
+    "some at a rate": ([window(0), replace(window(1), requests=None)], False),
+    "beyond what a file takes": ([replace(window(0), requests=None, n_done=10**9, length_s=1.0)], False),
+}
+
+
+def test_sums_are_what_the_windows_of_launches_add_up_to_whatever_they_are(store: Store) -> None:
+    for number, (windows, _) in enumerate(LAUNCHED.values()):
+        launch = replace(LAUNCH, block=number, layout=Layout(1 + number % 2, 1), box=f"box-{number % 3}")
+        launch_id = store.add_launch(launch)
+        for one in windows:
+            store.add_window(launch_id, one)
+        store.finish_launch(launch_id, replace(launch, ended_wall_s=1_000_000_100.0))
+    runs = store.add_launch(replace(LAUNCH, block=99))
+    store.add_window(runs, window(0))
+    warms = store.add_launch(replace(LAUNCH, block=-1))
+    store.add_window(warms, window(0))
+    store.finish_launch(warms, replace(LAUNCH, block=-1, ended_wall_s=1_000_000_200.0))
+
+    sums, expected = store.sums(), tally(store.windows())
+    assert (sums.launches, sums.void) == (expected.launches, expected.void)
+    assert [one.n_windows for one in sums.launches] == [2, 2, 3, 1, 1, 2, 2, 1, 1]
+    assert [one.n_windows for one in sums.void] == [2, 2]
+    for ids in ([1], [2, 3, 5], [runs], [launch_id for launch_id, _ in store.launches()], [], [1000]):
+        assert list(sums.windows_of(ids)) == [one for one in store.windows() if one.launch_id in ids]
+    if isinstance(store, SqliteStore):
+        with contextlib.closing(sqlite3.connect(store.path)) as connection:
+            kept = [id for (id,) in connection.execute("SELECT launch_id FROM launch_sum ORDER BY launch_id")]
+        assert kept == [*(n for n, (_, is_kept) in enumerate(LAUNCHED.values(), 1) if is_kept), warms]
+        with SqliteStore.open(store.path, read_only=True) as reader:
+            again = reader.sums()
+        assert (again.launches, again.void) == (expected.launches, expected.void)
+
+
+def test_a_window_that_comes_after_its_launch_ended_is_in_its_sum(store: Store) -> None:
+    launch_id = store.add_launch(LAUNCH)
+    store.add_window(launch_id, window(0))
+    store.finish_launch(launch_id, replace(LAUNCH, ended_wall_s=1_000_000_100.0))
+    store.add_window(launch_id, window(1))
+
+    assert [one.n_windows for one in store.sums().launches] == [2]
+    store.finish_launch(launch_id, replace(LAUNCH, ended_wall_s=1_000_000_200.0))
+    assert [one.n_windows for one in store.sums().launches] == [2]
 
 
 def test_a_window_that_was_never_taken_is_a_callers_mistake(store: Store) -> None:

@@ -70,12 +70,15 @@ def file(intact: Path, tmp_path: Path) -> Path:
 def everything(path: Path) -> tuple[Any, ...]:
     """All that any command reads."""
     with SqliteStore.open(path, read_only=True) as store:
+        sums = store.sums()  # first: windows are looked through for them alone
+        measured_by = sums.windows_of([one.launch for one in sums.launches])
         windows, launches = store.windows(), store.launches()
         return (
             store.study(),
             store.boxes(),
             launches,
             windows,
+            (sums.launches, sums.void, measured_by),
             [store.window(window.launch_id, window.index, window.attempt) for window in windows],
             [store.warmup_samples(launch_id) for launch_id, _ in launches],
         )
@@ -179,12 +182,13 @@ def test_any_value_that_changed_in_any_column_is_seen_or_is_not_read(intact: Pat
     assert {"window.n_done", "window.length_s", "launch.processes", "launch.block", "study.seed"} <= seen
     assert {"study_layout.threads", "provenance.value", "usage.service_cpu_s_total", "digest.crc32"} <= seen
     assert {"sample_packed.n_done_total", "reading.n_done_total", "warmup_sample_packed.at_us"} <= seen
+    assert {"launch_sum.rates", "launch_sum.worker_cpu_s", "launch_sum.void"} <= seen
     assert {"box.cores", "box.why", "void_reason.slug", "void_reason.detail", "window.unfinished"} <= seen
     assert len(seen) > 100
 
 
 KEYS = {
-    **dict.fromkeys(("study", "study_layout", "box", "launch", "window"), "rowid"),
+    **dict.fromkeys(("study", "study_layout", "box", "launch", "window", "launch_sum"), "rowid"),
     **dict.fromkeys(("void_reason", "usage", "sample_packed"), "window_id, n"),
     "reading": "window_id, edge",
     "warmup_sample_packed": "launch_id, n",
@@ -283,6 +287,27 @@ def histogram(text: str) -> str:
         ("UPDATE window SET length_s = 0", "in window, length_s > 0 does not hold"),
         ("UPDATE window SET length_s = 9e999", "in window, length_s BETWEEN"),
         ("UPDATE window SET n_done = 9223372036854775807", "in window, n_done BETWEEN"),
+        (
+            "UPDATE launch_sum SET length_s = 0 WHERE n_windows",
+            "in launch_sum, (n_windows > 0) = (length_s > 0) does not hold",
+        ),
+        (
+            "UPDATE launch_sum SET rates = 1e-300 WHERE n_windows",
+            "in launch_sum, rates * length_s >= 0.999 * n_done does not hold",
+        ),
+        ("UPDATE launch_sum SET squares = 9e999", "in launch_sum, squares BETWEEN"),
+        (
+            "UPDATE launch_sum SET n_void = 1",
+            "why windows of launch 3 are void is not JSON of slugs and counts",
+        ),
+        (
+            "UPDATE launch_sum SET n_void = 1, void = '{\"disturbed\": true}'",
+            "why windows of launch 3 are void is not JSON of slugs and counts",
+        ),
+        (
+            f"UPDATE launch_sum SET latencies = {histogram('1:x')}, n_requests_failed = 0",
+            "launch 3 has no histogram",
+        ),
         ("UPDATE launch SET processes = 1000000000000", "in launch, processes BETWEEN"),
         ("UPDATE study SET confidence = 5", "in study, confidence BETWEEN"),
         ("UPDATE study SET confidence = 0.49", "in study, confidence BETWEEN"),
@@ -383,7 +408,7 @@ def test_an_older_file_that_tuner_did_not_write_is_refused(tmp_path: Path, scrip
     assert said in refused(path)
 
 
-@pytest.mark.parametrize("version", range(1, 9))
+@pytest.mark.parametrize("version", range(1, 10))
 def test_files_of_every_older_version_are_believed(version: int, tmp_path: Path) -> None:
     path = Path(shutil.copyfile(GOLDEN / f"study_version_{version}.db", tmp_path / "old.tuner.db"))
 
@@ -409,6 +434,28 @@ def test_a_file_with_digests_is_not_upgraded_where_they_are_not_right(file: Path
 
     assert caught.value.problem == f"{file} is damaged: window 2 is not as it was written"
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_window_that_is_gone_is_missed_where_only_some_are_asked_for(file: Path) -> None:
+    """Its digest is gone, too: the launch's sum tells how many there were."""
+    with changed(file) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        (gone,) = connection.execute("SELECT max(id) FROM window WHERE launch_id = 3").fetchone()
+        connection.execute("DELETE FROM window WHERE id = ?", (gone,))
+        connection.execute("DELETE FROM digest WHERE of = 'window' AND id = ?", (gone,))
+    with SqliteStore.open(file, read_only=True) as store:
+        sums = store.sums()
+        with pytest.raises(ConfigError, match="is damaged: the windows of launch 3 are not all there"):
+            sums.windows_of([3])
+
+
+def test_a_window_that_changed_makes_no_sum(file: Path) -> None:
+    with changed(file) as connection:
+        connection.execute("UPDATE window SET n_done = n_done + 8 WHERE launch_id = 3")
+    with SqliteStore.open(file) as store:
+        (launch,) = (launch for launch_id, launch in store.launches() if launch_id == 3)
+        with pytest.raises(ConfigError, match=r"is damaged: window \d is not as it was written"):
+            store.finish_launch(3, launch)
 
 
 FACTS = BoxFacts("c", 4, {})

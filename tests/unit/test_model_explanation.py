@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -56,8 +57,8 @@ def window(
         "run_delay_s": 5.0, "blocked_s": 6.0,
     }  # fmt: skip
     return WindowRecord(
-        launch_id=1, block=block, layout=layout, box="b", index=0, attempt=1, started_wall_s=0.0,
-        load1_mean=1.0, load1_max=1.0, n_active_mean=None, pss_bytes=None, void=void,
+        launch_id=zlib.crc32(str(layout).encode()), block=block, layout=layout, box="b", index=0, attempt=1,
+        started_wall_s=0.0, load1_mean=1.0, load1_max=1.0, n_active_mean=None, pss_bytes=None, void=void,
         **{**usual, **seen},  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -250,7 +251,9 @@ def seen_of(text: str, demands: Demands, machine: Machine) -> Evidence:
         child_cpu_s=child_s, run_delay_s=None, blocked_s=None, foreign_cpu_s=0.0, tuner_cpu_s=0.0,
         backend_cpu_s=0.0, steal_s=0.0,
     )  # fmt: skip
-    return Evidence(layout, length_s, n, n, own_s, child_s, windows=(one,))
+    return Evidence(
+        layout, length_s, n, n, own_s, child_s, read_windows=lambda: (one,), read_launches=lambda: (one,)
+    )
 
 
 @pytest.mark.parametrize("layouts", [("1x1", "1x8"), ("2x1", "1x8"), ("1x2", "2x4")])

@@ -44,7 +44,11 @@ def seen_of(layout: Layout) -> Evidence:
     memory = "its memory is 9 GiB, and the limit is 8 GiB" if layout == Layout(8, 6) else None
     others_s = 360.0 if layout == Layout(24, 1) else 0.0
     return Evidence(
-        layout, 600.0, n, n, own_s, child_s, others_s, blocked_s=blocked_s, memory=memory, windows=(window,)
+        *(layout, 600.0, n, n, own_s, child_s, others_s),
+        blocked_s=blocked_s,
+        memory=memory,
+        read_windows=lambda: (window,),
+        read_launches=lambda: (window,),
     )
 
 

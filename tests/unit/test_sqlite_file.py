@@ -31,6 +31,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.requests import Requests
 from tuner.core.strategies.of_study import strategy_of
+from tuner.core.tally import tally
 from tuner.study import run_study
 
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
@@ -45,7 +46,8 @@ VERSION_5 = GOLDEN / "study_version_5.db"  #: likewise
 VERSION_6 = GOLDEN / "study_version_6.db"  #: likewise
 VERSION_7 = GOLDEN / "study_version_7.db"  #: likewise
 VERSION_8 = GOLDEN / "study_version_8.db"  #: likewise
-OLD = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8]
+VERSION_9 = GOLDEN / "study_version_9.db"  #: likewise
+OLD = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9]
 
 
 @pytest.fixture
@@ -163,9 +165,9 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 10")
+        connection.execute("PRAGMA user_version = 11")
 
-    assert refused(file) == f"{file} has schema version 10, this tuner knows 9"
+    assert refused(file) == f"{file} has schema version 11, this tuner knows 10"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -223,8 +225,9 @@ def test_a_file_of_version_4_is_read_without_being_touched(tmp_path: Path) -> No
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(VERSION_4, path)
     with SqliteStore.open(path, read_only=True) as store:
-        asked, windows = store.study(), store.windows()
+        asked, windows, sums = store.study(), store.windows(), store.sums()
 
+    assert (sums.launches, sums.void) == (tally(windows).launches, tally(windows).void)
     assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2, schema_version=4)
     assert [(window.n_done, window.spawning_s) for window in windows] == [(95, 0.0), (45, 0.0), (100, 0.0)]
     assert path.read_bytes() == VERSION_4.read_bytes()
@@ -320,8 +323,13 @@ def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_un
         run_study(
             VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
         )
-        asked, windows = store.study(), store.windows()
+        asked, windows, sums = store.study(), store.windows(), store.sums()
 
+    assert (sums.launches, sums.void) == (tally(windows).launches, tally(windows).void)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        kept = connection.execute("SELECT launch_id FROM launch_sum").fetchall()
+        ended = connection.execute("SELECT id FROM launch WHERE ended_wall_s IS NOT NULL").fetchall()
+    assert kept == ended
     assert asked == virtual_study(SERVICE, window_s=5.0, n_blocks=2)
     assert windows[:3] == before
     assert len(windows) == 4
@@ -607,6 +615,7 @@ from tuner.adapters.virtual_box import VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.strategies.of_study import strategy_of
+from tuner.core.tally import tally
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 try:
     SqliteStore.create(Path(sys.argv[1]), virtual_study(VirtualService({Layout(1, 1): 1.0})))
@@ -706,11 +715,11 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 9,
+        "user_version": 10,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }
-    assert strict == 12
+    assert strict == 13
 
 
 def test_reading_a_finished_study_leaves_nothing_beside_it(file: Path) -> None:

@@ -9,6 +9,7 @@ from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.layout import Layout
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
+from tuner.core.tally import Sums, tally
 from tuner.core.window import Sample, Window
 
 
@@ -63,6 +64,9 @@ class MemoryStore:
             launch = self._launches[launch_id - 1]
             records.append(record_of(window, launch_id=launch_id, block=launch.block, box=launch.box))
         return records
+
+    def sums(self) -> Sums:  # noqa: D102
+        return tally(self.windows())
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         return self.window(launch_id, index, attempt).samples

@@ -14,9 +14,11 @@
 --   7  the requests that were under way when a window began and when it ended, and how long they had waited
 --   8  the boxes of a study that was measured on several
 --   9  a digest of everything that is read, so that a digit which changed on the disk is seen
+--   10 what the windows of each launch that ended add up to
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
--- Rows are added, never changed; only a launch and a box get their end written into their row. Units end the names:
+-- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
+-- windows add up to is added up anew where it gets one more. Units end the names:
 -- _s seconds, _bytes, _total grows from when the launch (items) or the box (CPU) began. Times named wall are seconds since
 -- 1970, other times are seconds of the box's monotonic clock: good for differences, within one launch. NULL: not known.
 
@@ -160,6 +162,55 @@ CREATE TABLE void_reason (
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;
 
+-- What the windows of a launch add up to, written once it has ended: ranking reads 20 000 rows in place of 100 000 windows.
+-- It follows from table window, and stands for it. No row: the launch runs, was cut off, or its windows are of more than
+-- one kind (only some tell the CPU of workers, or are at a rate); then its windows are read.
+CREATE TABLE launch_sum (
+  launch_id      INTEGER PRIMARY KEY REFERENCES launch,
+  n_windows      INTEGER NOT NULL,  -- windows that count; 0: the sums below are 0
+  length_s       REAL NOT NULL,     -- of these together, seconds
+  n_done         INTEGER NOT NULL,  -- items finished well
+  n_failed       INTEGER NOT NULL,  -- items finished badly
+  rates          REAL NOT NULL,     -- sum over windows of items finished well per second
+  squares        REAL NOT NULL,     -- and of its square
+  load           REAL NOT NULL,     -- sum of load1_mean x seconds
+  load_max       REAL NOT NULL,     -- largest load1_max, tasks
+  active         REAL NOT NULL,     -- sum of n_active_mean x seconds, of windows that have it
+  active_s       REAL NOT NULL,     -- seconds of these
+  from_load1     REAL NOT NULL,     -- the same of n_active_from_load1
+  from_load1_s   REAL NOT NULL,     -- seconds of these
+  limited_load   REAL NOT NULL,     -- sum of the load that a limit is for x seconds: tuner/core/limits.py, usage_of
+  service_cpu_s  REAL NOT NULL,     -- CPU seconds of the workers and their descendants
+  tuner_cpu_s    REAL NOT NULL,     -- CPU seconds of tuner, supervisord, guardian, feeder
+  backend_cpu_s  REAL NOT NULL,     -- CPU seconds of the named backends
+  foreign_cpu_s  REAL NOT NULL,     -- CPU seconds of everybody else
+  steal_s        REAL NOT NULL,     -- CPU seconds the hypervisor gave to others
+  pss_bytes      REAL NOT NULL,     -- sum over windows that have it
+  n_pss          INTEGER NOT NULL,  -- windows that have it
+  pss_max        REAL NOT NULL,     -- the largest, bytes
+  is_told        INTEGER NOT NULL CHECK (is_told IN (0, 1)),  -- 1: each of these windows tells the CPU of workers, none is at a rate
+  worker_cpu_s   REAL,              -- CPU seconds of the workers' own threads; NULL, as below: one of the windows lacks it
+  child_cpu_s    REAL,              -- CPU seconds of children and below
+  run_delay_s    REAL,              -- thread-seconds that workers waited for a core
+  blocked_s      REAL,              -- thread-seconds of workers in state D
+  spawning_s     REAL,              -- of these, thread-seconds in which they were starting a child
+  child_blocked_s    REAL,          -- seconds x children in state D
+  probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
+  probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
+  gil_waiting_s      REAL,          -- thread-seconds that workers waited for the GIL
+  gil_waking_s       REAL,          -- of these, awake to ask for it
+  n_void         INTEGER NOT NULL,  -- windows that do not count
+  n_short        INTEGER NOT NULL,  -- of these: for memory pressure alone, and not at a rate
+  void           TEXT,              -- JSON: how many windows by slug of table void_reason; NULL: none
+  -- Requests of all windows that count, as in table window; NULL: there were none.
+  n_requests_failed  INTEGER,       -- requests that were not answered well
+  latencies          BLOB,          -- histogram of those that were answered well
+  unfinished         BLOB,          -- of those under way at the end of a window: how long they had waited
+  unfinished_before  BLOB,          -- the same at the beginning
+  rate_per_s         REAL,          -- requests that became due per second
+  capacity_per_s     REAL           -- of which closed loop's throughput that rate is a share
+) STRICT;
+
 -- What the probe read at the two edges of a window.
 CREATE TABLE reading (
   window_id           INTEGER NOT NULL REFERENCES window,
@@ -262,11 +313,13 @@ CREATE TABLE usage (
 
 -- What shows that rows are still as they were written: SQLite itself sees a page that makes no sense, not another digit.
 -- A file whose rows and digests differ is not read. It is no signature: whoever changes both is not seen.
--- Every file of version 9 has one for its study, launches, boxes, windows, and for what windows and warm-ups are made of.
+-- Every file since version 9 has one for its study, launches, boxes, windows, and for what windows and warm-ups are made
+-- of; since version 10 for what windows add up to.
 CREATE TABLE digest (
   of    TEXT NOT NULL,     -- study (with its layouts and provenance), box, launch, window (as the ranking reads it, with what
-                           -- made it void), details (its readings, usage and samples), warmup (a launch's samples of it)
-  id    INTEGER NOT NULL,  -- of that row; details: of the window; warmup: of the launch
+                           -- made it void), details (its readings, usage and samples), warmup (a launch's samples of it),
+                           -- sum (what a launch's windows add up to, with what its row says of it)
+  id    INTEGER NOT NULL,  -- of that row; details: of the window; warmup, sum: of the launch
   crc32 INTEGER NOT NULL,  -- over the rows as Python's marshal writes them (version 2): tuner/adapters/sqlite_digests.py
   PRIMARY KEY (of, id)
 ) STRICT, WITHOUT ROWID;

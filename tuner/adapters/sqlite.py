@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, study_file
+from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, sqlite_sums, study_file
 from tuner.adapters import sqlite_details as details
 from tuner.adapters import sqlite_rows as rows
 from tuner.adapters.sqlite_windows import kept_windows, listed_windows
@@ -19,6 +22,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.fleet import BoxFacts, record_of_box
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
+from tuner.core.tally import Sums, tally
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
 Answer = TypeVar("Answer")
@@ -37,6 +41,7 @@ class SqliteStore:
         self._is_open = False
         self._looked: Looks | None = None  #: when it was opened; None: SQLite's locks keep states apart
         self._lists: dict[str, tuple[int, Any]] = {}  #: by what they are of, as of a version of the content
+        self._believed: set[str] = set()  #: tables that were looked through since it was opened
 
     @classmethod
     def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
@@ -99,6 +104,9 @@ class SqliteStore:
             sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
             rows.end_launch(connection, launch_id, launch)
             sqlite_digests.keep_launch(connection, launch_id)
+            windows = listed_windows(sqlite_digests.checked_of_launches(connection, [launch_id]))
+            sqlite_sums.replace_sum(connection, launch_id, windows)
+            sqlite_digests.keep_sum(connection, launch_id)
 
     def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
         with self._committed() as connection:
@@ -110,6 +118,8 @@ class SqliteStore:
             launch = self._launch(launch_id)
             record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
             sqlite_digests.keep_window(connection, details.insert_window(connection, record, window))
+            sqlite_sums.remove_sum(connection, launch_id)
+            sqlite_digests.keep_sum(connection, launch_id)
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
         with self._committed() as connection:
@@ -134,16 +144,29 @@ class SqliteStore:
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
         def launches(connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
-            sqlite_digests.check_all(connection, "launch", sqlite_digests.of_launches)
-            return rows.select_launches(connection)
+            return [rows.launch_of(row) for row in sqlite_digests.checked_launches(connection)]
 
         return self._listed("launches", launches)
 
     def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
-        def windows(connection: sqlite3.Connection) -> list[WindowRecord]:
-            return listed_windows(sqlite_digests.checked(connection, kept_windows(connection)))
+        return self._listed("windows", self._all_windows)
 
-        return self._listed("windows", windows)
+    def sums(self) -> Sums:  # noqa: D102
+        def sums(connection: sqlite3.Connection) -> Sums:
+            if not rows.columns_of(connection, "launch_sum"):
+                return tally(self._all_windows(connection))
+            sqlite_checks.check_rows(connection, "launch_sum")
+            launches, void = sqlite_sums.sums_of(sqlite_digests.checked_sums(connection))
+            n_known = Counter({one.launch: one.n_windows for one in launches})
+            n_known.update({one.launch: one.n_windows for one in void})
+            others = tally(self._windows_of(connection, sqlite_sums.without_sums(connection), n_known))
+            return Sums(
+                sorted([*launches, *others.launches], key=attrgetter("launch")),
+                sorted([*void, *others.void], key=attrgetter("launch")),
+                lambda ids: self._read(lambda connection: self._windows_of(connection, ids, n_known)),
+            )
+
+        return self._listed("sums", sums)
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
@@ -157,7 +180,7 @@ class SqliteStore:
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
             sqlite_digests.check(connection, "warmup", launch_id, sqlite_digests.of_warmup)
             if rows.columns_of(connection, "warmup_sample_packed"):
-                sqlite_checks.check_details(connection, "warmup_sample_packed", "launch_id", launch_id)
+                sqlite_checks.check_rows(connection, "warmup_sample_packed", "launch_id = ?", launch_id)
             return details.select_warmup(connection, launch_id)
 
         return self._read(samples)
@@ -177,16 +200,16 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
-    def _listed(self, what: str, ask: Callable[[sqlite3.Connection], list[Answer]]) -> list[Answer]:
-        """What *ask* finds; a reader's list is kept until the file's content is another one."""
+    def _listed(self, what: str, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """What *ask* finds; what a reader found is kept until the file's content is another one."""
 
-        def listed(connection: sqlite3.Connection) -> list[Answer]:
+        def listed(connection: sqlite3.Connection) -> Answer:
             if not self._is_read_only:  # its own writing does not show in the version
                 return ask(connection)
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             if what not in self._lists or self._lists[what][0] != version:
                 self._lists[what] = version, ask(connection)
-            found: list[Answer] = self._lists[what][1]
+            found: Answer = self._lists[what][1]
             return found
 
         return self._read(listed)
@@ -229,7 +252,7 @@ class SqliteStore:
 
     def _open(self) -> None:
         """Open the file and believe it; nothing is open after an error."""
-        self._looked, self._lists = Looks.of(self.path), {}
+        self._looked, self._lists, self._believed = Looks.of(self.path), {}, set()
         with contextlib.ExitStack() as stack:
             if self._is_read_only:
                 connection, is_locked = stack.enter_context(read_only(self.path))
@@ -247,6 +270,34 @@ class SqliteStore:
                 self._looked = None
             self._closing = stack.pop_all()  # only now: what cannot be read is closed here
             self._is_open = True
+
+    def _believe(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+        """Look through *tables* before a row of them is read; who writes the file has, on opening it."""
+        if self._is_read_only and not self._believed.issuperset(tables):
+            sqlite_checks.check_tables(connection, tables)
+            self._believed.update(tables)
+
+    def _all_windows(self, connection: sqlite3.Connection) -> list[WindowRecord]:
+        self._believe(connection, sqlite_checks.OF_WINDOWS)
+        return listed_windows(sqlite_digests.checked(connection, kept_windows(connection)))
+
+    def _windows_of(
+        self, connection: sqlite3.Connection, launch_ids: Collection[int], n_known: Mapping[int, int]
+    ) -> list[WindowRecord]:
+        """The windows of some launches, which have so many at least as is known of them.
+
+        They are found by an index. Where nothing is known, all of it is walked before.
+        """
+        if not n_known.keys() >= set(launch_ids):
+            self._believe(connection, sqlite_checks.OF_WINDOWS)
+        where = "launch_id IN (SELECT value FROM json_each(?))"
+        sqlite_checks.check_rows(connection, "window", where, json.dumps([*launch_ids]))
+        windows = listed_windows(sqlite_digests.checked_of_launches(connection, launch_ids))
+        n_found = Counter(window.launch_id for window in windows)
+        for launch_id in launch_ids:
+            if n_found[launch_id] < n_known.get(launch_id, 0):
+                raise Damaged(f"the windows of launch {launch_id} are not all there")
+        return windows
 
     def _is_overtaken(self) -> bool:
         return self._is_read_only and self._looked is not None and self._looked.changed()
@@ -281,16 +332,17 @@ class SqliteStore:
     def _check_details(self, window_id: int, *tables: str) -> None:
         sqlite_digests.check(self._connection, "details", window_id, sqlite_digests.of_details)
         for table in tables:
-            sqlite_checks.check_details(self._connection, table, "window_id", window_id)
+            sqlite_checks.check_rows(self._connection, table, "window_id = ?", window_id)
 
     def _launch(self, launch_id: int) -> LaunchRecord:
-        found = rows.select_launches(self._connection, "WHERE id = ?", launch_id)
+        found = [*rows.launch_rows(self._connection, "WHERE id = ?", launch_id)]
         if not found:
             raise ValueError(f"no launch {launch_id} in {self.path}")
         sqlite_digests.check(self._connection, "launch", launch_id, sqlite_digests.of_launch)
-        return found[0][1]
+        return rows.launch_of(found[0])[1]
 
     def _find(self, launch_id: int, index: int, attempt: int) -> tuple[int, float]:
+        self._believe(self._connection, sqlite_checks.OF_WINDOWS)
         found = self._connection.execute(
             "SELECT id, began_s FROM window WHERE launch_id = ? AND window_index = ? AND attempt = ?",
             (launch_id, index, attempt),

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, get_args
@@ -28,9 +28,13 @@ _SINCE = {
     "warmup_sample_packed": 2,
     "box": 8,
     "digest": 9,
+    "launch_sum": 10,
 }  #: the version in which each table came
-#: tables whose pages are walked whenever a study is read; those of the others, by who goes on with it
-_SMALL = ("study", "study_layout", "provenance", "box", "launch", "window", "void_reason", "digest")
+#: tables whose pages are walked whenever a study is read; those of others by who goes on with it: a digest
+#: that is not found is missed where it is asked for, and so is a row that one is kept of
+_SMALL = ("study", "study_layout", "provenance", "box", "launch")
+#: those whose pages are walked when all windows are asked for, or one: an index that finds it may lack it
+OF_WINDOWS = ("window", "void_reason")
 _LARGEST = 1e15  #: of any figure: 30 million years in seconds, a thousand TB in bytes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  #: of a service, as a config has it: it names files
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)?")
@@ -63,10 +67,23 @@ _FIGURES = {
         "IN (0, 1)": "edge",
         ">= 0": "n_done_total n_failed_total python_cpu_ns_total child_cpu_ns_total waiting_ns_total n_slots",
     },
+    "launch_sum": {
+        ">= 0": "n_windows length_s n_done n_failed rates squares load load_max active active_s from_load1"
+        " from_load1_s limited_load pss_bytes n_pss pss_max n_void n_short n_requests_failed",
+        "> 0": "rate_per_s",
+        "IN (0, 1)": "is_told",
+    },
     "usage": {">= 0": "n_context_switches_total pss_bytes n_processes n_threads"},
     "sample_packed": dict([_OF_SAMPLES]),
     "warmup_sample_packed": dict([_OF_SAMPLES]),
 }  #: what holds of the columns of each row, NULL aside
+_TOGETHER = {
+    "launch_sum": (
+        "(n_windows > 0) = (length_s > 0)",
+        "(n_done > 0) = (rates > 0)",
+        "rates * length_s >= 0.999 * n_done",  # no window is longer than all of them
+    )
+}  #: what holds between columns of a row
 #: indexes on expressions, or on rows for which one holds: to walk them is to run what they say
 _WORKED_OUT = """
 SELECT name FROM sqlite_master AS own WHERE type = 'index' AND (
@@ -81,38 +98,56 @@ _LARGEST_INTEGER = 2**63 - 1  #: of nanoseconds: 1e15 of them are 12 days of one
 def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:
     """Damaged unless the file is as some tuner may have written it; *wholly*: every page."""
     _check_schema(connection)
-    # a stranger's constraint would be worked out for every row; what tuner's say is in _FIGURES, too
+    with _no_constraints(connection):
+        if wholly:
+            _check_pages(connection, "quick_check")
+        _check_tables(connection, (*_SMALL, *OF_WINDOWS, "launch_sum", "digest") if wholly else _SMALL)
+        _check_names(connection)
+        _check_question(connection)
+
+
+def check_tables(connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+    """Damaged unless every page of *tables* makes sense, and every row holds possible figures."""
+    with _no_constraints(connection):
+        _check_tables(connection, tables)
+
+
+@contextlib.contextmanager
+def _no_constraints(connection: sqlite3.Connection) -> Iterator[None]:
+    """A stranger's would be worked out for every row; what tuner's say is in _FIGURES, too."""
     connection.execute("PRAGMA ignore_check_constraints = ON")
     try:
-        _check_content(connection, wholly=wholly)
+        yield
     finally:
         connection.execute("PRAGMA ignore_check_constraints = OFF")
 
 
-def _check_content(connection: sqlite3.Connection, *, wholly: bool) -> None:
-    tables = [table for table in _SMALL if _columns(connection, table)]
-    # integrity_check sees an index that lacks a row, too: a window is found by one.
-    for what in ["quick_check"] * wholly + [f"integrity_check({table})" for table in tables]:
-        (said,) = connection.execute(f"PRAGMA {what}").fetchone()
-        if said != "ok":
-            raise Damaged(" ".join(str(said).split()))
+def _check_tables(connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+    tables = [table for table in tables if _columns(connection, table)]
+    for table in tables:  # integrity_check sees an index that lacks a row, too
+        _check_pages(connection, f"integrity_check({table})")
     for table in tables:
-        _check_figures(connection, table)
-    _check_names(connection)
-    _check_question(connection)
+        check_rows(connection, table)
 
 
-def check_details(connection: sqlite3.Connection, table: str, of: str, id: int) -> None:
-    """Damaged unless the rows of *table* that are of one thing (``of = id``) hold possible figures.
+def _check_pages(connection: sqlite3.Connection, how: str) -> None:
+    (said,) = connection.execute(f"PRAGMA {how}").fetchone()
+    if said != "ok":
+        raise Damaged(" ".join(str(said).split()))
 
-    Asked when they are read, as there may be millions: their pages are not walked, so what a damaged page
-    or a stranger put in place of a number is looked for here, too.
+
+def check_rows(connection: sqlite3.Connection, table: str, where: str = "true", *values: object) -> None:
+    """Damaged unless the rows of *table* (*where* something holds) hold possible figures.
+
+    Where there may be millions that is asked when they are read: their pages are not walked, so what a
+    damaged page or a stranger put in place of a number is looked for here, too.
     """
-    whole = " AND ".join(f"({rule})" for rule in _rules(connection, table))
-    query = f"SELECT 1 FROM {table} WHERE {of} = ? AND NOT ({{}}) LIMIT 1"
-    if connection.execute(query.format(whole), (id,)).fetchone():
-        for rule in _rules(connection, table):
-            if connection.execute(query.format(rule), (id,)).fetchone():
+    rules = _rules(connection, table)
+    whole = " AND ".join(f"({rule})" for rule in rules) or "true"
+    query = f"SELECT 1 FROM {table} WHERE {where} AND NOT ({{}}) LIMIT 1"
+    if connection.execute(query.format(whole), values).fetchone():
+        for rule in rules:
+            if connection.execute(query.format(rule), values).fetchone():
                 raise Damaged(f"in {table}, {rule} does not hold")
 
 
@@ -164,7 +199,8 @@ def _ours() -> dict[str, dict[str, tuple[str, int, int]]]:
 def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
     """What holds of each row of *table*, as SQL; of NULL no rule is true or false but that it may not be."""
     known = _columns(connection, table)
-    rules = [
+    rules = [*_TOGETHER.get(table, ())]
+    rules += [
         f"{column} {rule}"
         for rule, columns in _FIGURES.get(table, {}).items()
         for column in columns.split()
@@ -178,17 +214,6 @@ def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
             if not_null:  # SQLite believes the schema where IS NOT NULL asks
                 rules.append(f"typeof({column}) <> 'null'")
     return rules
-
-
-def _check_figures(connection: sqlite3.Connection, table: str) -> None:
-    rules = _rules(connection, table)
-    if not rules:
-        return
-    all_of_them = " AND ".join(f"({rule})" for rule in rules)
-    if connection.execute(f"SELECT 1 FROM {table} WHERE NOT ({all_of_them}) LIMIT 1").fetchone():
-        for rule in rules:
-            if connection.execute(f"SELECT 1 FROM {table} WHERE NOT ({rule}) LIMIT 1").fetchone():
-                raise Damaged(f"in {table}, {rule} does not hold")
 
 
 def _check_names(connection: sqlite3.Connection) -> None:

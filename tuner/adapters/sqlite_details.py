@@ -24,7 +24,7 @@ CLOCKS = (
     *("gil_waiting_s", "gil_waking_s"),  #: since version 5
 )  #: of a window since version 3, as WindowRecord has them
 #: of a window since version 6, as `requests_of` takes them; the last two since version 7
-_REQUESTS = (
+REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
     *("unfinished", "unfinished_before"),
 )
@@ -39,7 +39,7 @@ _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_
 def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> int:
     """Add a window with everything that was seen in it, and return its id."""
     began_s = window.samples[0].at_s
-    requests = _request_columns(window.requests)
+    requests = request_columns(window.requests)
     columns = (
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
         " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
@@ -139,11 +139,11 @@ def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests 
     """The requests of one window."""
     columns = ", ".join(requests_in(columns_of(connection, "window")))
     row = connection.execute(f"SELECT {columns} FROM window WHERE id = ?", (window_id,)).fetchone()
-    return requests_of(window_id, *row)
+    return requests_of(f"window {window_id}", *row)
 
 
 def requests_of(
-    window_id: int,
+    of: str,
     latencies: bytes | None,
     n_failed: int,
     rate_per_s: float | None,
@@ -151,22 +151,23 @@ def requests_of(
     unfinished: bytes | None,
     unfinished_before: bytes | None,
 ) -> Requests | None:
-    """The requests of such columns of a window; Damaged where there is no histogram in them."""
+    """The requests of such columns *of* a window, say; Damaged where there is no histogram in them."""
     if latencies is None:
         return None
     waited = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
     try:
         return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, *waited)
     except ValueError as error:
-        raise Damaged(f"window {window_id} has {error}") from error
+        raise Damaged(f"{of} has {error}") from error
 
 
 def requests_in(known: Set[str]) -> list[str]:
     """The columns of `requests_of`, where a file that knows only some columns has them."""
-    return [column if column in known else f"NULL AS {column}" for column in _REQUESTS]
+    return [column if column in known else f"NULL AS {column}" for column in REQUESTS]
 
 
-def _request_columns(requests: Requests | None) -> dict[str, Any]:
+def request_columns(requests: Requests | None) -> dict[str, Any]:
+    """Column and value of what is kept of requests; nothing where there are none."""
     if requests is None:
         return {}
     return {

@@ -6,6 +6,7 @@ be wrong. A file older than version 9 has no digests, and an upgrade makes them 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from marshal import dumps
@@ -13,7 +14,8 @@ from typing import Any
 from zlib import crc32
 
 from tuner.adapters import sqlite_rows as rows
-from tuner.adapters.sqlite_windows import WINDOW_ID, Kept, kept_windows
+from tuner.adapters.sqlite_sums import sum_rows
+from tuner.adapters.sqlite_windows import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, kept_windows
 from tuner.adapters.study_errors import Damaged
 
 Row = tuple[Any, ...]
@@ -76,8 +78,19 @@ def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
 
 def of_launches(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
     """Of launches, by their ids."""
-    query = f"SELECT id, {', '.join(rows.LAUNCH)} FROM launch {where}"
-    return {row[0]: digest(row) for row in connection.execute(query, values)}
+    return {row[0]: digest(row) for row in rows.launch_rows(connection, where, *values)}
+
+
+def checked_launches(connection: sqlite3.Connection) -> Iterator[Row]:
+    """The rows of all launches as they come; after the last, Damaged unless they are as they were kept."""
+    found: dict[int, int] = {}
+    has_digests = _has_digests(connection)
+    for row in rows.launch_rows(connection):
+        if has_digests:
+            found[row[0]] = digest(row)
+        yield row
+    if has_digests:
+        _compare(connection, "launch", found)
 
 
 def of_launch(connection: sqlite3.Connection, launch_id: int) -> int | None:
@@ -106,6 +119,30 @@ def checked(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Iterator[Ke
     _compare(connection, "window", found)
 
 
+def checked_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int]) -> Iterator[Kept]:
+    """The windows of launches likewise; Damaged, too, where any window of the file is gone."""
+    asked = json.dumps([*launch_ids])
+    kept = kept_windows(connection, OF_LAUNCHES, asked)
+    if not _has_digests(connection):
+        yield from kept
+        return
+    found: dict[int, int] = {}
+    yield from _noted(kept, found)
+    _compare(connection, "window", found, "AND id IN (SELECT value FROM json_each(?))", json.dumps([*found]))
+    gone = "SELECT id FROM digest WHERE of = 'window' AND id NOT IN (SELECT id FROM window) LIMIT 1"
+    for (window_id,) in connection.execute(gone):
+        raise Damaged(_told("window", window_id))
+
+
+def checked_sums(connection: sqlite3.Connection) -> Iterator[Row]:
+    """The sums of launches as they come; after the last, Damaged unless they are as they were kept."""
+    found: dict[int, int] = {}
+    for row in sum_rows(connection):
+        found[row[0]] = digest(row)
+        yield row
+    _compare(connection, "sum", found)
+
+
 def _noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
     """Windows as they come, each one's digest put into *found* by its id."""
     for window in kept:
@@ -123,7 +160,14 @@ def of_windows(kept: Iterable[Kept]) -> dict[int, int]:
 
 def of_window(connection: sqlite3.Connection, window_id: int) -> int | None:
     """Of one, as the ranking reads it; None: there is none."""
-    return of_windows(kept_windows(connection, window_id)).get(window_id)
+    return of_windows(kept_windows(connection, OF_ONE, window_id)).get(window_id)
+
+
+def of_sums(connection: sqlite3.Connection, launch_id: int | None = None) -> dict[int, int]:
+    """Of what the windows of launches add up to, by the ids of these; of one launch, or of all."""
+    if not rows.columns_of(connection, "launch_sum"):
+        return {}
+    return {row[0]: digest(row) for row in sum_rows(connection, launch_id)}
 
 
 def of_details(connection: sqlite3.Connection, window_id: int) -> int:
@@ -165,6 +209,15 @@ def keep_window(connection: sqlite3.Connection, window_id: int) -> None:
         _keep_found(connection, of, window_id, find)
 
 
+def keep_sum(connection: sqlite3.Connection, launch_id: int) -> None:
+    """Make the digest of a launch's sums anew, of what the file holds; without them it has none."""
+    found = of_sums(connection, launch_id)
+    if launch_id in found:
+        keep(connection, "sum", launch_id, found[launch_id])
+    else:
+        connection.execute("DELETE FROM digest WHERE of = 'sum' AND id = ?", (launch_id,))
+
+
 def keep_warmup(connection: sqlite3.Connection, launch_id: int, n_before: int) -> None:
     """Make the digest of a launch's warm-up, whose first *n_before* samples had theirs already."""
     before = kept_digest(connection, "warmup", launch_id) or 0
@@ -195,8 +248,10 @@ def _has_digests(connection: sqlite3.Connection) -> bool:
     return bool(rows.columns_of(connection, "digest"))
 
 
-def _compare(connection: sqlite3.Connection, of: str, found: Mapping[int, int]) -> None:
-    kept = dict(connection.execute("SELECT id, crc32 FROM digest WHERE of = ?", (of,)))
+def _compare(
+    connection: sqlite3.Connection, of: str, found: Mapping[int, int], only: str = "", *values: object
+) -> None:
+    kept = dict(connection.execute(f"SELECT id, crc32 FROM digest WHERE of = ? {only}", (of, *values)))
     if kept != found:
         odd = min(id for id in kept.keys() | found.keys() if kept.get(id) != found.get(id))
         raise Damaged(_told(of, odd))
@@ -216,6 +271,7 @@ def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[i
     yield "launch", launches
     yield "box", of_boxes(connection)
     yield "window", windows
+    yield "sum", of_sums(connection)
     yield "details", {id: of_details(connection, id) for id in windows}
     warmups = ((id, of_warmup(connection, id)) for id in launches)
     yield "warmup", {id: value for id, value in warmups if value is not None}
@@ -223,5 +279,5 @@ def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[i
 
 def _told(of: str, id: int) -> str:
     what = {"study": "what was asked for", "details": f"what window {id} is made of"}
-    what["warmup"] = f"the warm-up of launch {id}"
+    what |= {"warmup": f"the warm-up of launch {id}", "sum": f"what the windows of launch {id} add up to"}
     return f"{what.get(of, f'{of} {id}')} is not as it was written"

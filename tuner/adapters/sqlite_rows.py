@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -83,14 +83,11 @@ def end_launch(connection: sqlite3.Connection, launch_id: int, launch: LaunchRec
     )
 
 
-def select_launches(
-    connection: sqlite3.Connection, where: str = "", *values: Any
-) -> list[tuple[int, LaunchRecord]]:
-    """Launches with their ids, in the order they were started."""
+def launch_rows(connection: sqlite3.Connection, where: str = "", *values: Any) -> Iterator[tuple[Any, ...]]:
+    """The id and the columns `LAUNCH` of launches, in the order they were started."""
     known = columns_of(connection, "launch")
     wanted = ", ".join(column if column in known else f"NULL AS {column}" for column in LAUNCH)
-    rows = connection.execute(f"SELECT {wanted}, id FROM launch {where} ORDER BY id", values)
-    return [(row[-1], _launch_of(row)) for row in rows]
+    return connection.execute(f"SELECT id, {wanted} FROM launch {where} ORDER BY id", values)
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> Set[str]:
@@ -103,14 +100,15 @@ def _launch_values(launch: LaunchRecord, columns: Sequence[str]) -> tuple[Any, .
     return tuple(layout[column] if column in layout else getattr(launch, column) for column in columns)
 
 
-def _launch_of(row: tuple[Any, ...]) -> LaunchRecord:
+def launch_of(row: tuple[Any, ...]) -> tuple[int, LaunchRecord]:
+    """The id and the record of a launch that stands in such a row."""
     # fmt: off
     (
-        block, position, attempt, processes, threads, variant, box, started_wall_s, window_s, n_windows,
-        running_after_s, warmup_s, settled, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,
-        error, ended_wall_s, _,
+        launch_id, block, position, attempt, processes, threads, variant, box, started_wall_s, window_s,
+        n_windows, running_after_s, warmup_s, settled, unsettled, steady_from_s, trend_ratio_per_h,
+        trend_se_ratio_per_h, error, ended_wall_s,
     ) = row
-    return LaunchRecord(
+    return launch_id, LaunchRecord(
         block, position, attempt, layout_of(processes, threads, variant), box, started_wall_s,
         running_after_s, warmup_s, None if settled is None else bool(settled), error, ended_wall_s, window_s,
         n_windows, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,

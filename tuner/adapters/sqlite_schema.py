@@ -7,9 +7,12 @@ import sqlite3
 from importlib.resources import files
 from pathlib import Path
 
-from tuner.adapters import sqlite_digests, study_file
+from tuner.adapters import sqlite_digests, sqlite_sums, study_file
 from tuner.adapters.sqlite_rows import layout_columns, study_columns
+from tuner.adapters.sqlite_windows import OF_LAUNCHES, kept_windows, listed_windows
 from tuner.core.records import StudyRecord
+
+_SUMS_SINCE = 10  #: the version in which launches have theirs
 
 
 def new_database(study: StudyRecord) -> bytes:
@@ -48,12 +51,22 @@ def upgrade(path: Path, connection: sqlite3.Connection) -> Path | None:
         changes = _read(f"upgrade_to_{newer}.sql")
         try:
             connection.executescript(f"BEGIN IMMEDIATE; {changes}; PRAGMA user_version = {newer};")
+            if newer == _SUMS_SINCE:
+                _add_up(connection)
             sqlite_digests.keep_everything(connection)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
     return copy
+
+
+def _add_up(connection: sqlite3.Connection) -> None:
+    """Keep what the windows of each launch that ended add up to."""
+    ended = connection.execute("SELECT id FROM launch WHERE ended_wall_s IS NOT NULL").fetchall()
+    for (launch_id,) in ended:
+        windows = listed_windows(kept_windows(connection, OF_LAUNCHES, f"[{launch_id:d}]"))
+        sqlite_sums.replace_sum(connection, launch_id, windows)
 
 
 def _read(name: str) -> str:

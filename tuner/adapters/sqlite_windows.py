@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -23,6 +23,8 @@ WINDOW_ID = _WINDOW.index("window.id")
 _LATENCIES = len(_WINDOW) + len(CLOCKS)  #: the first of the columns of `requests_of`, which stand last
 _COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _NOTHING: list[Row] = []
+OF_ONE = "WHERE window.id = ?"
+OF_LAUNCHES = "WHERE window.launch_id IN (SELECT value FROM json_each(?))"  #: their ids, as JSON
 
 
 class Kept(NamedTuple):
@@ -33,14 +35,15 @@ class Kept(NamedTuple):
     void: list[Row]  #: slug and detail of each thing that made it void
 
 
-def kept_windows(connection: sqlite3.Connection, window_id: int | None = None) -> Iterator[Kept]:
-    """Every window in the order it was taken, or one; to be asked within one transaction, as a file may grow.
+def kept_windows(connection: sqlite3.Connection, where: str = "", *values: object) -> Iterator[Kept]:
+    """Every window in the order it was taken, or those *where* something holds (`OF_ONE`, `OF_LAUNCHES`).
 
-    A window whose launch is not there is left out: nobody knows what ran.
+    To be asked within one transaction, as a file may grow. A window whose launch is not there is left out:
+    nobody knows what ran.
     """
     # Launches are few: looking them up here takes less than a join that gives their columns again and again.
-    launches, void = _launches(connection, window_id), _void_reasons(connection, window_id)
-    for row in connection.execute(_query(connection, window_id)):
+    launches, void = _launches(connection, where, values), _void_reasons(connection, where, values)
+    for row in connection.execute(_query(connection, where), values):
         launch = launches.get(row[0])
         if launch is not None:
             yield Kept(row, launch, void.get(row[WINDOW_ID], _NOTHING))
@@ -54,12 +57,12 @@ def listed_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
         window.block, window.layout, window.box = block, layout(processes, threads, variant), box
         window.void = tuple(VoidReason(*reason) for reason in void) if void else ()
         if row[_LATENCIES] is not None:
-            window.requests = requests_of(row[WINDOW_ID], *row[_LATENCIES:])
+            window.requests = requests_of(f"window {row[WINDOW_ID]}", *row[_LATENCIES:])
         windows.append(window)
     return windows
 
 
-def _query(connection: sqlite3.Connection, window_id: int | None) -> str:
+def _query(connection: sqlite3.Connection, where: str) -> str:
     """Clocks that an older file has not are NULL; what items counted of CPU stands in the readings."""
     tables = "window"
     known = columns_of(connection, "window")
@@ -70,24 +73,25 @@ def _query(connection: sqlite3.Connection, window_id: int | None) -> str:
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
     columns = ", ".join((*_WINDOW, *clocks, *requests_in(known)))
-    where = "" if window_id is None else f" WHERE window.id = {window_id:d}"
-    return f"SELECT {columns} FROM {tables}{where} ORDER BY window.id"
+    return f"SELECT {columns} FROM {tables} {where} ORDER BY window.id"
 
 
-def _launches(connection: sqlite3.Connection, window_id: int | None) -> dict[int, Row]:
-    """What launches say of their windows, by their ids; of the one of a window, or of all."""
-    where = (
-        "" if window_id is None else f" WHERE id = (SELECT launch_id FROM window WHERE id = {window_id:d})"
+def _launches(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> dict[int, Row]:
+    """What launches say of their windows, by their ids."""
+    of_these = f"WHERE id IN (SELECT launch_id FROM window {where})" if where else ""
+    found = connection.execute(
+        f"SELECT id, block, processes, threads, variant, box FROM launch {of_these}", values
     )
-    found = connection.execute(f"SELECT id, block, processes, threads, variant, box FROM launch{where}")
     return {launch_id: tuple(said) for launch_id, *said in found}
 
 
-def _void_reasons(connection: sqlite3.Connection, window_id: int | None) -> dict[int, list[Row]]:
-    """Of each window that is void, or of one, by its id."""
-    where = "" if window_id is None else f" WHERE window_id = {window_id:d}"
+def _void_reasons(
+    connection: sqlite3.Connection, where: str, values: Sequence[object]
+) -> dict[int, list[Row]]:
+    """Of each window that is void, by its id."""
+    of_these = f"WHERE window_id IN (SELECT id FROM window {where})" if where else ""
     found: dict[int, list[Row]] = {}
-    query = f"SELECT window_id, slug, detail FROM void_reason{where} ORDER BY window_id, n"
-    for id, slug, detail in connection.execute(query):
+    query = f"SELECT window_id, slug, detail FROM void_reason {of_these} ORDER BY window_id, n"
+    for id, slug, detail in connection.execute(query, values):
         found.setdefault(id, []).append((slug, detail))
     return found

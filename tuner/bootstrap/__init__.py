@@ -1,6 +1,7 @@
 """The wiring: which adapters serve which settings. The one place that knows them all.
 
-Adapters are imported where they are wired, so that a command pays for its own only.
+Adapters are imported where they are wired, so that a command pays for its own only. What `tuner doctor` needs is
+imported by that command: `tuner.bootstrap.doctor`.
 """
 
 from tuner.bootstrap.answers import explained, live_now, overview, ranked, recalled, study_stamp
@@ -16,7 +17,6 @@ from tuner.bootstrap.asked import (
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
-from tuner.bootstrap.doctor import box_examined
 from tuner.bootstrap.fleet import first_box, fleet_of
 from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
 from tuner.bootstrap.lab_typed import lab_command
@@ -28,7 +28,6 @@ from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.serving import Served, studies_served
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, showing_fleet, takes_unicode
 from tuner.bootstrap.stores import new_store, open_store
-from tuner.core.doctor.finding import blockers
 
 __all__ = [
     "WITHIN",
@@ -38,8 +37,6 @@ __all__ = [
     "Served",
     "another_stream",
     "begun",
-    "blockers",
-    "box_examined",
     "calibrated",
     "check_same_box",
     "check_same_profile",

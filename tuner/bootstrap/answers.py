@@ -11,7 +11,7 @@ from tuner.bootstrap.collection import collection_paused
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.ports import Store
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tuner.core.overview import Live, Overview
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
+    from tuner.core.tally import Sums
     from tuner.study import Recalled
 
 _ANOTHER_QUESTION = (
@@ -164,10 +165,9 @@ def _ranked(
             hint="Leave --confidence out.",
         )
     seen = _of_boxes(store, question)
-    windows = seen.windows
     ranking = rank(
         record,
-        windows,
+        seen.sums,
         current=layout,
         confidence=confidence or record.confidence,
         launches=seen.launches,
@@ -176,7 +176,7 @@ def _ranked(
         costs=question.costs,
         within=question.within_of(record),
     )
-    explanation = _explanation(record, windows, ranking.verdicts)
+    explanation = _explanation(record, seen.sums, ranking.verdicts)
     ranking = replace(_with_bound_by(ranking, explanation), notes=(*seen.notes, *ranking.notes))
     if is_race and seen.is_part:
         ranking = replace(ranking, notes=(_OTHER_BOXES, *ranking.notes))
@@ -192,7 +192,7 @@ def _ranked(
 class _Seen:
     """What was measured on the boxes that are asked for."""
 
-    windows: Sequence[WindowRecord]
+    sums: Sums
     launches: Sequence[LaunchRecord]
     notes: tuple[str, ...] = ()
     is_part: bool = False  #: some boxes are left out
@@ -202,19 +202,19 @@ def _of_boxes(store: Store, question: Question) -> _Seen:
     from tuner.core.fleet import is_fleet
     from tuner.core.question import boxes_asked_for
 
-    windows, launches = store.windows(), [launch for _, launch in store.launches()]
+    sums, launches = store.sums(), [launch for _, launch in store.launches()]
     fleet = [box.name for box in store.boxes()]
     names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
     asked = boxes_asked_for(question, names)
     is_part = len(asked) < len(names)
     if is_part:
-        windows = [window for window in windows if window.box in asked]
+        sums = sums.on(asked)
         launches = [launch for launch in launches if launch.box in asked]
     if not (is_fleet(store.study()) or is_part):
-        return _Seen(windows, launches)
-    counting = {window.box for window in windows if not window.void and window.block >= 0}
+        return _Seen(sums, launches)
+    counting = {one.block[0] for one in sums.launches}
     alone = tuple(f"Of {box} alone: what other boxes would say is not in it." for box in counting)
-    return _Seen(windows, launches, alone if len(alone) == 1 else (), is_part)
+    return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part)
 
 
 def recalled(store: Store) -> Recalled:
@@ -247,19 +247,20 @@ def explained(
     """
     from tuner.core.question import Question
 
+    asked = question or Question()
     with open_store(file, read_only=True) as store:
-        record, windows = store.study(), store.windows()
-    limits, verdicts = (question or Question()).limits_of(record), {}
-    if limits:  # ranking 100 000 windows takes a while, and without limits there are no verdicts
-        from tuner.core.ranking import rank
+        record, sums = store.study(), store.sums()
+        limits, verdicts = asked.limits_of(record), {}
+        if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
+            from tuner.core.ranking import rank
 
-        verdicts = rank(record, windows, confidence=confidence or record.confidence, limits=limits).verdicts
-    elif confidence is not None:
-        raise ConfigError(
-            f"{file} has no limits, and --confidence is of these alone",
-            hint="Add --max-memory, or leave --confidence out.",
-        )
-    found = _explanation(record, windows, verdicts)
+            verdicts = rank(record, sums, confidence=confidence or record.confidence, limits=limits).verdicts
+        elif confidence is not None:
+            raise ConfigError(
+                f"{file} has no limits, and --confidence is of these alone",
+                hint="Add --max-memory, or leave --confidence out.",
+            )
+        found = _explanation(record, sums, verdicts)
     return record, found, _rules(found, cores)
 
 
@@ -295,14 +296,14 @@ def _with_bound_by(ranking: Ranking, found: Explanation | str) -> Ranking:
 
 
 def _explanation(
-    record: StudyRecord, windows: Sequence[WindowRecord], verdicts: Mapping[Layout, Verdict | None]
+    record: StudyRecord, sums: Sums, verdicts: Mapping[Layout, Verdict | None]
 ) -> Explanation | str:
     """What binds the layouts, of which *verdicts* say what limits they keep; or why it is not known."""
     from tuner.core.model.diagnosis.evidence import evidence_of, why_unknown
 
-    seen = evidence_of(record, windows, verdicts)
+    seen = evidence_of(record, sums, verdicts)
     if not seen:
-        return why_unknown(windows)
+        return why_unknown(sums)
     from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
 
     return explain(seen, machine_of(record), gils=gils_of(record))

@@ -73,9 +73,10 @@ def doctor(
 
     Example: tuner doctor study.yaml --seconds 2
     """
-    from tuner import bootstrap
+    from tuner.bootstrap.doctor import box_examined
     from tuner.cli.telling import say
     from tuner.cli.typed import asked_for, given, service_options
+    from tuner.core.doctor.finding import blockers
     from tuner.reports.doctor import render_findings, render_findings_json
 
     _check_seconds(seconds)
@@ -93,10 +94,10 @@ def doctor(
     if seconds:
         say(f"Looking for {seconds:g} s at who else uses this box.")
     kept = study if study is not None else Path(f"{asked.service.name}.tuner.db")
-    findings = bootstrap.box_examined(asked, kept, seconds)
+    findings = box_examined(asked, kept, seconds)
     render = render_findings_json if as_json else render_findings
     typer.echo(render(findings), nl=False)
-    return EXIT_INPUT if bootstrap.blockers(findings) else 0
+    return EXIT_INPUT if blockers(findings) else 0
 
 
 def _check_asked(settings: Settings, study: Path | None) -> None:

@@ -150,8 +150,8 @@ def _layouts(known: Known) -> str:
     return f"{', '.join(found[:8])}{' ...' if len(found) > 8 else ''}" if found else "nothing was measured"
 
 
-def _tallies(known: Known) -> list[LaunchTally]:
-    return tally(known.windows)[0]
+def _tallies(known: Known) -> Sequence[LaunchTally]:
+    return tally(known.windows).launches
 
 
 def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: set[Layout]) -> Side:

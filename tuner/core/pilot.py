@@ -78,7 +78,7 @@ def pilot_of(
             asked where no launch has two windows to compare.
         confidence: of the intervals.
     """
-    tallies = [one for one in tally(windows)[0] if one.n_done and launch_value(one, objective) > 0]
+    tallies = [one for one in tally(windows).launches if one.n_done and launch_value(one, objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
     layouts = sorted({one.layout for one in tallies})
     if not layouts:

@@ -34,7 +34,7 @@ from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.staleness import Launched
 from tuner.core.standings import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.summary import mean_or_none
-from tuner.core.tally import LaunchTally, VoidTally, tally, why_not_ranked
+from tuner.core.tally import LaunchTally, Sums, VoidTally, tally, why_not_ranked
 from tuner.core.two_studies import Side
 from tuner.core.warmup.told import settling_told
 
@@ -135,7 +135,7 @@ class Ranking:
 
 def rank(
     study: StudyRecord,
-    windows: Iterable[WindowRecord],
+    windows: Iterable[WindowRecord] | Sums,
     *,
     current: Layout | None = None,
     confidence: float = 0.95,
@@ -149,7 +149,7 @@ def rank(
 
     Args:
         study: which layouts there are, and how many cores.
-        windows: in any order; void ones are counted, never used.
+        windows: in any order, or what they add up to; void ones are counted, never used.
         current: the layout that ratios refer to.
         confidence: of all comparisons together, and of each interval by itself.
         launches: told as the reason when none of a layout's launches gave a window; whether they settled.
@@ -163,7 +163,8 @@ def rank(
     """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
-    tallies, void = tally(windows)
+    sums = windows if isinstance(windows, Sums) else tally(windows)
+    tallies, void = sums.launches, sums.void_of_layouts()
     launches = list(launches)
     errors = {record.layout: record.error for record in launches if record.error is not None}
     of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}

@@ -43,7 +43,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 9
+    schema_version: int = 10
 
     @property
     def shortest_window_s(self) -> float:
@@ -51,7 +51,9 @@ class StudyRecord:
         return self.window_s if self.min_window_s is None else self.min_window_s
 
 
-@dataclass(frozen=True, slots=True)
+# Launches and windows are not frozen, though nobody changes one: frozen takes twice as long to make, and a
+# file may hold 20 000 and 100 000.
+@dataclass(slots=True, unsafe_hash=True)
 class LaunchRecord:
     """One start of one layout."""
 
@@ -74,7 +76,6 @@ class LaunchRecord:
     trend_se_ratio_per_h: float | None = None  #: standard error of it
 
 
-# Not frozen, though nobody changes one: frozen takes twice as long to make, and a file may hold 100 000.
 @dataclass(slots=True, unsafe_hash=True)
 class WindowRecord:
     """A window without its samples: what ranking needs, 100 000 of them at a time."""

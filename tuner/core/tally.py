@@ -1,15 +1,27 @@
-"""From windows to launches: what each launch's windows that count add up to."""
+"""From windows to launches: what the windows of each launch add up to."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add, attrgetter
 
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, WindowRecord
 from tuner.core.requests import Requests
+
+#: what is added up of the windows that tell the CPU of workers from that of their children
+TOLD = (
+    *("n_done", "n_failed", "length_s"),
+    *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s", "child_blocked_s"),
+    *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
+)
+told_by = attrgetter(*TOLD)  #: of one window
+_SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
 
 
 @dataclass(slots=True)
@@ -37,6 +49,9 @@ class LaunchTally:
     pss_max: float = 0.0
     limited_load: float = 0.0  #: as `tuner.core.limits.usage_of` has it, x seconds
     requests: Requests | None = None  #: of all windows together; None: not known
+    n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
+    #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
+    told: tuple[float | None, ...] | None = None
 
     @property
     def usage(self) -> dict[str, float]:
@@ -51,6 +66,18 @@ class LaunchTally:
 
 
 @dataclass(slots=True)
+class LaunchVoid:
+    """The windows of one launch that do not count, and why."""
+
+    layout: Layout
+    box: str
+    launch: int  #: its id
+    n_windows: int = 0
+    n_short: int = 0  #: of these: for memory pressure alone, and not at a rate
+    reasons: Counter[str] = field(default_factory=Counter)  #: windows by slug
+
+
+@dataclass(slots=True)
 class VoidTally:
     """The windows of one layout that do not count, and why."""
 
@@ -58,17 +85,45 @@ class VoidTally:
     reasons: Counter[str] = field(default_factory=Counter)
 
 
-def tally(windows: Iterable[WindowRecord]) -> tuple[list[LaunchTally], dict[Layout, VoidTally]]:
-    """Each launch's windows that count, and each layout's that do not; those that warm the cache left out."""
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the windows of a study add up to; those that warm the cache are left out."""
+
+    launches: Sequence[LaunchTally]  #: those with windows that count, in the order of their ids
+    void: Sequence[LaunchVoid]  #: those with windows that do not, likewise
+    windows_of: Callable[[Collection[int]], Sequence[WindowRecord]]  #: the windows of launches, by their ids
+
+    def on(self, boxes: Collection[str]) -> Sums:
+        """Those of the launches on *boxes*."""
+        return Sums(
+            [one for one in self.launches if one.block[0] in boxes],
+            [one for one in self.void if one.box in boxes],
+            self.windows_of,
+        )
+
+    def void_of_layouts(self) -> defaultdict[Layout, VoidTally]:
+        """What is void of each layout."""
+        found: defaultdict[Layout, VoidTally] = defaultdict(VoidTally)
+        for one in self.void:
+            own = found[one.layout]
+            own.total_windows += one.n_windows
+            own.reasons.update(one.reasons)
+        return found
+
+
+def tally(windows: Iterable[WindowRecord]) -> Sums:
+    """Add up *windows*, launch by launch; those that warm the cache are left out."""
+    windows = list(windows)
     tallies: dict[int, LaunchTally] = {}
-    void: dict[Layout, VoidTally] = defaultdict(VoidTally)
+    void: dict[int, LaunchVoid] = {}
+    telling: dict[int, list[WindowRecord]] = {}
     for window in windows:  # 100 000 of them: each attribute is looked up once
         if window.block == WARMING_BLOCK:
             continue
+        requests = window.requests
+        is_at_a_rate = requests is not None and requests.rate_per_s is not None
         if window.void:
-            own = void[window.layout]
-            own.total_windows += 1
-            own.reasons.update({reason.slug for reason in window.void})
+            _add_void(void, window, is_at_a_rate=is_at_a_rate)
             continue
         launch = tallies.get(window.launch_id)
         if launch is None:
@@ -106,10 +161,47 @@ def tally(windows: Iterable[WindowRecord]) -> tuple[list[LaunchTally], dict[Layo
             launch.n_pss += 1
             if pss_bytes > launch.pss_max:
                 launch.pss_max = pss_bytes
-        requests = window.requests
         if requests is not None:
             launch.requests = requests if launch.requests is None else launch.requests.merged(requests)
-    return list(tallies.values()), void
+        if is_at_a_rate:
+            launch.n_at_a_rate += 1
+        elif tells_workers(window):
+            telling.setdefault(window.launch_id, []).append(window)
+    for launch_id, own in telling.items():
+        tallies[launch_id].told = added(map(told_by, own))
+    return Sums(
+        [tallies[launch_id] for launch_id in sorted(tallies)],
+        [void[launch_id] for launch_id in sorted(void)],
+        lambda launches: [window for window in windows if window.launch_id in launches],
+    )
+
+
+def _add_void(void: dict[int, LaunchVoid], window: WindowRecord, *, is_at_a_rate: bool) -> None:
+    own = void.get(window.launch_id)
+    if own is None:
+        own = void[window.launch_id] = LaunchVoid(window.layout, window.box, window.launch_id)
+    own.n_windows += 1
+    own.reasons.update({reason.slug for reason in window.void})
+    own.n_short += is_short_of_memory(window) and not is_at_a_rate
+
+
+def is_short_of_memory(window: WindowRecord) -> bool:
+    """Whether it is void for memory pressure alone."""
+    return {reason.slug for reason in window.void} == {_SHORT_OF_MEMORY}
+
+
+def tells_workers(window: WindowRecord) -> bool:
+    """Whether anybody told the CPU of the workers from that of their children."""
+    return window.worker_cpu_s is not None or window.probe_python_cpu_s is not None
+
+
+def added(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
+    """The sums of TOLD over one or more *rows* of it; None: what one of them lacks.
+
+    One after the other, as every Python adds them: `sum` takes other ways since 3.12.
+    """
+    columns = zip(*rows, strict=True)
+    return tuple(None if None in column else reduce(add, column) for column in columns)
 
 
 def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | None) -> str | None:

@@ -15,7 +15,6 @@ from tuner.core.staleness import Asked, Checked, Past
 from tuner.core.standings import blocks_of, launch_value
 from tuner.core.strategies.recheck import Recheck
 from tuner.core.strategy import Kind, Proposal
-from tuner.core.tally import tally
 from tuner.core.variance import MeanSquare
 from tuner.ports import Store
 from tuner.study.recall import recalled
@@ -97,9 +96,7 @@ def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:
 def read_past(store: Store, asked: Asked) -> Past | None:
     """What the study in *store* knows of the layouts asked for; None: nothing that has a noise."""
     study = store.study()
-    tallies = [
-        one for one in tally(store.windows())[0] if one.n_done and launch_value(one, study.objective) > 0
-    ]
+    tallies = [one for one in store.sums().launches if one.n_done and launch_value(one, study.objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
     layouts = sorted({one.layout for one in tallies})
     if asked.winner not in layouts:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
-from operator import attrgetter
+from functools import partial
+from typing import Any
 
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -15,7 +15,18 @@ from tuner.core.limits import Verdict
 from tuner.core.masters import has_master
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.pooled import pooled_variants
-from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.tally import (
+    TOLD,
+    LaunchTally,
+    LaunchVoid,
+    Sums,
+    added,
+    is_short_of_memory,
+    tally,
+    tells_workers,
+    told_by,
+)
 
 NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
 NO_CLOCKS = (
@@ -25,12 +36,6 @@ NO_CLOCKS = (
 AT_A_RATE = (
     "What binds the layouts is not known: requests came at a rate, and threads wait for them, too. A study"
     " in a closed loop (without a rate) will tell."
-)
-_SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
-_SUMS = (
-    *("length_s", "service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
-    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
-    *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
 )
 
 
@@ -53,7 +58,9 @@ class Evidence:
     gil_waking_s: float | None = None  #: of these, that wanted a core to ask for it: in run_delay_s, too
     memory: str | None = None  #: why memory binds, in words; None: it does not
     spare_cores: float = 0.0  #: cores that the service may not use
-    windows: tuple[WindowRecord, ...] = field(default=(), repr=False)  #: these windows
+    #: gives these windows, one after the other, and those of each launch as if they were one
+    read_windows: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
+    read_launches: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
     has_master: bool = False  #: child_cpu_s is also that of a master that starts the workers
     is_pooled: bool = False  #: the layout's threads are processes of a pool, each with a GIL of its own
 
@@ -88,28 +95,33 @@ class Evidence:
 
 
 def evidence_of(
-    study: StudyRecord, windows: Iterable[WindowRecord], verdicts: Mapping[Layout, Verdict | None]
+    study: StudyRecord, windows: Iterable[WindowRecord] | Sums, verdicts: Mapping[Layout, Verdict | None]
 ) -> list[Evidence]:
     """What the windows with CPU clocks show, by layout in the study's order; empty when none has any.
 
     Windows that count are taken, where there was always work; of a layout that has none, those that were void
     for memory pressure alone.
-    *verdicts* say which limits a layout keeps.
+    *windows* are those of the study, or what they add up to; *verdicts* say which limits a layout keeps.
     """
-    good: dict[Layout, list[WindowRecord]] = defaultdict(list)
-    short: dict[Layout, list[WindowRecord]] = defaultdict(list)
-    for window in windows:
-        if window.block == WARMING_BLOCK or window.is_at_a_rate:
-            continue
-        if not window.void:
-            good[window.layout].append(window)
-        elif all(reason.slug == _SHORT_OF_MEMORY for reason in window.void):
-            short[window.layout].append(window)
+    sums = windows if isinstance(windows, Sums) else tally(windows)
+    good: dict[Layout, list[LaunchTally]] = defaultdict(list)
+    short: dict[Layout, list[LaunchVoid]] = defaultdict(list)
+    for launch in sums.launches:
+        if launch.n_at_a_rate < launch.n_windows:
+            good[launch.layout].append(launch)
+    for own in sums.void:
+        if own.n_short:
+            short[own.layout].append(own)
     found = []
     pooled = pooled_variants(study.config)
     for layout in dict.fromkeys((*study.layouts, *good, *short)):
-        memory = _memory(verdicts.get(layout), len(short[layout]), len(good[layout]))
-        one = _added(layout, good[layout] or short[layout], study, memory)
+        n_good = sum(one.n_windows - one.n_at_a_rate for one in good[layout])
+        memory = _memory(verdicts.get(layout), sum(one.n_short for one in short[layout]), n_good)
+        one = (
+            _of_good(layout, good[layout], sums, study, memory)
+            if good[layout]
+            else _of_short(layout, short[layout], sums, study, memory)
+        )
         if one is not None:
             one = replace(one, has_master=has_master(study.config, layout))
             found.append(_as_pool(one) if layout.variant in pooled else one)
@@ -118,29 +130,73 @@ def evidence_of(
 
 def _as_pool(one: Evidence) -> Evidence:
     """*one*, and its windows as the model takes them."""
-    windows = tuple(replace(window, layout=window.layout.as_processes) for window in one.windows)
-    return replace(one, windows=windows, is_pooled=True)
+
+    def read(read: Callable[[], Sequence[WindowRecord]]) -> Sequence[WindowRecord]:
+        return [replace(window, layout=window.layout.as_processes) for window in read()]
+
+    return replace(
+        one,
+        read_windows=partial(read, one.read_windows),
+        read_launches=partial(read, one.read_launches),
+        is_pooled=True,
+    )
 
 
-def why_unknown(windows: Iterable[WindowRecord]) -> str:
+def why_unknown(windows: Iterable[WindowRecord] | Sums) -> str:
     """Why there is no evidence of any layout, a sentence."""
-    counted = [window for window in windows if not window.void and window.block != WARMING_BLOCK]
-    if not counted:
+    launches = (windows if isinstance(windows, Sums) else tally(windows)).launches
+    if not launches:
         return NO_WINDOWS
-    return AT_A_RATE if all(window.is_at_a_rate for window in counted) else NO_CLOCKS
+    return AT_A_RATE if all(one.n_at_a_rate == one.n_windows for one in launches) else NO_CLOCKS
 
 
-def _added(
-    layout: Layout, windows: Iterable[WindowRecord], study: StudyRecord, memory: str | None
+def _of_good(
+    layout: Layout, launches: Sequence[LaunchTally], sums: Sums, study: StudyRecord, memory: str | None
 ) -> Evidence | None:
-    read = [window for window in windows if _is_told(window)]
-    if not any(window.n_done or window.n_failed for window in read):
+    """What the windows of *launches* that count show; None: no clock."""
+    telling = {one.launch: one.told for one in launches if one.told is not None}
+    if not telling:
         return None
+
+    def windows() -> Sequence[WindowRecord]:
+        return [one for one in sums.windows_of(telling.keys()) if not one.void and _shows(one)]
+
+    def as_windows() -> Sequence[WindowRecord]:
+        return [_as_window(layout, one.told, one) for one in launches if one.told is not None]
+
+    return _evidence(layout, added(telling.values()), windows, as_windows, study, memory)
+
+
+def _of_short(
+    layout: Layout, void: Sequence[LaunchVoid], sums: Sums, study: StudyRecord, memory: str | None
+) -> Evidence | None:
+    """The same of the windows that are void for memory pressure alone."""
+    launches = {own.launch for own in void}
+    windows = [one for one in sums.windows_of(launches) if is_short_of_memory(one) and _shows(one)]
+    return (
+        _evidence(layout, added(map(told_by, windows)), lambda: windows, lambda: windows, study, memory)
+        if windows
+        else None
+    )
+
+
+def _shows(window: WindowRecord) -> bool:
+    return tells_workers(window) and not window.is_at_a_rate
+
+
+def _evidence(
+    layout: Layout,
+    told: tuple[float | None, ...],
+    read_windows: Callable[[], Sequence[WindowRecord]],
+    read_launches: Callable[[], Sequence[WindowRecord]],
+    study: StudyRecord,
+    memory: str | None,
+) -> Evidence | None:
+    """Of a layout whose windows add up to *told*; None: they tell no clock, or finished nothing."""
     spare_cores = spare_cores_of(study)
-    # once, not for each of 100 000 windows: that would take seconds
-    summed = _summed(read)
+    summed = _as_window(layout, told)
     clocks = clocks_of(summed, spare_cores=spare_cores)
-    if clocks.source == "service":
+    if clocks.source == "service" or not clocks.n_done + clocks.n_failed:
         return None
     return Evidence(
         layout=layout,
@@ -158,23 +214,33 @@ def _added(
         gil_waking_s=clocks.gil_waking_s,
         memory=memory,
         spare_cores=spare_cores,
-        windows=tuple(read),
+        read_windows=read_windows,
+        read_launches=read_launches,
     )
 
 
-def _is_told(window: WindowRecord) -> bool:
-    """Whether anybody told the CPU of the workers from that of their children."""
-    return window.worker_cpu_s is not None or window.probe_python_cpu_s is not None
-
-
-def _summed(windows: Sequence[WindowRecord]) -> WindowRecord:
-    """One long window; a clock that one of them lacks is None."""
-    columns = zip(*map(attrgetter(*_SUMS), windows), strict=True)  # one look at a window, not one per clock
-    sums: dict[str, float | None] = {
-        name: None if None in values else fsum(values) for name, values in zip(_SUMS, columns, strict=True)
-    }
-    counts = {name: sum(map(attrgetter(name), windows)) for name in ("n_done", "n_failed")}
-    return replace(windows[0], void=(), **counts, **sums)  # type: ignore[arg-type]
+def _as_window(
+    layout: Layout, told: tuple[float | None, ...], launch: LaunchTally | None = None
+) -> WindowRecord:
+    """One long window of these sums, as clocks are read; of a *launch* with how many tasks were active."""
+    nothing = dict.fromkeys(("index", "started_wall_s", "load1_mean", "load1_max"), 0)
+    sums: dict[str, Any] = {**nothing, **dict(zip(TOLD, told, strict=True))}
+    if launch is not None:  # of all its windows, or nothing is known of it
+        for name, active, active_s in (
+            ("n_active_mean", launch.active, launch.active_s),
+            ("n_active_from_load1", launch.from_load1, launch.from_load1_s),
+        ):
+            sums[name] = active / active_s if active_s == launch.length_s else None
+    return WindowRecord(
+        launch_id=0 if launch is None else launch.launch,
+        block=0 if launch is None else launch.block[1],
+        layout=layout,
+        box="",
+        attempt=1,
+        pss_bytes=None,
+        void=(),
+        **{"n_active_mean": None, **sums},
+    )
 
 
 def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:

@@ -110,7 +110,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     seen = [one for one in seen if one.n_done]
     if machine.has_gil and any(_lets_go_of_the_gil(one) for one in seen):
         all_clocks = clocks_of_counted(
-            (window for one in seen for window in one.windows), spare_cores=seen[0].spare_cores
+            (window for one in seen for window in one.read_windows()), spare_cores=seen[0].spare_cores
         )
         if len({clocks.layout for clocks in all_clocks}) > 1:
             from tuner.core.model.calibration.calibrate import (
@@ -127,7 +127,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
         return None
     one = min(seen, key=lambda own: (own.layout.total_threads, own.shape.threads))
     clocks_of_one = [
-        clocks_of(window, spare_cores=one.spare_cores) for window in one.windows if window.n_done
+        clocks_of(window, spare_cores=one.spare_cores) for window in one.read_launches() if window.n_done
     ]
     if not any(clocks.service_cpu_s > 0 for clocks in clocks_of_one):
         return None
