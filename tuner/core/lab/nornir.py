@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tuner.core.lab.experiment import (
@@ -18,7 +19,7 @@ from tuner.core.lab.experiment import (
     Spread,
 )
 from tuner.core.lab.verdicts import both, measured, more, negated, over
-from tuner.core.model.pools import run_waiting_pool
+from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
 
 N_TASKS = 10_000
@@ -115,8 +116,8 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         for pick in (min, max)
     ]
     seen = list(dict.fromkeys(corners))
-    costs = fit_pool_costs(
-        [WaitingBatch(N_TASKS, wait, n, by_point[wait, n]["total_s"].median) for wait, n in seen]
+    costs = _kept_costs(
+        tuple(WaitingBatch(N_TASKS, wait, n, by_point[wait, n]["total_s"].median) for wait, n in seen)
     )
     of_corners = [run_waiting_pool(N_TASKS, wait, n, costs) for wait, n in seen]
     user, system = (
@@ -142,6 +143,12 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         f"{1e3 * costs.wake_s:.1f} ms late. User and system time: a constant, and so much per thread."
     )
     return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), told)
+
+
+@lru_cache(maxsize=8)
+def _kept_costs(batches: tuple[WaitingBatch, ...]) -> PoolCosts:
+    """A fit takes a second or more; rows that are no corners, or another publication, ask for it again."""
+    return fit_pool_costs(batches)
 
 
 def _numbers(at: At) -> tuple[float, int]:

@@ -65,36 +65,39 @@ def run_waiting_pool(
             f"a pool needs tasks, workers and a wait, got {n_tasks!r}, {n_workers!r}, {wait_s!r}"
         )
     half_s, away_s = costs.task_s / 2, wait_s + costs.wake_s
+    thread_s, first_come, returning_first = costs.thread_s, turn == "first come", turn == "returning first"
     free_at = asked_at = 0.0  # when the GIL is free; since when the thread that hands in wants it
     n_in = n_back = n_idle = n_threads = n_queued = 0
-    began: list[float] = []  # when the waits began, in order
-    while n_back < n_tasks:
-        back_at = began[n_back] + away_s if n_back < len(began) else inf
-        if turn == "first come":
+    back: list[float] = []  # when the waits end, in order
+    for _ in range(2 * n_tasks):  # each is handed in, and comes back; few calls: fits do it often
+        back_at = back[n_back] if n_back < n_in - n_queued else inf
+        if first_come:
             hands_in = asked_at <= back_at
-        elif turn == "returning first":
+        elif returning_first:
             hands_in = back_at > free_at
         else:
             hands_in = True  # it wants the GIL again as soon as it has let go of it
-        if n_in < n_tasks and hands_in:
+        if hands_in and n_in < n_tasks:
             n_in += 1
             free_at += half_s
             if n_idle:
                 n_idle -= 1
-                began.append(free_at)
+                back.append(free_at + away_s)
             elif n_threads < n_workers:
                 n_threads += 1
-                free_at += costs.thread_s
-                began.append(free_at)
+                free_at += thread_s
+                back.append(free_at + away_s)
             else:
                 n_queued += 1
             asked_at = free_at
         else:
             n_back += 1
-            free_at = max(free_at, back_at) + half_s
+            if back_at > free_at:
+                free_at = back_at
+            free_at += half_s
             if n_queued:
                 n_queued -= 1
-                began.append(free_at)
+                back.append(free_at + away_s)
             else:
                 n_idle += 1
     held_s = n_tasks * costs.task_s + n_threads * costs.thread_s
