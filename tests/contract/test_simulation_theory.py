@@ -17,6 +17,8 @@ from tuner.core.model.simulation.scenario import Scenario, Simulated, simulate
 
 from ..queueing import exact_chain, product_form
 
+pytestmark = pytest.mark.once
+
 WORK = Demands(gil_s=0, child_s=1.0, cv_ratio=1)
 PLAIN = Machine(cores=1, switch_interval_s=inf, handover_s=0)
 

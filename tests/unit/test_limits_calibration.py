@@ -10,6 +10,8 @@ import pytest
 from ..bench_modules import loaded
 from ..luck import at_most
 
+pytestmark = pytest.mark.once
+
 SEED = 7
 
 

@@ -87,6 +87,7 @@ def test_processes_of_one_thread_leave_open_what_lets_go_of_the_gil_and_that_is_
     assert not any("lets go of the GIL" in note for note in seeing.notes)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("item", [NATIVE, BLOCKED, STARTING])
 def test_intervals_hold_the_truth_as_often_as_they_say(item: Demands) -> None:
     """Of 24 intervals of a true 90 %, 17 or fewer hold it in one of a hundred."""

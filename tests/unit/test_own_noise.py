@@ -77,6 +77,7 @@ def test_nothing_in_common_gives_nothing() -> None:
     assert own_changes(side(1, 3), other, 0.95).layouts == ()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "name",
     [

@@ -44,6 +44,7 @@ def test_tails_of_t_agree_with_scipy_far_out(df: float) -> None:
 
 
 # scipy takes 10 ms and more for one of its values; past df 1e5 it answers for an infinite df instead.
+@pytest.mark.once
 @pytest.mark.parametrize("df", [1, 1.5, 2, 3, 7.3, 20, 120, 9e4, inf])
 @pytest.mark.parametrize("k", [2, 3, 5, 22, 174])
 def test_quantiles_of_the_studentized_range_agree_with_scipy(k: int, df: float) -> None:

@@ -69,6 +69,7 @@ def test_another_that_is_better_now_makes_it_stale() -> None:
     assert last[OLD].has_changed
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("then", [None, past(-0.03, -0.05)], ids=["no study", "a study"])
 @pytest.mark.parametrize("beyond", [1.0001, 0.9999])
 def test_strict_is_wrong_in_one_of_twenty_at_most_however_often_one_looks(
