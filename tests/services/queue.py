@@ -49,13 +49,14 @@ def counts_are_the_truth(
     command: str,
     layouts: str,
     *settings: str,
+    warmup_s: int = WARMUP_S,
 ) -> str:
     """A study of *command*, fed by tuner, counts what was finished; returns what tuner said."""
     record_sample(folder, services_venv, server, app)
     said = tuner(
         folder,
         services_venv,
-        *("grid", *COUNTED, "--window", f"{WINDOW_S}s", "--warmup", f"{WARMUP_S}s", "--layouts", layouts),
+        *("grid", *COUNTED, "--window", f"{WINDOW_S}s", "--warmup", f"{warmup_s}s", "--layouts", layouts),
         *(word for setting in ("sample=sample.json", *settings) for word in ("--set", setting)),
         *("--study", "s.tuner.db", "--", *command.split()),
         environment=environment(server),
