@@ -92,7 +92,8 @@ SELECT name FROM sqlite_master AS own WHERE type = 'index' AND (
 )
 """
 _UNBOUNDED = ("seed", "crc32", "id")
-_LARGEST_INTEGER = 2**63 - 1  #: of nanoseconds: 1e15 of them are 12 days of one core
+_FROM_0 = ">= 0"
+_LARGEST_INTEGER = f"{2**63 - 1}"  #: of nanoseconds: 1e15 of them are 12 days of one core
 
 
 def check(connection: sqlite3.Connection, *, wholly: bool = False) -> None:
@@ -142,11 +143,9 @@ def check_rows(connection: sqlite3.Connection, table: str, where: str = "true", 
     Where there may be millions that is asked when they are read: their pages are not walked, so what a
     damaged page or a stranger put in place of a number is looked for here, too.
     """
-    rules = _rules(connection, table)
-    whole = " AND ".join(f"({rule})" for rule in rules) or "true"
     query = f"SELECT 1 FROM {table} WHERE {where} AND NOT ({{}}) LIMIT 1"
-    if connection.execute(query.format(whole), values).fetchone():
-        for rule in rules:
+    if connection.execute(query.format(_all_rules(connection, table)), values).fetchone():
+        for rule in _rules(connection, table):
             if connection.execute(query.format(rule), values).fetchone():
                 raise Damaged(f"in {table}, {rule} does not hold")
 
@@ -198,22 +197,43 @@ def _ours() -> dict[str, dict[str, tuple[str, int, int]]]:
 
 def _rules(connection: sqlite3.Connection, table: str) -> list[str]:
     """What holds of each row of *table*, as SQL; of NULL no rule is true or false but that it may not be."""
+    rules = [f"{column} {rule}" for column, rule in _own_rules(connection, table)]
+    for column, largest, not_null in _numbers(connection, table):
+        rules.append(f"{column} BETWEEN -{largest} AND {largest}")
+        if not_null:  # SQLite believes the schema where IS NOT NULL asks
+            rules.append(f"typeof({column}) <> 'null'")
+    return [*_TOGETHER.get(table, ()), *rules]
+
+
+def _all_rules(connection: sqlite3.Connection, table: str) -> str:
+    """All of them in one, for large tables in less time: as far as it goes each column is looked at once."""
+    own = [*_own_rules(connection, table)]
+    from_0 = {column for column, rule in own if rule == _FROM_0}
+    rules = [f"{column} {rule}" for column, rule in own if rule != _FROM_0]
+    known = []
+    for column, largest, not_null in _numbers(connection, table):
+        rules.append(f"{column} BETWEEN {0 if column in from_0 else f'-{largest}'} AND {largest}")
+        known += [column] * not_null
+    if known:  # a sum with NULL is NULL
+        rules.append(f"({' + '.join(known)}) IS NOT NULL")
+    return " AND ".join(f"({rule})" for rule in [*_TOGETHER.get(table, ()), *rules]) or "true"
+
+
+def _own_rules(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str]]:
+    """Each column that `_FIGURES` has a rule for, and the rule."""
     known = _columns(connection, table)
-    rules = [*_TOGETHER.get(table, ())]
-    rules += [
-        f"{column} {rule}"
-        for rule, columns in _FIGURES.get(table, {}).items()
-        for column in columns.split()
-        if column in known
-    ]
-    for column, (kind, not_null, _) in known.items():
+    for rule, columns in _FIGURES.get(table, {}).items():
+        for column in columns.split():
+            if column in known:
+                yield column, rule
+
+
+def _numbers(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str, int]]:
+    """Each column of numbers that have a bound, the largest, and whether it may not be NULL."""
+    for column, (kind, not_null, _) in _columns(connection, table).items():
         if kind in ("INTEGER", "REAL") and column not in _UNBOUNDED:
             # a text or blob is larger than any number
-            largest = _LARGEST_INTEGER if column.endswith("_ns_total") else f"{_LARGEST:.0f}"
-            rules.append(f"{column} BETWEEN -{largest} AND {largest}")
-            if not_null:  # SQLite believes the schema where IS NOT NULL asks
-                rules.append(f"typeof({column}) <> 'null'")
-    return rules
+            yield column, _LARGEST_INTEGER if column.endswith("_ns_total") else f"{_LARGEST:.0f}", not_null
 
 
 def _check_names(connection: sqlite3.Connection) -> None:

@@ -1,7 +1,7 @@
 """The wiring: which adapters serve which settings. The one place that knows them all.
 
-Adapters are imported where they are wired, so that a command pays for its own only. What `tuner doctor` needs is
-imported by that command: `tuner.bootstrap.doctor`.
+Adapters are imported where they are wired, so that a command pays for its own only. What `tuner doctor` needs
+is imported by that command: `tuner.bootstrap.doctor`.
 """
 
 from tuner.bootstrap.answers import explained, live_now, overview, ranked, recalled, study_stamp

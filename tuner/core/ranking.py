@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tuner.core.additive import Observation
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What
 
 TEN_MINUTES_S = 600.0
+_SUMS = (
+    *("length_s", "load", "active", "active_s", "from_load1", "from_load1_s", "cpu_s", "pss_bytes", "n_pss"),
+    "n_windows",
+)
+_sums_of = attrgetter(*_SUMS)  #: one look at a launch: a study may have 20 000
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,21 +337,21 @@ def _row(
     reason: str | None,
     verdict: Verdict | None,
 ) -> RankedLayout:
-    length_s = sum(one.length_s for one in own)
-    active_s = sum(one.active_s for one in own)
-    from_load1_s = sum(one.from_load1_s for one in own)
-    n_pss = sum(one.n_pss for one in own)
+    columns = zip(*map(_sums_of, own), strict=True) if own else [()] * len(_SUMS)
+    length_s, load, active, active_s, from_load1, from_load1_s, cpu_s, pss_bytes, n_pss, n_windows = map(
+        sum, columns
+    )
     return RankedLayout(
         layout=layout,
         rank=rank_,
         throughput_per_10min=per_10min,
-        load1_mean=sum(one.load for one in own) / length_s if own else None,
+        load1_mean=load / length_s if own else None,
         load1_max=max((one.load_max for one in own), default=None),
-        n_active_mean=sum(one.active for one in own) / active_s if active_s else None,
-        n_active_from_load1=sum(one.from_load1 for one in own) / from_load1_s if from_load1_s else None,
-        cpu_ratio=sum(one.cpu_s for one in own) / (cores * length_s) if own else None,
-        pss_bytes=sum(one.pss_bytes for one in own) / n_pss if n_pss else None,
-        n_windows=sum(one.n_windows for one in own),
+        n_active_mean=active / active_s if active_s else None,
+        n_active_from_load1=from_load1 / from_load1_s if from_load1_s else None,
+        cpu_ratio=cpu_s / (cores * length_s) if own else None,
+        pss_bytes=pss_bytes / n_pss if n_pss else None,
+        n_windows=n_windows,
         n_void=n_void,
         ratio_to_current=ratio,
         reason=reason if reason is not None or verdict is None else why_kept_out(verdict),
