@@ -21,6 +21,7 @@ from .measured import (
     moments,
     tell,
     tuner,
+    until_stopped_in_hand,
     windows_of,
 )
 
@@ -73,15 +74,17 @@ class Jobs:
 
     def stopped_in_the_middle(self, layout: str, *settings: str) -> None:
         """A study of jobs of 3 s that ends while they are in hand."""
-        said = tuner(
-            self.folder,
-            self.services_venv,
+        arguments = [
             *("grid", *ALONE, "--window", "7s", "--warmup", "5s", "--max-attempts", "1", "--layouts", layout),
             *_set(settings),
             *("--study", "s.tuner.db", "--", *self.command.split()),
-            environment={**self.environment, "ITEM_S": "3"},
+        ]
+        environment = {**self.environment, "ITEM_S": "3"}
+        until_stopped_in_hand(
+            self.folder,
+            self.folder / "s.tuner.db",
+            lambda: tell(tuner(self.folder, self.services_venv, *arguments, environment=environment)),
         )
-        tell(said)
 
     def begun_and_finished(self) -> tuple[int, int]:
         """How many jobs."""

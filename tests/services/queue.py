@@ -10,7 +10,18 @@ from pathlib import Path
 from redis import Redis
 
 from ..redis_server import RedisServer
-from .measured import ALONE, COUNTED, WARMUP_S, WINDOW_S, check_counts, check_kills, check_stop, tell, tuner
+from .measured import (
+    ALONE,
+    COUNTED,
+    WARMUP_S,
+    WINDOW_S,
+    check_counts,
+    check_kills,
+    check_stop,
+    tell,
+    tuner,
+    until_stopped_in_hand,
+)
 
 N_FILLED = 60  #: items of 3 s that wait, in the test of stops: more than are begun in it
 
@@ -80,12 +91,14 @@ def a_stop_loses_nothing(
     *left* are commands of Redis and their keys. The queue was filled beforehand; nothing feeds it.
     """
     send(folder, services_venv, server, app, N_FILLED)
-    tuner(
-        folder,
-        services_venv,
+    arguments = [
         *("grid", *ALONE, "--window", "7s", "--warmup", "4s", "--layouts", layout),
         *("--set", "probe=queue", "--max-attempts", "1", "--study", "s.tuner.db", "--", *command.split()),
-        environment=environment(server, ITEM_S="3"),
+    ]
+    until_stopped_in_hand(
+        folder,
+        folder / "s.tuner.db",
+        lambda: tuner(folder, services_venv, *arguments, environment=environment(server, ITEM_S="3")),
     )
     check_stop(folder, folder / "s.tuner.db")
     with Redis.from_url(server.url) as client:
