@@ -166,7 +166,7 @@ def _within(moments_s: Sequence[float], begin_s: float, end_s: float) -> int:
 
 
 def until_stopped_in_hand(folder: Path, study: Path, run: Callable[[], object]) -> None:
-    """*run* a study that ends in the middle of items; on a busy box a stop may fall between: thrice at most."""
+    """*run* a study that ends in the middle of items; on a busy box a stop may fall between: thrice."""
     for _ in range(3):
         study.unlink(missing_ok=True)
         run()
