@@ -120,7 +120,7 @@ def checked(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Iterator[Ke
 
 
 def checked_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int]) -> Iterator[Kept]:
-    """The windows of launches likewise; Damaged, too, where any window of the file is gone."""
+    """The windows of launches likewise, but for windows that are gone: see `check_none_gone`."""
     asked = json.dumps([*launch_ids])
     kept = kept_windows(connection, OF_LAUNCHES, asked)
     if not _has_digests(connection):
@@ -129,9 +129,14 @@ def checked_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int
     found: dict[int, int] = {}
     yield from _noted(kept, found)
     _compare(connection, "window", found, "AND id IN (SELECT value FROM json_each(?))", json.dumps([*found]))
-    gone = "SELECT id FROM digest WHERE of = 'window' AND id NOT IN (SELECT id FROM window) LIMIT 1"
-    for (window_id,) in connection.execute(gone):
-        raise Damaged(_told("window", window_id))
+
+
+def check_none_gone(connection: sqlite3.Connection) -> None:
+    """Damaged where a window has a digest and is not there."""
+    if _has_digests(connection):
+        gone = "SELECT id FROM digest WHERE of = 'window' AND id NOT IN (SELECT id FROM window) LIMIT 1"
+        for (window_id,) in connection.execute(gone):
+            raise Damaged(_told("window", window_id))
 
 
 def checked_sums(connection: sqlite3.Connection) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from tuner.core.noise import estimate_noise
 from tuner.core.records import WindowRecord
 from tuner.core.standings import blocks_of, launch_value
 from tuner.core.suite import DRIFT_STEP_S, SuiteNoise
-from tuner.core.tally import LaunchTally, tally
+from tuner.core.tally import LaunchTally
 from tuner.core.variance import MeanSquare, estimate_sd, estimate_sd_beyond
 
 DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too short to tell
@@ -62,6 +62,7 @@ class Pilot:
 
 def pilot_of(
     windows: Sequence[WindowRecord],
+    measured: Sequence[LaunchTally],
     *,
     launch_s: float,
     objective: str = "throughput",
@@ -72,13 +73,14 @@ def pilot_of(
 
     Args:
         windows: all of the study; void ones are left out.
+        measured: what those of each launch add up to.
         launch_s: what a launch takes beside its windows.
         objective: what is to be large.
         within_window: gives the variance of one second within a window, as a ratio of the throughput; it is
             asked where no launch has two windows to compare.
         confidence: of the intervals.
     """
-    tallies = [one for one in tally(windows).launches if one.n_done and launch_value(one, objective) > 0]
+    tallies = [one for one in measured if one.n_done and launch_value(one, objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
     layouts = sorted({one.layout for one in tallies})
     if not layouts:

@@ -83,6 +83,7 @@ def read_pilot(store: Store, listed: Listed | None = None) -> Pilot | None:
     launch_s = timetable.expected_s(Proposal(layout, 0.0, 0) for layout in of_launches.values()) / n_launches
     return pilot_of(
         windows,
+        store.sums().launches,
         launch_s=launch_s,
         objective=study.objective,
         within_window=lambda: _within_windows(store, windows) if study.objective == "throughput" else None,

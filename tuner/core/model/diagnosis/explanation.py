@@ -96,7 +96,8 @@ def explain(
             reference = replace(reference, notes=(GIL_ASSUMED, *reference.notes))
         references[variant] = reference
         diagnoses += diagnose(own, reference.machine, reference.demands)
-    by_layout = {one.layout: one for one in seen}
+    # windows were read where they had to be: who keeps an explanation does not keep them
+    by_layout = {one.layout: replace(one, read_windows=tuple, read_launches=tuple) for one in seen}
     diagnoses.sort(key=lambda one: (-by_layout[one.layout].done_per_s, one.layout))
     return Explanation(tuple(diagnoses), by_layout, references, of_variants)
 
