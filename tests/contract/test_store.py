@@ -318,6 +318,7 @@ SHORT = (VoidReason("memory-pressure", "tasks waited"),)
 NO_CLOCKS = replace(
     window(1), requests=None, usage=(usage(50.0), usage(54.0)), readings=(Reading(50, 1, 0),) * 2
 )
+LONG = tuple(Sample(50.0 + n, 7 * n, 0, 0.29, 1.0, 1.0, None) for n in range(200))
 #: what a launch's windows may be, one of each kind; and whether a file keeps what they add up to
 LAUNCHED = {
     "at a rate": ([window(0), window(1)], True),
@@ -329,6 +330,7 @@ LAUNCHED = {
     "without clocks": ([NO_CLOCKS], True),
     "void, then not": ([window(0, 1, WHY), window(0, 2, SHORT), replace(window(0, 3), requests=None)], True),
     "void alone": ([window(0, 1, SHORT), replace(window(0, 2, SHORT), requests=None)], True),
+    "long": ([replace(window(0), requests=None, samples=LONG, length_s=199.0)], True),
     "none": ([], True),
     "some with clocks": ([replace(window(0), requests=None), NO_CLOCKS], False),
     "some at a rate": ([window(0), replace(window(1), requests=None)], False),
@@ -351,7 +353,8 @@ def test_sums_are_what_the_windows_of_launches_add_up_to_whatever_they_are(store
 
     sums, expected = store.sums(), tally(store.windows())
     assert (sums.launches, sums.void) == (expected.launches, expected.void)
-    assert [one.n_windows for one in sums.launches] == [2, 2, 3, 1, 1, 2, 2, 1, 1]
+    assert [one.n_windows for one in sums.launches] == [2, 2, 3, 1, 1, 1, 2, 2, 1, 1]
+    assert [one.from_load1_s for one in sums.launches] == [0, 0, 0, 0, 0, 199.0, 0, 0, 0, 0]
     assert [one.n_windows for one in sums.void] == [2, 2]
     for ids in ([1], [2, 3, 5], [runs], [launch_id for launch_id, _ in store.launches()], [], [1000]):
         assert list(sums.windows_of(ids)) == [one for one in store.windows() if one.launch_id in ids]

@@ -68,8 +68,8 @@ _FIGURES = {
         ">= 0": "n_done_total n_failed_total python_cpu_ns_total child_cpu_ns_total waiting_ns_total n_slots",
     },
     "launch_sum": {
-        ">= 0": "n_windows length_s n_done n_failed rates squares load load_max active active_s from_load1"
-        " from_load1_s limited_load pss_bytes n_pss pss_max n_void n_short n_requests_failed",
+        ">= 0": "n_windows length_s n_done n_failed rates squares load load_max active_s from_load1_s"
+        " pss_bytes n_pss pss_max n_void n_short n_requests_failed",
         "> 0": "rate_per_s",
         "IN (0, 1)": "is_told",
     },
