@@ -59,6 +59,7 @@ class DaskFleet:
         self._futures: dict[str, Future[None]] = {}
         self._came: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._pending: deque[News] = deque()
+        self._has_ended: set[str] = set()  #: orders that Dask had ended at the last look
         self._closing, self._finishing = threading.Event(), threading.Event()
         self._to_finish: Mapping[str, str] = {}
         self._looked_s = time.monotonic()  #: when the scheduler last said who is there
@@ -174,12 +175,19 @@ class DaskFleet:
         self._pending.extend(news)
 
     def _look_at_futures(self) -> None:
-        """What has ended in Dask: looked at once everything that was told before is taken note of."""
+        """What has ended in Dask: looked at once everything that was told before is taken note of.
+
+        It is believed at the next look: this one may be older, and have a box that was gone when Dask ended
+        the order. Then the box goes first, and is not ordered anything in between.
+        """
+        had_ended, self._has_ended = self._has_ended, set()
         for order, future in list(self._futures.items()):
             if self._ledger.box_of(order) is None:
                 self._let_go(order)
             elif future.status != "pending":
-                self._came.put(("ended", (order, f"Dask ended it: {future.status}")))
+                self._has_ended.add(order)
+                if order in had_ended:
+                    self._came.put(("ended", (order, f"Dask ended it: {future.status}")))
 
     def _let_go(self, order: str) -> None:
         """Dask forgets of it, and has the box end it, if it is under way."""
