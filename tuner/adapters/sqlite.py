@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tuner.adapters import sqlite_checks, sqlite_digests, sqlite_schema, sqlite_sums, study_file
 from tuner.adapters import sqlite_details as details
 from tuner.adapters import sqlite_rows as rows
-from tuner.adapters.sqlite_windows import kept_windows, listed_windows
+from tuner.adapters.sqlite_windows import OF_LAUNCHES, kept_windows, listed_windows
 from tuner.adapters.study_errors import Damaged, translated
 from tuner.adapters.study_reading import Looks, read_only
 from tuner.core.errors import ConfigError
@@ -166,7 +166,7 @@ class SqliteStore:
                 lambda ids: self._read(lambda connection: self._windows_of(connection, ids, n_known)),
             )
 
-        return self._read(sums)  # not kept: they take 25 MB of 20 000 launches
+        return self._read(sums)  # not kept: with all windows they would take too much memory
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
         def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
@@ -293,8 +293,7 @@ class SqliteStore:
         if not n_known.keys() >= set(launch_ids):
             self._believe(connection, sqlite_checks.OF_WINDOWS)
             sqlite_digests.check_none_gone(connection)
-        where = "launch_id IN (SELECT value FROM json_each(?))"
-        sqlite_checks.check_rows(connection, "window", where, json.dumps([*launch_ids]))
+        sqlite_checks.check_rows(connection, "window", OF_LAUNCHES, json.dumps([*launch_ids]))
         windows = listed_windows(sqlite_digests.checked_of_launches(connection, launch_ids))
         n_found = Counter(window.launch_id for window in windows)
         for launch_id in launch_ids:

@@ -23,8 +23,8 @@ WINDOW_ID = _WINDOW.index("window.id")
 _LATENCIES = len(_WINDOW) + len(CLOCKS)  #: the first of the columns of `requests_of`, which stand last
 _COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _NOTHING: list[Row] = []
-OF_ONE = "WHERE window.id = ?"
-OF_LAUNCHES = "WHERE window.launch_id IN (SELECT value FROM json_each(?))"  #: their ids, as JSON
+OF_ONE = "window.id = ?"
+OF_LAUNCHES = "window.launch_id IN (SELECT value FROM json_each(?))"  #: their ids, as JSON
 
 
 class Kept(NamedTuple):
@@ -73,12 +73,12 @@ def _query(connection: sqlite3.Connection, where: str) -> str:
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
     columns = ", ".join((*_WINDOW, *clocks, *requests_in(known)))
-    return f"SELECT {columns} FROM {tables} {where} ORDER BY window.id"
+    return f"SELECT {columns} FROM {tables} WHERE {where or 'true'} ORDER BY window.id"
 
 
 def _launches(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> dict[int, Row]:
     """What launches say of their windows, by their ids."""
-    of_these = f"WHERE id IN (SELECT launch_id FROM window {where})" if where else ""
+    of_these = f"WHERE id IN (SELECT launch_id FROM window WHERE {where})" if where else ""
     found = connection.execute(
         f"SELECT id, block, processes, threads, variant, box FROM launch {of_these}", values
     )
@@ -89,7 +89,7 @@ def _void_reasons(
     connection: sqlite3.Connection, where: str, values: Sequence[object]
 ) -> dict[int, list[Row]]:
     """Of each window that is void, by its id."""
-    of_these = f"WHERE window_id IN (SELECT id FROM window {where})" if where else ""
+    of_these = f"WHERE window_id IN (SELECT id FROM window WHERE {where})" if where else ""
     found: dict[int, list[Row]] = {}
     query = f"SELECT window_id, slug, detail FROM void_reason {of_these} ORDER BY window_id, n"
     for id, slug, detail in connection.execute(query, values):

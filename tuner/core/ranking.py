@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, log
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -185,7 +186,8 @@ def rank(
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
     block_of = blocks_of(tallies, joins_single=study.strategy != "all")
     box_of = boxes_of_blocks(tallies, block_of) if is_fleet(study) else {}
-    of_throughput = found = standings(
+    judge = partial(
+        standings,
         measured,
         confidence=confidence,
         current=current,
@@ -194,17 +196,8 @@ def rank(
         within=within,
         of_fleet=is_fleet(study),
     )
-    if objective != "throughput":
-        found = standings(
-            measured,
-            objective=objective,
-            confidence=confidence,
-            current=current,
-            may_win=may_win,
-            block_of=block_of,
-            within=within,
-            of_fleet=is_fleet(study),
-        )
+    of_throughput = judge()
+    found = of_throughput if objective == "throughput" else judge(objective=objective)
     rows = [
         _row(
             layout,

@@ -147,7 +147,7 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
 
 @lru_cache(maxsize=8)
 def _kept_costs(batches: tuple[WaitingBatch, ...]) -> PoolCosts:
-    """A fit takes a second or more; rows that are no corners, or another publication, ask for it again."""
+    """A fit is slow, and rows that are no corners, or another publication, ask for the same one again."""
     return fit_pool_costs(batches)
 
 
