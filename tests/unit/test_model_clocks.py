@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import accumulate
+from math import log
 from random import Random
+from statistics import fmean, variance
 
 import pytest
 from hypothesis import given, settings
@@ -15,12 +17,15 @@ from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.calibration.clocks import (
     clocks_of,
     clocks_of_counted,
+    clocks_of_layouts,
     count_dispersion,
     spare_cores_of,
 )
-from tuner.core.model.calibration.per_item import by_layout, mean_log_throughput, per_item
+from tuner.core.model.calibration.per_item import PerItem, by_layout, log_throughputs, per_item
 from tuner.core.model.demand import Demands
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.requests import Requests
+from tuner.core.tally import tally
 from tuner.core.window import Sample, VoidReason
 
 from .synthetic_clocks import BOX, GRID, SMALL, study_of
@@ -194,6 +199,121 @@ def test_samples_are_asked_for_window_by_window() -> None:
     assert clocks_of(WINDOW).count_dispersion is None
 
 
+def several(n: int, like: WindowRecord = WINDOW, seed: int = 5) -> list[WindowRecord]:
+    """Windows of one launch, each figure of which is up to a tenth off."""
+    random = Random(seed)
+    figures = {name: value for name, value in vars_of(like).items() if isinstance(value, float)}
+    return [
+        replace(
+            like,
+            index=index,
+            n_done=random.randint(450, 550),
+            **{name: value * random.uniform(0.9, 1.1) for name, value in figures.items()},
+        )
+        for index in range(n)
+    ]
+
+
+def vars_of(window: WindowRecord) -> dict[str, object]:
+    return {one.name: getattr(window, one.name) for one in fields(window)}
+
+
+@pytest.mark.parametrize("spare_cores", [0.0, 2.0])
+def test_launches_together_say_of_their_items_what_their_windows_say(spare_cores: float) -> None:
+    windows = [*several(4), *several(3, replace(WINDOW, launch_id=8), seed=6)]
+    void = replace(WINDOW, launch_id=8, index=9, n_done=1, void=(VoidReason("disturbed", ""),))
+    warming = replace(WINDOW, launch_id=9, block=WARMING_BLOCK)
+    each = clocks_of_counted(windows, spare_cores=spare_cores)
+    (together,) = clocks_of_layouts(tally([*windows, void, warming]), spare_cores=spare_cores)
+
+    assert (together.layout, together.n_windows) == (WINDOW.layout, 7)
+    assert log_throughputs([together]) == log_throughputs(each)
+    whole, added = (figures_of(per_item(clocks)) for clocks in (each, [together]))
+    assert added == pytest.approx(whole, rel=1e-12)
+    assert together.child_running_s == pytest.approx(sum(one.child_running_s or 0.0 for one in each))
+    assert together.pss_bytes == pytest.approx(fmean(one.pss_bytes or 0.0 for one in windows))
+
+
+def figures_of(item: PerItem) -> dict[str, object]:
+    found = {one.name: getattr(item, one.name) for one in fields(item)}
+    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"layout": Layout(1, 1)}, id="1x1, which says how windows scatter"),
+        pytest.param(dict.fromkeys(("worker_cpu_s", "probe_python_cpu_s")), id="one tells no workers' CPU"),
+        pytest.param({"n_active_mean": None}, id="one tells no active tasks"),
+        pytest.param({"requests": Requests(rate_per_s=5.0)}, id="one is at a rate"),
+    ],
+)
+def test_launches_whose_windows_do_not_add_up_are_read_window_by_window(change: dict[str, object]) -> None:
+    windows = several(3)
+    layout = change.get("layout", WINDOW.layout)
+    windows = [replace(one, layout=layout) for one in windows[:2]] + [replace(windows[2], **change)]
+    others = several(2, replace(WINDOW, launch_id=8))
+    found = clocks_of_layouts(tally([*windows, *others]))
+
+    assert [one.n_windows for one in found[:1]] == [2]
+    assert found[1:] == clocks_of_counted(windows)
+    if layout == WINDOW.layout:
+        assert log_throughputs(found).n == 2
+        assert log_throughputs(found).mean == pytest.approx(
+            log_throughputs(clocks_of_counted([*windows, *others])).mean, rel=1e-12
+        )
+
+
+def test_launches_that_count_active_tasks_are_not_put_together_with_those_that_do_not() -> None:
+    """Of these the kernel's load average tells how many were active."""
+    other = replace(WINDOW, launch_id=8, n_active_mean=None)
+    found = clocks_of_layouts(tally([WINDOW, other]))
+
+    assert [one.n_active for one in found] == [2.5, 2.75]
+    assert per_item(found).n_active == pytest.approx(2.625)
+    assert log_throughputs(found).n == 2
+
+
+def test_how_launches_scatter_is_the_same_however_they_are_put_together() -> None:
+    windows = [replace(WINDOW, launch_id=n, n_done=400 + 40 * n * n) for n in range(5)]
+    each = log_throughputs(clocks_of_counted(windows))
+    groups = [*clocks_of_layouts(tally(windows[:2])), *clocks_of_layouts(tally(windows[2:4]))]
+    mixed = log_throughputs([*groups, *clocks_of_counted(windows[4:])])
+
+    logs = [log(one.n_done / one.length_s) for one in windows]
+    assert (each.n, each.mean, each.squares) == pytest.approx((5, fmean(logs), 4 * variance(logs)))
+    assert (mixed.n, mixed.mean, mixed.squares) == pytest.approx((each.n, each.mean, each.squares))
+
+
+def test_of_1x1_samples_are_asked_for_and_of_nothing_else() -> None:
+    asked = []
+
+    def of(window: WindowRecord) -> list[Sample]:
+        asked.append(window)
+        return samples([10, 12] * 30)
+
+    alone = replace(WINDOW, launch_id=8, layout=Layout(1, 1))
+    found = clocks_of_layouts(tally([WINDOW, alone]), of)
+
+    assert asked == [alone]
+    assert [one.count_dispersion is None for one in found] == [True, False]
+
+
+def test_a_launch_without_an_item_and_one_at_a_rate_say_nothing() -> None:
+    idle = replace(WINDOW, launch_id=8, n_done=0)
+    at_a_rate = replace(WINDOW, launch_id=9, requests=Requests(rate_per_s=5.0))
+
+    assert [one.n_windows for one in clocks_of_layouts(tally([idle, WINDOW, at_a_rate]))] == [1]
+
+
+def test_threads_of_a_pool_are_processes() -> None:
+    other = replace(WINDOW, launch_id=8, layout=Layout(2, 3, "pool"))
+    mixed = [replace(other, launch_id=9, n_active_mean=None), replace(other, launch_id=9)]
+    found = clocks_of_layouts(tally([WINDOW, other, *mixed]), pooled={"pool"})
+
+    assert [one.layout for one in found] == [WINDOW.layout, *[other.layout.as_processes] * 3]
+
+
 @pytest.mark.parametrize("cv", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("mean_s", [0.02, 0.3])
 def test_counts_scatter_by_the_square_of_how_the_times_of_items_do(cv: float, mean_s: float) -> None:
@@ -246,7 +366,7 @@ def test_a_launch_with_many_windows_counts_once() -> None:
     one, two = replace(WINDOW, launch_id=1), replace(WINDOW, launch_id=2, n_done=1000)
     windows = [clocks_of(window) for window in (one, one, one, two)]
 
-    assert mean_log_throughput(windows) == pytest.approx(mean_log_throughput([windows[0], windows[3]]))
+    assert log_throughputs(windows) == log_throughputs([windows[0], windows[3]])
 
 
 @settings(max_examples=20)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
-from scipy.optimize import lsq_linear
 
 from tuner.core.layout import Layout
 from tuner.core.model.calibration import folds as of_folds
-from tuner.core.model.calibration.folds import bounded_step, gains_of_terms, log_errors
+from tuner.core.model.calibration.folds import gains_of_terms, log_errors
 from tuner.core.model.calibration.joint_fit import Fit, Problem
 from tuner.core.model.calibration.left_out import folds_of, left_out
 from tuner.core.model.calibration.per_item import by_layout
@@ -62,21 +60,9 @@ def test_a_fold_that_does_not_settle_is_fitted_by_itself(monkeypatch: pytest.Mon
 def test_what_a_term_gains_is_nearly_what_its_fit_gains(seed: int) -> None:
     problem = problem_of(PYTHON, GRID, CONVOY, seed)
     fit = problem.fit(list(problem.items))
-    told = gains_of_terms(problem, ["convoy_ratio", "process_cores", "cpu_per_process_ratio"], fit)
+    gains = gains_of_terms(problem, ["convoy_ratio", "process_cores", "cpu_per_process_ratio"], fit)
+    told = {term: gain.cost for term, gain in gains.items()}
 
     fitted = {term: fit.cost - problem.fit(list(problem.items), (term,), fit).cost for term in told}
     assert told == pytest.approx(fitted, rel=0.2, abs=0.2)
     assert max(told.values()) > 2
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_step_stays_within_the_bounds_and_is_hardly_worse_than_the_best_of_these(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    jacobian, off = random.normal(size=(12, 4)), random.normal(size=12)
-    at, most = random.uniform(0, 1, 4), np.array([np.inf, 1.0, 1.0, np.inf])
-    step = bounded_step(jacobian, off, at, most)
-    best = lsq_linear(jacobian, -off, bounds=(-at, most - at))
-
-    assert (at + step >= -1e-12).all()
-    assert (at + step <= most + 1e-12).all()
-    assert float(((off + jacobian @ step) ** 2).sum()) <= 1.1 * 2 * float(best.cost)

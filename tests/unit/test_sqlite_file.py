@@ -47,7 +47,11 @@ VERSION_6 = GOLDEN / "study_version_6.db"  #: likewise
 VERSION_7 = GOLDEN / "study_version_7.db"  #: likewise
 VERSION_8 = GOLDEN / "study_version_8.db"  #: likewise
 VERSION_9 = GOLDEN / "study_version_9.db"  #: likewise
-OLD = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9]
+VERSION_10 = GOLDEN / "study_version_10.db"  #: likewise
+OLD = [
+    *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
+    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10),
+]
 
 
 @pytest.fixture
@@ -165,9 +169,9 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 11")
+        connection.execute("PRAGMA user_version = 12")
 
-    assert refused(file) == f"{file} has schema version 11, this tuner knows 10"
+    assert refused(file) == f"{file} has schema version 12, this tuner knows 11"
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -715,7 +719,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 10,
+        "user_version": 11,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

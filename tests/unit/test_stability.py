@@ -40,9 +40,10 @@ def test_the_changelog_has_what_is_not_released_first_and_then_versions_that_fal
 
 
 def test_a_file_of_every_older_study_version_is_kept_to_be_read() -> None:
-    kept = sorted((ROOT / "tests" / "golden").glob("study_version_*.db"))
+    kept = (ROOT / "tests" / "golden").glob("study_version_*.db")
 
-    assert [path.stem.rpartition("_")[2] for path in kept] == [str(n) for n in range(1, SCHEMA_VERSION)]
+    versions = sorted(int(path.stem.rpartition("_")[2]) for path in kept)
+    assert versions == list(range(1, SCHEMA_VERSION))
 
 
 def offsets(of: str) -> dict[str, int]:

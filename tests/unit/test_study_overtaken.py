@@ -94,7 +94,7 @@ def test_a_reader_of_an_older_file_goes_on_with_what_it_was_upgraded_to(tmp_path
         forget_pages(reader)
 
         assert reader.windows() == windows
-        assert reader.study().schema_version == 10
+        assert reader.study().schema_version == 11
 
 
 def test_a_file_that_is_damaged_stays_damaged_when_it_was_written_meanwhile(file: Path) -> None:

@@ -194,7 +194,8 @@ CREATE TABLE launch_sum (
   run_delay_s    REAL,              -- thread-seconds that workers waited for a core
   blocked_s      REAL,              -- thread-seconds of workers in state D
   spawning_s     REAL,              -- of these, thread-seconds in which they were starting a child
-  child_blocked_s    REAL,          -- seconds x children in state D
+  child_running_s    REAL,          -- seconds x children in state R
+  child_blocked_s    REAL,          -- the same in state D
   probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
   probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
   gil_waiting_s      REAL,          -- thread-seconds that workers waited for the GIL

@@ -153,7 +153,7 @@ class SqliteStore:
 
     def sums(self) -> Sums:  # noqa: D102
         def sums(connection: sqlite3.Connection) -> Sums:
-            if not rows.columns_of(connection, "launch_sum"):
+            if not sqlite_sums.has_sums(connection):
                 return tally(self._all_windows(connection))
             sqlite_checks.check_rows(connection, "launch_sum")
             launches, void = sqlite_sums.sums_of(sqlite_digests.checked_sums(connection))

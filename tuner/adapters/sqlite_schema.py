@@ -12,7 +12,7 @@ from tuner.adapters.sqlite_rows import layout_columns, study_columns
 from tuner.adapters.sqlite_windows import OF_LAUNCHES, kept_windows, listed_windows
 from tuner.core.records import StudyRecord
 
-_SUMS_SINCE = 10  #: the version in which launches have theirs
+_SUMS_SINCE = 11  #: the version in which launches have all their sums: 10 had one less
 
 
 def new_database(study: StudyRecord) -> bytes:

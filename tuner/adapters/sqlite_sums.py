@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from tuner.adapters import sqlite_rows as rows
 from tuner.adapters.sqlite_details import REQUESTS, request_columns, requests_of
-from tuner.adapters.sqlite_rows import layout_of
 from tuner.adapters.study_errors import Damaged
 from tuner.core.records import WARMING_BLOCK, WindowRecord
 from tuner.core.tally import TOLD, LaunchTally, LaunchVoid, added, tally, tells_workers, told_by
@@ -35,10 +35,18 @@ _LARGEST = 1e15  #: what a file may hold: `sqlite_checks`
 
 def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> Iterator[Row]:
     """The sums that are kept, each with what its launch says, by their ids; of one launch, or of all."""
-    columns = ", ".join(name if name in _OF_LAUNCH else f"own.{name}" for name in _READ)
+    known = rows.columns_of(connection, "launch_sum")
+    columns = ", ".join(
+        name if name in _OF_LAUNCH else f"own.{name}" for name in _READ if name in (*_OF_LAUNCH, *known)
+    )
     tables = "launch_sum AS own JOIN launch ON launch.id = launch_id"
     where = "" if launch_id is None else f"WHERE launch_id = {launch_id:d}"
     return connection.execute(f"SELECT {columns} FROM {tables} {where} ORDER BY launch_id")
+
+
+def has_sums(connection: sqlite3.Connection) -> bool:
+    """Whether the file keeps all sums that this tuner asks for: those of version 10 were one less."""
+    return rows.columns_of(connection, "launch_sum") >= set(_OTHERS)
 
 
 def without_sums(connection: sqlite3.Connection) -> list[int]:
@@ -47,18 +55,18 @@ def without_sums(connection: sqlite3.Connection) -> list[int]:
     return [launch_id for (launch_id,) in connection.execute(query)]
 
 
-def sums_of(rows: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
+def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
     """What such rows say; those that warm the cache are left out.
 
     Raises:
         Damaged: they say what no windows add up to.
     """
     launches, void = [], []
-    for row in rows:
+    for row in kept:
         launch_id, block, processes, threads, variant, box = row[:_FIRST]
         if block == WARMING_BLOCK:
             continue
-        layout = layout_of(processes, threads, variant)
+        layout = rows.layout_of(processes, threads, variant)
         if row[_FIRST]:
             launch = LaunchTally(layout, (box, block), launch_id, *row[_FIRST : _LAST + 1])
             if row[_IS_TOLD]:

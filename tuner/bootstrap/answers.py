@@ -78,8 +78,9 @@ def overview_of(
     current: str | None = None,
     confidence: float | None = None,
     question: Question | None = None,
+    sums: Sums | None = None,
 ) -> Overview:
-    """The same of a *store* that is open; *file* is its own."""
+    """The same of a *store* that is open, *file* its own; *sums* are the store's where they are known."""
     from tuner.core.overview import Overview
     from tuner.core.question import Question
 
@@ -87,7 +88,7 @@ def overview_of(
     live, is_held = live_now(file)
     known = _known(store)
     record, ranking, explanation = _ranked(
-        store, file, current=current, confidence=confidence, question=question, known=known
+        store, file, current=current, confidence=confidence, question=question, known=known, sums=sums
     )
     ending = None if known is None else known.ending()
     return Overview(
@@ -135,10 +136,11 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 def _known(store: Store) -> Recalled | None:
     """The strategy of the study in *store*, shown all of it; None: the file alone does not tell (a check)."""
     from tuner.core.strategies.of_study import NAMES
-    from tuner.study.pairing import pairs_strategy
-    from tuner.study.recall import recalled as recalled_by
 
     if (record := store.study()).strategy == "aa":
+        from tuner.study.pairing import pairs_strategy
+        from tuner.study.recall import recalled as recalled_by
+
         return recalled_by(store, pairs_strategy(record))
     return recalled(store) if record.strategy in NAMES else None
 
@@ -151,6 +153,7 @@ def _ranked(
     confidence: float | None,
     question: Question,
     known: Recalled | None = None,
+    sums: Sums | None = None,
 ) -> tuple[StudyRecord, Ranking, Explanation | str]:
     """The study, its ranking, and what binds its layouts, or why that is not known."""
     from tuner.core.claim import by_claim
@@ -164,7 +167,7 @@ def _ranked(
             f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
             hint="Leave --confidence out.",
         )
-    seen = _of_boxes(store, question)
+    seen = _of_boxes(store, question, store.sums() if sums is None else sums)
     ranking = rank(
         record,
         seen.sums,
@@ -198,11 +201,11 @@ class _Seen:
     is_part: bool = False  #: some boxes are left out
 
 
-def _of_boxes(store: Store, question: Question) -> _Seen:
+def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
     from tuner.core.fleet import is_fleet
     from tuner.core.question import boxes_asked_for
 
-    sums, launches = store.sums(), [launch for _, launch in store.launches()]
+    launches = [launch for _, launch in store.launches()]
     fleet = [box.name for box in store.boxes()]
     names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
     asked = boxes_asked_for(question, names)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tuner.core.model.simulation.layouts import SimulatedLayouts
     from tuner.core.overview import Overview
     from tuner.core.question import Question
+    from tuner.core.tally import Sums
 
 
 @collection_paused()
@@ -36,18 +37,19 @@ def foretold(
     Where that cannot be fitted, why not: a sentence. The arguments are those of `tuner.bootstrap.ranked`.
     """
     with open_store(file, read_only=True) as store:
-        seen = overview_of(store, file, current=current, confidence=confidence, question=question)
-        return seen, _prediction_of(store, seen)
+        sums = store.sums()
+        seen = overview_of(store, file, current=current, confidence=confidence, question=question, sums=sums)
+        return seen, _prediction_of(store, seen, sums)
 
 
-def _prediction_of(store: Store, seen: Overview) -> Calibrated | str:
+def _prediction_of(store: Store, seen: Overview, sums: Sums) -> Calibrated | str:
     variants = {layout.variant for layout in seen.study.layouts}
     variant = seen.ranking.rows[0].layout.variant if len(variants) > 1 else None
     from tuner.study.calibrating import read_calibration
 
     try:
         # by its name alone, as pages tell no folders of ours
-        return read_calibration(store, seen.name, variant=variant, listed=(seen.windows, seen.launches))
+        return read_calibration(store, seen.name, variant=variant, sums=sums)
     except ConfigError as error:
         return f"{error.problem}."
 

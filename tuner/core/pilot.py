@@ -80,27 +80,15 @@ def pilot_of(
             asked where no launch has two windows to compare.
         confidence: of the intervals.
     """
-    tallies = [one for one in measured if one.n_done and launch_value(one, objective) > 0]
-    block_of = blocks_of(tallies, joins_single=True)
-    layouts = sorted({one.layout for one in tallies})
-    if not layouts:
+    compared = _compared(measured, objective)
+    if compared is None:
         return None
-    launches = [_launch_mean(one, layouts, block_of[one.launch], objective) for one in tallies]
-    seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
-    fitted = fit(seen, len(layouts))
-    if not fitted.residual_df:
-        return None
-    window_s = fsum(one.length_s for one in tallies) / sum(one.n_windows for one in tallies)
-    residual = MeanSquare(fitted.residual_ss / fitted.residual_df, fitted.residual_df)
-    second = _per_second(tallies, launches) or within_window()
-    launch, window = estimate_sd(residual, confidence), None
-    if second is not None:
-        share = fmean([1 / one.length_s for one in tallies])
-        launch = estimate_sd_beyond(residual, second, confidence, of_part=share)
-        window = estimate_sd(second, confidence, per_unit=1 / window_s)
-    drift = estimate_noise(launches, fitted, confidence).drift
+    tallies, block_of, layouts = compared.tallies, compared.block_of, compared.layouts
+    residual, fitted = compared.residual, compared.fitted
+    launch, window = compared.noise(within_window, confidence)
+    drift = estimate_noise(compared.launches, fitted, confidence).drift
     n_of: dict[int, int] = defaultdict(int)
-    for one in launches:
+    for one in compared.launches:
         n_of[one.layout] += 1
     return Pilot(
         levels={
@@ -111,13 +99,71 @@ def pilot_of(
         launch=launch,
         drift=drift,
         drift_sd=_drift_sd(drift, fitted, windows, block_of),
-        window_s=window_s,
+        window_s=compared.window_s,
         launch_s=launch_s,
         n_windows=sum(one.n_windows for one in tallies),
         n_launches=len(tallies),
         n_blocks=len(set(block_of.values())),
         confidence=confidence,
     )
+
+
+def noise_of(
+    measured: Sequence[LaunchTally],
+    *,
+    objective: str = "throughput",
+    within_window: Callable[[], MeanSquare | None] = lambda: None,
+    confidence: float = 0.95,
+) -> tuple[Estimate, Estimate | None] | None:
+    """`Pilot.launch` and `Pilot.window` alone, for which no windows are read; arguments as of `pilot_of`."""
+    compared = _compared(measured, objective)
+    return None if compared is None else compared.noise(within_window, confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Launches, and what layouts and blocks do not explain of them."""
+
+    tallies: Sequence[LaunchTally]
+    launches: Sequence[LaunchMean]  #: the same
+    layouts: Sequence[Layout]
+    block_of: Mapping[int, int]
+    fitted: AdditiveFit
+
+    @property
+    def residual(self) -> MeanSquare:
+        """Variance of a launch's logarithm."""
+        return MeanSquare(self.fitted.residual_ss / self.fitted.residual_df, self.fitted.residual_df)
+
+    @property
+    def window_s(self) -> float:
+        """Mean length of a window."""
+        return fsum(one.length_s for one in self.tallies) / sum(one.n_windows for one in self.tallies)
+
+    def noise(
+        self, within_window: Callable[[], MeanSquare | None], confidence: float
+    ) -> tuple[Estimate, Estimate | None]:
+        """`Pilot.launch` and `Pilot.window`."""
+        second = _per_second(self.tallies, self.launches) or within_window()
+        if second is None:
+            return estimate_sd(self.residual, confidence), None
+        share = fmean([1 / one.length_s for one in self.tallies])
+        launch = estimate_sd_beyond(self.residual, second, confidence, of_part=share)
+        return launch, estimate_sd(second, confidence, per_unit=1 / self.window_s)
+
+
+def _compared(measured: Sequence[LaunchTally], objective: str) -> _Compared | None:
+    """None: no layout was launched twice."""
+    tallies = [one for one in measured if one.n_done and launch_value(one, objective) > 0]
+    block_of = blocks_of(tallies, joins_single=True)
+    layouts = sorted({one.layout for one in tallies})
+    if not layouts:
+        return None
+    number = {layout: index for index, layout in enumerate(layouts)}
+    launches = [_launch_mean(one, number, block_of[one.launch], objective) for one in tallies]
+    seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
+    fitted = fit(seen, len(layouts))
+    return _Compared(tallies, launches, layouts, block_of, fitted) if fitted.residual_df else None
 
 
 def batch_square(rates: Sequence[Sequence[float]], batch_s: float) -> MeanSquare | None:
@@ -135,10 +181,10 @@ def batch_square(rates: Sequence[Sequence[float]], batch_s: float) -> MeanSquare
     return MeanSquare(squares / df * batch_s, df) if df else None
 
 
-def _launch_mean(one: LaunchTally, layouts: Sequence[Layout], block: int, objective: str) -> LaunchMean:
+def _launch_mean(one: LaunchTally, number: Mapping[Layout, int], block: int, objective: str) -> LaunchMean:
     window_ss = max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows)
     value = launch_value(one, objective)
-    return LaunchMean(layouts.index(one.layout), block, value, one.n_windows, window_ss)
+    return LaunchMean(number[one.layout], block, value, one.n_windows, window_ss)
 
 
 def _per_second(tallies: Sequence[LaunchTally], launches: Sequence[LaunchMean]) -> MeanSquare | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add, attrgetter
+from typing import Any
 
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -17,10 +18,17 @@ from tuner.core.requests import Requests
 TOLD = (
     *("n_done", "n_failed", "length_s"),
     *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
-    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s", "child_blocked_s"),
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
+    *("child_running_s", "child_blocked_s"),
     *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
 )
 told_by = attrgetter(*TOLD)  #: of one window
+_means_of = attrgetter("length_s", "active", "active_s", "from_load1", "from_load1_s", "pss_bytes", "n_pss")
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("load1_mean", "load1_max"), 0.0),
+    **dict.fromkeys(("n_active_mean", "pss_bytes")),
+    "void": (),
+}  #: what a window that stands for several has of itself
 _SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.validity`
 
 
@@ -47,18 +55,28 @@ class LaunchTally:
     pss_bytes: float = 0.0  #: sum over windows
     n_pss: int = 0
     pss_max: float = 0.0
-    limited_load: float = 0.0  #: as `tuner.core.limits.usage_of` has it, x seconds
+    limited_load: float = 0.0  #: `mean_load` x seconds
     requests: Requests | None = None  #: of all windows together; None: not known
     n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
     #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
     told: tuple[float | None, ...] | None = None
 
     @property
+    def mean_load(self) -> float:
+        """As `tuner.core.limits.usage_of` has it, in tasks."""
+        return self.limited_load / self.length_s
+
+    @property
+    def most_memory_bytes(self) -> float | None:
+        """Of any of its windows; None: not seen."""
+        return self.pss_max if self.n_pss else None
+
+    @property
     def usage(self) -> dict[str, float]:
         """What limits say of it, by quantity: the mean load, the most memory, the p95 of all requests."""
-        usage = {"load": self.limited_load / self.length_s}
-        if self.n_pss:
-            usage["memory_bytes"] = self.pss_max
+        usage = {"load": self.mean_load}
+        if (most_bytes := self.most_memory_bytes) is not None:
+            usage["memory_bytes"] = most_bytes
         p95_s = None if self.requests is None else self.requests.latency_s(0.95)
         if p95_s is not None:
             usage["p95_s"] = p95_s
@@ -202,6 +220,27 @@ def added(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
     """
     columns = zip(*rows, strict=True)
     return tuple(None if None in column else reduce(add, column) for column in columns)
+
+
+def summed_window(
+    layout: Layout, told: Sequence[float | None], launches: Sequence[LaunchTally] = ()
+) -> WindowRecord:
+    """One long window that *told* (TOLD) is of; of *launches* with their tasks and memory on average."""
+    sums: dict[str, Any] = dict(zip(TOLD, told, strict=True))
+    window = WindowRecord(0, 0, layout, "", 0, 1, 0.0, **_NOTHING, **sums)
+    if not launches:
+        return window
+    window.launch_id, window.block = launches[0].launch, launches[0].block[1]
+    length_s, active, active_s, from_load1, from_load1_s, pss_bytes, n_pss = (
+        reduce(add, column) for column in zip(*map(_means_of, launches), strict=True)
+    )
+    if active_s == length_s:  # of all windows, or nothing is known of it
+        window.n_active_mean = active / active_s
+    if from_load1_s == length_s:
+        window.n_active_from_load1 = from_load1 / from_load1_s
+    if n_pss:
+        window.pss_bytes = pss_bytes / n_pss
+    return window
 
 
 def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
@@ -12,19 +12,20 @@ from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
-from tuner.core.model.calibration.clocks import Clocks, clocks_of_counted, spare_cores_of
+from tuner.core.model.calibration.clocks import Clocks, clocks_of_layouts, spare_cores_of
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, has_gil, machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
-from tuner.core.pooled import pooled_variants, shape_of
+from tuner.core.pooled import pooled_variants
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
+from tuner.core.tally import Sums
 from tuner.core.window import Sample
 from tuner.ports import Store
-from tuner.study.piloting import Listed, read_pilot
+from tuner.study.piloting import read_noise
 
 MADE_BY = "tuner calibrate"
 ANCHOR = Layout(1, 1)
@@ -52,7 +53,7 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
 
 
 def read_calibration(
-    store: Store, name: str, *, variant: str | None = None, listed: Listed | None = None
+    store: Store, name: str, *, variant: str | None = None, sums: Sums | None = None
 ) -> Calibrated:
     """What the windows in *store* say of an item, of the memory, and how well the model does on them.
 
@@ -60,20 +61,19 @@ def read_calibration(
         store: of any study; *name* is its file's, for errors.
         name: see there.
         variant: of the service, the one to calibrate; None: the service as it is, or the only one there is.
-        listed: all windows and launches of the store, where somebody listed them already.
+        sums: what the windows of the store add up to, where somebody has it already.
 
     Raises:
         ConfigError: there is no window to calibrate on.
     """
     study = store.study()
-    listed = listed or (store.windows(), store.launches())
-    windows, _ = listed
-    noise = _noise(store, listed)  # first: both this and the clocks take much memory for a while
+    sums = store.sums() if sums is None else sums
+    noise = _noise(store, sums)
     pooled = pooled_variants(study.config)
-    all_clocks = clocks_of_counted(
-        _as_modelled(windows, pooled), _samples_of_anchor(store), spare_cores=spare_cores_of(study)
+    all_clocks = clocks_of_layouts(
+        sums, _samples_of_anchor(store), spare_cores=spare_cores_of(study), pooled=pooled
     )
-    if not all_clocks and any(window.is_at_a_rate for window in windows):
+    if not all_clocks and any(one.n_at_a_rate for one in sums.launches):
         raise ConfigError(
             f"{name} was measured at a rate: what its threads wait for is not known",
             hint="Measure it in a closed loop: leave the feeder's rate out.",
@@ -122,13 +122,6 @@ def read_calibration(
         foreign_cores=foreign_cores,
         simulated=tuple(simulated_told(study)),
     )
-
-
-def _as_modelled(windows: Sequence[WindowRecord], pooled: Collection[str]) -> Sequence[WindowRecord]:
-    """*windows*, of those of *pooled* variants 2x4 as 8 processes."""
-    if not pooled:
-        return windows
-    return [replace(window, layout=shape_of(window.layout, pooled)) for window in windows]
 
 
 def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample]]:
@@ -218,16 +211,21 @@ def _left_out(
 def _measured(clocks: Sequence[Clocks]) -> Measured:
     """Of one layout."""
     length_s = sum(one.length_s for one in clocks)
-    loads = [one.n_active for one in clocks if one.n_active is not None]
-    sizes = [one.pss_bytes for one in clocks if one.pss_bytes is not None]
+    loads = [(one.n_active, one.length_s) for one in clocks if one.n_active is not None]
+    sizes = [(one.pss_bytes, one.n_windows) for one in clocks if one.pss_bytes is not None]
     return Measured(
         layout=clocks[0].layout,
         throughput_per_s=sum(one.n_done for one in clocks) / length_s,
-        load=fmean(loads) if loads else None,
+        load=_weighted(loads),
         cpu_cores=sum(one.busy_cores * one.length_s for one in clocks) / length_s,
-        pss_bytes=fmean(sizes) if sizes else None,
-        n_windows=len(clocks),
+        pss_bytes=_weighted(sizes),
+        n_windows=sum(one.n_windows for one in clocks),
     )
+
+
+def _weighted(values: Sequence[tuple[float, float]]) -> float | None:
+    """The mean of *values*, each with its weight; None: there are none."""
+    return fmean(*zip(*values, strict=True)) if values else None
 
 
 def _memory_seen(clocks: Clocks) -> MemorySeen:
@@ -239,17 +237,18 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
         n_children = max(clocks.busy_cores, clocks.n_active or 0.0) * share
     else:
         n_children = 0.0
-    return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0)
+    return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0, clocks.n_windows)
 
 
-def _noise(store: Store, listed: Listed) -> ProfileNoise:
+def _noise(store: Store, sums: Sums) -> ProfileNoise:
     """Of windows and launches, where the study tells them; the usual where it does not."""
-    usual, pilot = ProfileNoise(), read_pilot(store, listed)
-    if pilot is None or pilot.launch.mean is None:
+    usual, found = ProfileNoise(), read_noise(store, sums)
+    launch, window = (None, None) if found is None else found
+    if launch is None or launch.mean is None:
         return usual
-    if pilot.window is None or pilot.window.mean is None:  # the launch's has the window's in it
-        return replace(usual, window_sd=0.0, launch_sd=pilot.launch.mean)
-    return replace(usual, window_sd=pilot.window.mean, launch_sd=pilot.launch.mean)
+    if window is None or window.mean is None:  # the launch's has the window's in it
+        return replace(usual, window_sd=0.0, launch_sd=launch.mean)
+    return replace(usual, window_sd=window.mean, launch_sd=launch.mean)
 
 
 def _source(study: StudyRecord, windows: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
-from tuner.core.pilot import Pilot, batch_square, pilot_of
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.interval import Estimate
+from tuner.core.pilot import Pilot, batch_square, noise_of, pilot_of
+from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.spread import well_spread
 from tuner.core.strategy import Proposal
+from tuner.core.tally import Sums
 from tuner.core.variance import MeanSquare
 from tuner.ports import Store
 from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
@@ -23,9 +26,6 @@ SHORTEST_WINDOW_S = 5.0  #: unless the study's may be shorter: few items, and mu
 _OVERRUN = 1.5  #: warm-up may take longer than guessed; beyond this no further block is begun
 _N_BATCHES = 5
 _MOST_WINDOWS_READ = 400  #: their samples tell enough
-
-#: all windows of a store, and all its launches with their ids
-Listed = tuple[Sequence[WindowRecord], Sequence[tuple[int, LaunchRecord]]]
 
 
 def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
@@ -66,13 +66,9 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
     )
 
 
-def read_pilot(store: Store, listed: Listed | None = None) -> Pilot | None:
-    """What the study in *store* says of its noise and its costs; None: no layout was launched twice.
-
-    *listed* are all its windows and launches, where somebody listed them already.
-    """
-    study = store.study()
-    windows, launches = listed or (store.windows(), store.launches())
+def read_pilot(store: Store) -> Pilot | None:
+    """What the study in *store* says of its noise and its costs; None: no layout was launched twice."""
+    study, windows, launches = store.study(), store.windows(), store.launches()
     timetable = Timetable(study, launches, windows)
     counting = [window for window in windows if not window.void]
     # Each layout as often as it was launched: what a launch took beside its windows, on average.
@@ -86,13 +82,28 @@ def read_pilot(store: Store, listed: Listed | None = None) -> Pilot | None:
         store.sums().launches,
         launch_s=launch_s,
         objective=study.objective,
-        within_window=lambda: _within_windows(store, windows) if study.objective == "throughput" else None,
+        within_window=partial(_within_windows, store, windows, study.objective),
         confidence=study.confidence,
     )
 
 
-def _within_windows(store: Store, windows: Sequence[WindowRecord]) -> MeanSquare | None:
-    """Variance of one second, from the samples within windows."""
+def read_noise(store: Store, sums: Sums) -> tuple[Estimate, Estimate | None] | None:
+    """`Pilot.launch` and `Pilot.window` of the study in *store*, whose windows add up to *sums*."""
+    study = store.study()
+
+    def within_window() -> MeanSquare | None:  # one of each launch, where it is asked
+        some = [one.launch for one in sums.launches[:_MOST_WINDOWS_READ]]
+        return _within_windows(store, sums.windows_of(some), study.objective)
+
+    return noise_of(
+        sums.launches, objective=study.objective, within_window=within_window, confidence=study.confidence
+    )
+
+
+def _within_windows(store: Store, windows: Sequence[WindowRecord], objective: str) -> MeanSquare | None:
+    """Variance of one second, from the samples within windows; None: that is not of *objective*."""
+    if objective != "throughput":
+        return None
     counting = [window for window in windows if not window.void and window.n_done and window.block >= 0]
     rates, lengths_s = [], []
     for window in counting[:_MOST_WINDOWS_READ]:

@@ -48,11 +48,14 @@ class Machine:
 
         *smt_gain_ratio* stands for the machine's own, where it is given.
         """
+        return self.speed_on(self.cores_left(used_cores), np.asarray(n_runnable, dtype=float), smt_gain_ratio)
+
+    def speed_on(self, cores: Array, n_runnable: Array, smt_gain_ratio: Array | None = None) -> Array:
+        """The same on *cores* that are left for them."""
+        at_work: Array = np.minimum(n_runnable, cores)
+        if self.physical_cores is None:
+            return at_work
         gain = self.smt_gain_ratio if smt_gain_ratio is None else smt_gain_ratio
-        n = np.asarray(n_runnable, dtype=float)
-        cores = self.cores_left(used_cores)
-        share = 1.0 if self.physical_cores is None else self.physical_cores / self.cores
-        physical = cores * share
-        beyond = np.minimum(n, cores) - physical
-        speed: Array = np.minimum(n, physical) + gain * np.maximum(0.0, beyond)
+        physical = cores * (self.physical_cores / self.cores)
+        speed: Array = np.minimum(n_runnable, physical) + gain * np.maximum(0.0, at_work - physical)
         return speed

@@ -18,7 +18,7 @@ Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quant
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,17 +71,39 @@ def predict(
     return solve(of, machine)
 
 
-def solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = None) -> Prediction:
+@dataclass(slots=True)
+class Rest:
+    """Where processes of some layouts came to rest: near it do those with demands that differ little."""
+
+    layouts: tuple[bytes, bytes] = (b"", b"")
+    held: Array = field(default_factory=lambda: np.zeros(0))  #: over nodes
+
+    def of(self, p: Array, t: Array, n_nodes: int) -> Array:
+        """To begin at with layouts of *p* processes of *t* threads."""
+        return self.held if self.layouts == (p.tobytes(), t.tobytes()) else np.zeros(n_nodes)
+
+    def keep(self, p: Array, t: Array, held: Array) -> None:
+        """Remember where these came to rest."""
+        self.layouts, self.held = (p.tobytes(), t.tobytes()), held
+
+
+def solve(
+    of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = None, near: Rest | None = None
+) -> Prediction:
     """The same for demands that are known layout by layout.
 
-    *smt_gain_ratio* is what a second thread on a core adds, for each of them; None: what *machine* has.
+    Args:
+        of: what each asks for.
+        machine: the box.
+        smt_gain_ratio: what a second thread on a core adds, for each of them; None: what *machine* has.
+        near: of demands that were nearly these, to begin at; it is told where these came to rest.
     """
     n = of.processes * of.threads
     if len(n) * (n.max() + 1) <= _MOST_CELLS or len(n) == 1:
-        return _solve(of, machine, smt_gain_ratio)
+        return _solve(of, machine, smt_gain_ratio, near or Rest())
     order = np.argsort(n, kind="stable")  # alike together: each part is as wide as its largest layout
     parts = [
-        _solve(_of_some(of, some), machine, None if smt_gain_ratio is None else smt_gain_ratio[some])
+        _solve(_of_some(of, some), machine, None if smt_gain_ratio is None else smt_gain_ratio[some], Rest())
         for some in np.split(order, _cuts(n[order] + 1))
     ]
     back = np.argsort(order, kind="stable")
@@ -104,7 +126,7 @@ def _of_some(of: LayoutDemands, some: Indices) -> LayoutDemands:
     return LayoutDemands(*(getattr(of, one.name)[some] for one in fields(LayoutDemands)))
 
 
-def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) -> Prediction:
+def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, near: Rest) -> Prediction:
     held_alone_s = of.gil_s * machine.has_gil
     order, back = _unlike(of, held_alone_s, None if machine.physical_cores is None else smt_gain_ratio)
     p, t = of.processes[order], of.threads[order]
@@ -125,10 +147,11 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None) ->
         n_processes=p[row],
         gil_s=gil_s[row],
         away_s=away_s[row],
-        used=used[row],
+        cores=machine.cores_left(used[row]),
         gain=None if gain is None else gain[row],
     )
-    held, each_s = _at_rest(machine, meet)
+    held, each_s = _at_rest(machine, meet, near.of(p, t, len(row)))
+    near.keep(p, t, held)
     throughput = held / each_s
     holders = meet.n_processes * held
     n_items = meet.n_processes * t[row] - meet.k  # that are in none of the states that k counts
@@ -200,7 +223,7 @@ class _Meeting:
     n_processes: Array
     gil_s: Array  #: that an item holds the GIL, where it has a core for itself
     away_s: Array  #: that it waits
-    used: Array  #: cores that are taken
+    cores: Array  #: that are left
     gain: Array | None
 
     def some(self, those: NDArray[np.bool_]) -> _Meeting:
@@ -214,19 +237,19 @@ class _Meeting:
             self.n_processes[those],
             self.gil_s[those],
             self.away_s[those],
-            self.used[those],
+            self.cores[those],
             None if self.gain is None else self.gain[those],
         )
 
 
-def _at_rest(machine: Machine, meet: _Meeting) -> tuple[Array, Array]:
+def _at_rest(machine: Machine, meet: _Meeting, assumed: Array) -> tuple[Array, Array]:
     """The share of time that the GIL of one process is held, and how long an item then holds it.
 
     The more of the GILs are held the slower the cores are for each holder, and the longer he holds his: what
-    is assumed has to be what comes of it. Nodes that have settled are left alone.
+    is *assumed* has to be what comes of it. Nodes that have settled are left alone.
     """
     held, each_s = np.zeros_like(meet.k), np.zeros_like(meet.k)
-    assumed, earlier = np.zeros_like(meet.k), None
+    earlier = None
     left = np.arange(len(meet.k))
     for _ in range(_MOST_ROUNDS):
         speed = _speeds(machine, meet, meet.n_processes * assumed)[0]
@@ -287,13 +310,13 @@ def _speeds(machine: Machine, meet: _Meeting, holders: Array) -> tuple[Array, Ar
     variance = busy * share * (1 - share) + share**2 * busy_variance
     most = np.maximum(busy, holders)
     sd = np.minimum(np.sqrt(variance), np.minimum(holders, np.maximum(most - holders, 0.0)))
-    of_holders, of_free = np.zeros_like(k), np.zeros_like(k)
-    for some in (holders - sd, holders + sd):
-        tasks = np.maximum(k + some, 1.0)
-        each = machine.total_speed(tasks, meet.used, meet.gain) / tasks
-        of_holders += some * each / 2
-        of_free += each / 2
-    alone = machine.total_speed(k + 1, meet.used, meet.gain) / (k + 1)  # of the first one
+    some = np.stack([holders - sd, holders + sd])
+    tasks = np.maximum(k + some, 1.0)
+    each = machine.speed_on(meet.cores, tasks, meet.gain) / tasks
+    of_holders, of_free = (some * each).sum(axis=0) / 2, each.sum(axis=0) / 2
+    if (holders > _LEAST_TASKS).all():
+        return of_holders / holders, of_free
+    alone = machine.speed_on(meet.cores, k + 1, meet.gain) / (k + 1)  # of the first one
     return np.where(holders > _LEAST_TASKS, of_holders / np.maximum(holders, _LEAST_TASKS), alone), of_free
 
 

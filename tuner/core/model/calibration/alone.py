@@ -56,8 +56,9 @@ def check_clocks(windows: Sequence[Clocks]) -> None:
             "there is no window to calibrate on", hint="tuner rank says why windows do not count."
         )
     if not any(window.service_cpu_s > 0 for window in windows):
+        n_windows = sum(window.n_windows for window in windows)
         raise ConfigError(
-            f"none of the {counted(len(windows), 'window')} says what CPU the service used: no demand can be"
+            f"none of the {counted(n_windows, 'window')} says what CPU the service used: no demand can be"
             " told",
             hint="Measure again where tuner may read the workers' files in /proc (hidepid, another user).",
         )

@@ -16,6 +16,7 @@ import numpy as np
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.alone import USUAL_CV, backend_notes, check_clocks, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.folds import nearly_without
 from tuner.core.model.calibration.joint_fit import NAMES, Fit, Problem, parts_of
 from tuner.core.model.calibration.left_out import (
     HeldOut,
@@ -70,7 +71,7 @@ def calibrate_alone(
     one launch tells nothing of the latter, so 2 % of each demand is assumed and said.
 
     Args:
-        clocks: of windows that count.
+        clocks: of windows that count; of layouts with more threads also of several together.
         machine: the box without strangers; those of each window are in its clocks.
         name: of the service.
         sampling: of intervals and draws.
@@ -134,19 +135,20 @@ def calibrate_jointly(
     found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.looks, fit.terms)
     draws, term_draws, intervals = found.sampled(sampling)
     gains = _smt_gains(problem, fit)
+    n_windows = sum(one.n_windows for one in clocks)
     profile = Profile(
         name=name,
         demands=found.demands,
         machine=replace(machine, smt_gain_ratio=gains[1]) if gains else machine,
         terms=parts_of(fit.values, fit.terms)[1],
-        source=f"{len(clocks)} windows of {len(layouts)} layouts",
+        source=f"{n_windows} windows of {len(layouts)} layouts",
         intervals=intervals,
     )
     errors = _in_turn(problem, base, fit) if with_errors and len(layouts) > 2 else ()
     return Calibration(
         profile=profile,
         method="joint",
-        n_windows=len(clocks),
+        n_windows=n_windows,
         draws=draws,
         term_draws=term_draws,
         misfit_sd=_misfit_sd(problem, errors),
@@ -196,7 +198,8 @@ def _in_turn(problem: Problem, base: Fit, fit: Fit) -> tuple[HeldOut, ...]:
         found = []
         for turn in turns:
             seen = problem.without(turn)
-            own = with_terms_of_worth(seen, seen.fit(list(seen.items), (), base))
+            near = nearly_without(problem, turn, base)
+            own = with_terms_of_worth(seen, seen.fit(list(seen.items), (), near))
             found += predicted_by(problem, seen, own, turn)
     return tuple(sorted(found, key=lambda one: layouts.index(one.layout)))
 

@@ -1,4 +1,4 @@
-"""What a window says of its items in clocks: CPU of workers, children and backends, waits, strangers.
+"""What windows say of their items in clocks: CPU of all who work on them, waits, strangers.
 
 Where each figure comes from is said: the kernel's clocks (study files since version 3), what the items told
 the probe, or, as a last resort, the CPU of the service as a whole.
@@ -6,15 +6,18 @@ the probe, or, as a last resort, the CPU of the service as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil
+from math import ceil, fsum, log
 from statistics import fmean
 from typing import Literal
 
 from tuner.core.layout import Layout
+from tuner.core.pooled import shape_of
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.tally import TOLD, LaunchTally, Sums, added, summed_window
 from tuner.core.window import Sample
 
 Source = Literal["kernel", "probe", "service"]
@@ -22,16 +25,26 @@ Source = Literal["kernel", "probe", "service"]
 _APART_RATIO = 1.2  #: the probe was told of so much more CPU than the workers used: others do the work
 _BIN_ITEMS = 10  #: counted together, so that what a bin's ends cut off is a small part of it
 _LEAST_BINS = 10
+_LENGTH = TOLD.index("length_s")
 #: What the ends of bins add to the variance between neighbours: 3/2 of (1 - cv^4) / 6, for small cv. (The
 #: variance of a renewal count is cv^2 x mean + (1 - cv^4) / 6 for gamma times; the second term comes back,
 #: halved and with a minus, as covariance of neighbours.) Cox, Renewal theory (1962), section 4.5.
 _OF_BIN_ENDS = 0.25
 
 
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """The logarithms of what launches of one layout gave."""
+
+    n: int
+    mean: float
+    squares: float  #: sum of the squares around the mean
+
+
 # Not frozen, though nobody changes one, for the same reason as `WindowRecord`: there may be 100 000.
 @dataclass(slots=True, unsafe_hash=True)
 class Clocks:
-    """One window. Seconds are sums over the window and over all processes; None: nobody told."""
+    """One window, or several launches. Seconds are sums over these and all processes; None: not told."""
 
     layout: Layout
     launch_id: int
@@ -62,6 +75,8 @@ class Clocks:
     source: Source = "kernel"  #: of worker_cpu_s and child_cpu_s; service: neither is known
     count_dispersion: float | None = None  #: variance over mean of counts of items, ends of bins taken off
     block: int = 0
+    n_windows: int = 1
+    launches: Scatter | None = None  #: of several launches: their throughput; None: of one, or a window of it
 
     @property
     def throughput_per_s(self) -> float:
@@ -143,6 +158,60 @@ def clocks_of_counted(
         for window in windows
         if not window.void and window.block != WARMING_BLOCK and window.n_done and not window.is_at_a_rate
     )
+
+
+def clocks_of_layouts(
+    sums: Sums,
+    samples: Callable[[WindowRecord], Sequence[Sample]] = lambda _: (),
+    *,
+    spare_cores: float = 0.0,
+    pooled: Collection[str] = (),
+) -> tuple[Clocks, ...]:
+    """The clocks of the launches of each layout together, those with items and work all the time.
+
+    Of 1x1, which says how windows of one launch scatter, and of launches whose windows are not all of one
+    kind, each window that counts is read, as of `clocks_of_counted`. Of variants that are *pooled* 2x4 are 8
+    processes.
+    """
+    together: dict[tuple[Layout, bool], list[LaunchTally]] = defaultdict(list)
+    apart = []
+    for launch in sums.launches:
+        if launch.n_at_a_rate == launch.n_windows:
+            continue
+        if launch.layout.total_threads == 1 or not _is_of_one_kind(launch):
+            apart.append(launch.launch)
+        elif launch.n_done:
+            together[launch.layout, launch.active_s > 0].append(launch)
+    windows = sums.windows_of(apart) if apart else ()
+    if pooled:
+        windows = [replace(window, layout=shape_of(window.layout, pooled)) for window in windows]
+    return (
+        *(
+            _clocks_of_launches(shape_of(layout, pooled), launches, spare_cores)
+            for (layout, _), launches in together.items()
+        ),
+        *clocks_of_counted(windows, samples, spare_cores=spare_cores),
+    )
+
+
+def _is_of_one_kind(launch: LaunchTally) -> bool:
+    """Whether all its windows tell the same: the CPU of workers, none at a rate, active tasks or not."""
+    is_told = launch.told is not None and launch.told[_LENGTH] == launch.length_s
+    return is_told and not launch.n_at_a_rate and launch.active_s in (0.0, launch.length_s)
+
+
+def _clocks_of_launches(layout: Layout, launches: Sequence[LaunchTally], spare_cores: float) -> Clocks:
+    told = added(one.told for one in launches if one.told is not None)
+    clocks = clocks_of(summed_window(layout, told, launches), spare_cores=spare_cores)
+    clocks.n_windows = sum(one.n_windows for one in launches)
+    clocks.launches = scatter_of([log(one.n_done / one.length_s) for one in launches])
+    return clocks
+
+
+def scatter_of(logs: Sequence[float]) -> Scatter:
+    """How *logs*, one or more, scatter."""
+    mean = fsum(logs) / len(logs)
+    return Scatter(len(logs), mean, fsum((one - mean) ** 2 for one in logs))
 
 
 def bin_s(throughput_per_s: float) -> int:

@@ -12,11 +12,13 @@ out are fits of their own (`left_out`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.layout import Layout
+from tuner.core.model.calibration.gauss_newton import bounded_step
 from tuner.core.model.calibration.joint_fit import Compared, Fit, Problem
 from tuner.core.model.demand import Array
 from tuner.core.model.nodes import Indices
@@ -42,7 +44,7 @@ def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) ->
     compared = problem.compared(layouts, fit.terms)
     seen = ~np.array([compared.rows_of(fold) for fold in folds])
     at = np.tile(compared.placed(fit), (len(folds), 1))
-    off, jacobian = (np.repeat(one, len(folds), axis=0) for one in compared.linear(at[:1]))
+    off, jacobian = (np.repeat(one[None], len(folds), axis=0) for one in (fit.off, fit.jacobian))
     cost = _costs(off, seen)
     left = np.arange(len(folds))
     for turn in range(_MOST_TURNS):
@@ -85,39 +87,36 @@ def _walk(
     return settled
 
 
-def gains_of_terms(problem: Problem, terms: Sequence[str], fit: Fit) -> dict[str, float]:
-    """What each of *terms*, beside those that *fit* has, would take off its cost if the model were linear."""
+def nearly_without(problem: Problem, fold: Sequence[Layout], fit: Fit) -> Fit:
+    """To begin at where *fold* is left out: *fit*, to all layouts, a step on towards what the others say."""
+    compared = problem.compared(list(problem.items), fit.terms)
+    at, seen = compared.placed(fit), ~compared.rows_of(fold)
+    step = bounded_step(fit.jacobian[seen], fit.off[seen], at, compared.most)
+    return replace(fit, values=(at + step) * compared.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What one term more is worth if the model were linear."""
+
+    cost: float  #: that it takes off
+    near: Fit  #: to begin at where it is fitted
+
+
+def gains_of_terms(problem: Problem, terms: Sequence[str], fit: Fit) -> dict[str, Gain]:
+    """What each of *terms* is worth beside those that *fit*, to all layouts, has."""
     compared = problem.compared(list(problem.items), (*fit.terms, *terms))
     at = compared.placed(fit)
-    off, jacobian = compared.residuals(at), compared.jacobian(at)
     n_known = len(fit.values)
+    off, jacobian = fit.off, np.hstack([fit.jacobian, compared.slopes(at, fit.off, n_known)])
     found = {}
     for n, term in enumerate(terms, start=n_known):
         some = [*range(n_known), n]
         step = bounded_step(jacobian[:, some], off, at[some], compared.most[some])
         left = off + jacobian[:, some] @ step
-        found[term] = float(off @ off - left @ left) / 2
+        near = replace(fit, values=(at[some] + step) * compared.scale[some], terms=(*fit.terms, term))
+        found[term] = Gain(float(off @ off - left @ left) / 2, near)
     return found
-
-
-def bounded_step(jacobian: Array, off: Array, at: Array, most: Array) -> Array:
-    """The step from *at* that makes ``off + jacobian @ step`` smallest, each parameter between 0 and *most*.
-
-    Parameters that would leave are put on their bound, and the others found anew, until none leaves: mostly
-    the best step that there is.
-    """
-    low, high = -at, most - at
-    step: Array = np.zeros(len(at))
-    free: NDArray[np.bool_] = np.ones(len(at), dtype=bool)
-    while free.any():
-        rest = off + jacobian[:, ~free] @ step[~free]
-        step[free] = np.linalg.lstsq(jacobian[:, free], -rest, rcond=None)[0]
-        leaves = free & ((step < low) | (step > high))
-        if not leaves.any():
-            break
-        step[leaves] = np.clip(step, low, high)[leaves]
-        free &= ~leaves
-    return step
 
 
 def _costs(off: Array, seen: NDArray[np.bool_]) -> Array:

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import Told, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
+from tuner.core.model.calibration.gauss_newton import least_squares_near
 from tuner.core.model.calibration.looks import Looks, looks_in_d, spawning_of, told_others_s
-from tuner.core.model.calibration.per_item import PerItem, mean_log_throughput, per_item
+from tuner.core.model.calibration.per_item import PerItem, log_throughputs, per_item
 from tuner.core.model.calibration.sampling import N_DEMANDS
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, stacked_demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.network import Prediction, solve
+from tuner.core.model.network import Prediction, Rest, solve
 
 NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_ratio")  #: before the terms
 _GAIN = NAMES.index("smt_gain_ratio")
@@ -61,7 +62,13 @@ class Fit:
     root: Array  #: (n, k): root @ root.T is the covariance of the values
     df: float  #: of Student's t: one for each layout beyond the terms, and 3 at least
     terms: tuple[str, ...]  #: names of fields of `Terms`
-    cost: float  #: half the sum of squares of what was compared, over standard deviations
+    off: Array  #: what was compared, over standard deviations: `Compared`
+    jacobian: Array  #: of that, by parameters over their scale
+
+    @property
+    def cost(self) -> float:
+        """Half the sum of squares of what was compared."""
+        return float(self.off @ self.off) / 2
 
 
 class Problem:
@@ -72,11 +79,9 @@ class Problem:
         self.machine = machine
         self._groups = dict(groups)
         self.items = {layout: per_item(windows) for layout, windows in groups.items()}
-        self.logs = {layout: mean_log_throughput(windows) for layout, windows in groups.items()}
-        self.noise_sd = {
-            layout: noise_sd / sqrt(len({window.launch_id for window in windows}))
-            for layout, windows in groups.items()
-        }
+        launches = {layout: log_throughputs(windows) for layout, windows in groups.items()}
+        self.logs = {layout: own.mean for layout, own in launches.items()}
+        self.noise_sd = {layout: noise_sd / sqrt(own.n) for layout, own in launches.items()}
         self.anchors = {
             layout: told_by_1x1(windows, machine)
             for layout, windows in groups.items()
@@ -87,24 +92,18 @@ class Problem:
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
-        from scipy.optimize import least_squares
-
         compared = self.compared(layouts, terms)
-        found = least_squares(
-            compared.residuals,
-            np.clip(compared.placed(start), 1e-9, compared.most * (1 - 1e-9)),
-            jac=compared.jacobian,
-            bounds=(np.zeros(len(compared.most)), compared.most),
-            xtol=1e-6,
-            ftol=1e-7,
-            max_nfev=60,
-        )
+        begin = compared.placed(start)
+        at = least_squares_near(compared.look, begin, compared.most)
+        if at is None:
+            at = _least_squares(compared, begin)
+        off, jacobian = compared.look(at)
         # Throughput that is further off than the weights allow for makes everything less sure.
-        worse = max(1.0, compared.throughput_square(found.x))
-        _, sizes, right = np.linalg.svd(found.jac, full_matrices=False)
+        worse = max(1.0, compared.throughput_square(at))
+        _, sizes, right = np.linalg.svd(jacobian, full_matrices=False)
         root = compared.scale[:, None] * right.T / np.maximum(sizes, 1e-6) * sqrt(worse)
         df = max(3.0, float(len(layouts) - len(terms)))
-        return Fit(found.x * compared.scale, root, df, tuple(terms), float(found.cost))
+        return Fit(at * compared.scale, root, df, tuple(terms), off, jacobian)
 
     def compared(self, layouts: Sequence[Layout], terms: Sequence[str] = ()) -> Compared:
         """What is compared where the demands, and *terms*, are fitted to *layouts*."""
@@ -144,6 +143,22 @@ class Problem:
         waiting_s = max(0.05 * cpu_s, item.residence_s - cpu_s)
         blocked_s = min(item.blocked_s or 0.0, 0.9 * waiting_s)
         return np.array([item.own_s, 1.0, item.children_s, blocked_s, waiting_s - blocked_s])
+
+
+def _least_squares(compared: Compared, begin: Array) -> Array:
+    """The same as `least_squares_near`, from afar."""
+    from scipy.optimize import least_squares
+
+    found: Array = least_squares(
+        lambda at: compared.look(at)[0],
+        np.clip(begin, 1e-9, compared.most * (1 - 1e-9)),
+        jac=lambda at: compared.look(at)[1],
+        bounds=(np.zeros(len(compared.most)), compared.most),
+        xtol=1e-6,
+        ftol=1e-7,
+        max_nfev=60,
+    ).x
+    return found
 
 
 def parts_of(values: Array, terms: Sequence[str], looks: Looks = _NO_LOOKS) -> tuple[Demands, Terms]:
@@ -187,14 +202,19 @@ def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem], looks
 
 
 def solved(
-    values: Array, terms: Sequence[str], items: Sequence[PerItem], machine: Machine, looks: Looks
+    values: Array,
+    terms: Sequence[str],
+    items: Sequence[PerItem],
+    machine: Machine,
+    looks: Looks,
+    near: Rest | None = None,
 ) -> tuple[LayoutDemands, Prediction]:
     """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
     of = stacked(values, terms, items, looks)
     if machine.physical_cores is None:
-        return of, solve(of, machine)
+        return of, solve(of, machine, near=near)
     gains = np.repeat(np.clip(values[:, _GAIN], 0.0, 1.0), len(items))
-    return of, solve(of, machine, gains)
+    return of, solve(of, machine, gains, near)
 
 
 class Compared:
@@ -232,6 +252,7 @@ class Compared:
         self._own_s = np.where(self._is_split, own_s, own_s + child_s)
         self._child_s = np.where(self._is_split, child_s, 0.0)
         self._service_s = np.array([item.service_s for item in self._items])
+        self._near = Rest()
         self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
         self._n_told = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout
@@ -256,25 +277,17 @@ class Compared:
         errors: Array = self._of_throughput(residuals) * self._log_sd
         return errors
 
-    def residuals(self, at: Array) -> Array:
-        """Of one set of parameters."""
-        return self._look(at)[0]
-
-    def jacobian(self, at: Array) -> Array:
-        """By differences."""
-        return self._look(at)[1]
-
     def throughput_square(self, at: Array) -> float:
         """Mean square of what throughput is off, over its variance; 0 where there is no layout."""
-        off = self._of_throughput(self.residuals(at))
+        off = self._of_throughput(self.look(at)[0])
         return float((off**2).mean()) if len(off) else 0.0
 
     def _of_throughput(self, residuals: Array) -> Array:
         found: Array = residuals[..., self._n_told : self._n_told + len(self.layouts)]
         return found
 
-    def _look(self, at: Array) -> tuple[Array, Array]:
-        """Residuals and Jacobian; the last ones are remembered."""
+    def look(self, at: Array) -> tuple[Array, Array]:
+        """Residuals and Jacobian of one set of parameters; the last ones are remembered."""
         if self._looked is None or not np.array_equal(self._looked[0], at):
             rows, jacobians = self.linear(at[None, :])
             self._looked = at.copy(), rows[0], jacobians[0]
@@ -295,6 +308,12 @@ class Compared:
         slopes = (found[:, 1:] - found[:, :1]) / steps[:, :, None]
         return found[:, 0], slopes.transpose(0, 2, 1)
 
+    def slopes(self, at: Array, off: Array, first: int) -> Array:
+        """The columns of the Jacobian *at* one set of parameters from the *first* term on; *off* is known."""
+        found = self.rows(at + _STEP * np.eye(len(at))[first:])
+        slopes: Array = (found - off).T / _STEP
+        return slopes
+
     def rows(self, at: Array) -> Array:
         """Residuals of many sets of parameters, (sets, residuals), in one solution of the network."""
         values = at * self.scale
@@ -307,7 +326,7 @@ class Compared:
         return np.concatenate(told, axis=1)
 
     def _of_layouts(self, values: Array) -> list[Array]:
-        of, seen = solved(values, self._terms, self._items, self._machine, self._looks)
+        of, seen = solved(values, self._terms, self._items, self._machine, self._looks, self._near)
         shape = (len(values), len(self._items))
         told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
         # The kernel counts a core whole however slow its second thread makes it: more CPU than work.

@@ -10,9 +10,9 @@ from typing import Literal
 
 from tuner.core.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.folds import gains_of_terms, log_errors
+from tuner.core.model.calibration.folds import gains_of_terms, log_errors, nearly_without
 from tuner.core.model.calibration.joint_fit import TERMS, Fit, Problem
-from tuner.core.model.calibration.per_item import by_launch, log_throughput
+from tuner.core.model.calibration.per_item import log_throughputs
 
 _LEAST_LAYOUTS = 6  #: to choose terms on: fewer cannot tell a term from a coincidence
 _FOLDS = 8  #: at most, where terms are chosen
@@ -48,10 +48,9 @@ def launch_noise_sd(groups: Mapping[Layout, Sequence[Clocks]]) -> float:
     """Standard deviation of a launch's log throughput, over all layouts; 2 % weighs as much as two more."""
     squares, df = _USUAL_DF * _USUAL_LAUNCH_SD**2, _USUAL_DF
     for windows in groups.values():
-        logs = [log_throughput(launch) for launch in by_launch(windows)]
-        if len(logs) > 1:
-            squares += stdev(logs) ** 2 * (len(logs) - 1)
-            df += len(logs) - 1
+        launches = log_throughputs(windows)
+        squares += launches.squares
+        df += launches.n - 1
     return sqrt(squares / df)
 
 
@@ -60,7 +59,8 @@ def left_out(problem: Problem, folds: Sequence[Sequence[Layout]], start: Fit) ->
     found = []
     for fold in folds:
         seen = problem.without(fold)
-        found.extend(predicted_by(problem, seen, seen.fit(list(seen.items), start.terms, start), fold))
+        fit = seen.fit(list(seen.items), start.terms, nearly_without(problem, fold, start))
+        found.extend(predicted_by(problem, seen, fit, fold))
     return found
 
 
@@ -103,12 +103,12 @@ def with_terms_of_worth(problem: Problem, base: Fit) -> Fit:
     """
     if len(problem.items) < _LEAST_LAYOUTS:
         return base
-    folds, fit = folds_of(problem), base
-    best = _squares(problem, folds, fit)
+    folds, fit, best = folds_of(problem), base, None
     while len(fit.terms) < _MOST_TERMS:
         tried = [(_squares(problem, folds, more), more) for more in _with_one_more(problem, fit)]
         if not tried:
             break
+        best = best or _squares(problem, folds, fit)
         squares, more = min(tried, key=lambda one: fmean(one[0]))
         gains = [before - after for before, after in zip(best, squares, strict=True)]
         if fmean(gains) <= stdev(gains) / sqrt(len(gains)):
@@ -121,8 +121,8 @@ def _with_one_more(problem: Problem, fit: Fit) -> Iterator[Fit]:
     """Fits with one term more than *fit*, each of which is better by more than a useless one would be."""
     terms = [term for term in _sensible(problem, fit) if term not in fit.terms]
     for term, gain in gains_of_terms(problem, terms, fit).items() if terms else ():
-        if gain > _WORTH / 2 * _NEARLY:
-            more = problem.fit(list(problem.items), (*fit.terms, term), fit)
+        if gain.cost > _WORTH / 2 * _NEARLY:
+            more = problem.fit(list(problem.items), (*fit.terms, term), gain.near)
             if fit.cost - more.cost > _WORTH / 2:
                 yield more
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import fsum, log
 
 from tuner.core.layout import Layout
-from tuner.core.model.calibration.clocks import Clocks, Source
+from tuner.core.model.calibration.clocks import Clocks, Scatter, Source, scatter_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
 
     return PerItem(
         layout=windows[0].layout,
-        n_windows=len(windows),
+        n_windows=sum(one.n_windows for one in windows),
         length_s=length_s,
         n_done=n_done,
         service_s=fsum(one.service_cpu_s for one in windows) / n_done,
@@ -88,10 +88,15 @@ def by_layout(windows: Iterable[Clocks]) -> dict[Layout, list[Clocks]]:
     return {group[0].layout: group for group in sorted(groups, key=lambda group: group[0].layout)}
 
 
-def mean_log_throughput(windows: Sequence[Clocks]) -> float:
-    """Of one layout: each launch counts once, however many windows it has."""
-    launches = by_launch(windows)
-    return fsum(log_throughput(launch) for launch in launches) / len(launches)
+def log_throughputs(windows: Sequence[Clocks]) -> Scatter:
+    """Of the launches of one layout: each counts once, however many windows it has."""
+    several = [one.launches for one in windows if one.launches is not None]
+    one_by_one = by_launch(one for one in windows if one.launches is None)
+    if one_by_one:
+        several.append(scatter_of([log_throughput(launch) for launch in one_by_one]))
+    n = sum(one.n for one in several)
+    mean = fsum(one.n * one.mean for one in several) / n
+    return Scatter(n, mean, fsum(one.squares + one.n * (one.mean - mean) ** 2 for one in several))
 
 
 def log_throughput(launch: Sequence[Clocks]) -> float:

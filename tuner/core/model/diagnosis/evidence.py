@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -17,12 +16,12 @@ from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.pooled import pooled_variants
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.tally import (
-    TOLD,
     LaunchTally,
     LaunchVoid,
     Sums,
     added,
     is_short_of_memory,
+    summed_window,
     tally,
     tells_workers,
     told_by,
@@ -162,7 +161,7 @@ def _of_good(
         return [one for one in sums.windows_of(telling.keys()) if not one.void and _shows(one)]
 
     def as_windows() -> Sequence[WindowRecord]:
-        return [_as_window(layout, one.told, one) for one in launches if one.told is not None]
+        return [summed_window(layout, one.told, [one]) for one in launches if one.told is not None]
 
     return _evidence(layout, added(telling.values()), windows, as_windows, study, memory)
 
@@ -194,7 +193,7 @@ def _evidence(
 ) -> Evidence | None:
     """Of a layout whose windows add up to *told*; None: they tell no clock, or finished nothing."""
     spare_cores = spare_cores_of(study)
-    summed = _as_window(layout, told)
+    summed = summed_window(layout, told)
     clocks = clocks_of(summed, spare_cores=spare_cores)
     if clocks.source == "service" or not clocks.n_done + clocks.n_failed:
         return None
@@ -216,30 +215,6 @@ def _evidence(
         spare_cores=spare_cores,
         read_windows=read_windows,
         read_launches=read_launches,
-    )
-
-
-def _as_window(
-    layout: Layout, told: tuple[float | None, ...], launch: LaunchTally | None = None
-) -> WindowRecord:
-    """One long window of these sums, as clocks are read; of a *launch* with how many tasks were active."""
-    nothing = dict.fromkeys(("index", "started_wall_s", "load1_mean", "load1_max"), 0)
-    sums: dict[str, Any] = {**nothing, **dict(zip(TOLD, told, strict=True))}
-    if launch is not None:  # of all its windows, or nothing is known of it
-        for name, active, active_s in (
-            ("n_active_mean", launch.active, launch.active_s),
-            ("n_active_from_load1", launch.from_load1, launch.from_load1_s),
-        ):
-            sums[name] = active / active_s if active_s == launch.length_s else None
-    return WindowRecord(
-        launch_id=0 if launch is None else launch.launch,
-        block=0 if launch is None else launch.block[1],
-        layout=layout,
-        box="",
-        attempt=1,
-        pss_bytes=None,
-        void=(),
-        **{"n_active_mean": None, **sums},
     )
 
 

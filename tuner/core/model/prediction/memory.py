@@ -25,11 +25,12 @@ _APART = 0.1
 
 @dataclass(frozen=True, slots=True)
 class MemorySeen:
-    """Proportional set size of one layout, on average over a window."""
+    """Proportional set size of one layout, on average over a window or several."""
 
     layout: Layout
     n_children: float  #: that ran at a time, mean
     pss_bytes: float
+    n_windows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,18 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
     Least squares of relative errors over layouts (the windows of one are averaged). A part that the layouts
     cannot tell from the others (no layout with two threads; children in step with threads) is left to them.
     """
-    of_layout: dict[Layout, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    for one in seen:  # of 100 000 windows: none of them is kept
+    of_layout: dict[Layout, list[MemorySeen]] = defaultdict(list)
+    for one in seen:
         if one.pss_bytes > 0:
-            sizes, numbers = of_layout[one.layout]
-            sizes.append(one.pss_bytes)
-            numbers.append(one.n_children)
+            of_layout[one.layout].append(one)
     if not of_layout:
         return None
     rows, n_layouts = [], len(of_layout)
-    for layout, (sizes, numbers) in of_layout.items():
-        pss, children = sum(sizes) / len(sizes), sum(numbers) / len(numbers)
-        rows.append(_row(layout, children) / pss)
+    for layout, own in of_layout.items():
+        pss = sum(one.pss_bytes * one.n_windows for one in own)
+        children = sum(one.n_children * one.n_windows for one in own)
+        n_windows = sum(one.n_windows for one in own)
+        rows.append(_row(layout, children / n_windows) / (pss / n_windows))
     design = np.asarray(rows)
     told = _told(design)
     values, used = _non_negative(design, told)
