@@ -114,7 +114,7 @@ def test_launches_are_made_as_asked_each_with_its_own_windows() -> None:
 
 def test_a_strategy_is_told_each_block_with_its_times_and_usage() -> None:
     strategy = Script(each(A), [Proposal(B, 5.0, 2)])
-    ran = Ran(strategy)
+    ran = Ran(strategy, limits={"load": 100.0})
 
     ((first,), _), ((second, third), _) = strategy.told
     assert (first.layout, second.layout, third.layout) == (A, B, B)
@@ -128,6 +128,15 @@ def test_a_strategy_is_told_each_block_with_its_times_and_usage() -> None:
     assert [seen.value for seen in (first, second, third)] == [one.n_done / one.length_s for one in windows]
     assert first.usage["memory_bytes"] == SERVICE.pss_bytes_per_process
     assert first.box == "virtual-box"
+
+
+def test_a_strategy_is_told_no_usage_where_nothing_is_limited() -> None:
+    """A study may have 100 000 windows."""
+    strategy = Script(each(A))
+    Ran(strategy)
+
+    (((first,), _),) = strategy.told
+    assert first.usage == {}
 
 
 def test_a_layout_may_be_launched_twice_in_one_block() -> None:

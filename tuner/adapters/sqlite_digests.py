@@ -150,8 +150,12 @@ def checked_sums(connection: sqlite3.Connection) -> Iterator[Row]:
 
 def _noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
     """Windows as they come, each one's digest put into *found* by its id."""
+    launch, packed = None, b""
     for window in kept:
-        found[window.row[WINDOW_ID]] = digest(window.row, window.launch, *window.void)
+        if window.launch is not launch:  # several windows have it one after the other
+            launch, packed = window.launch, dumps(window.launch, _MARSHAL)
+        after = crc32(packed, crc32(dumps(window.row, _MARSHAL)))
+        found[window.row[WINDOW_ID]] = digest(*window.void, after=after) if window.void else after
         yield window
 
 

@@ -55,6 +55,7 @@ def report(
     """
     from tuner import bootstrap
     from tuner.adapters.text_file import replace_text
+    from tuner.bootstrap.collection import collection_paused
     from tuner.core.question import parse_question
     from tuner.reports.page import render_page
 
@@ -68,8 +69,9 @@ def report(
     )
     target = output if output is not None else _beside(study)
     check_ours(target, force=force)
-    asked = bootstrap.foretold(study, current=current, confidence=confidence, question=question)
-    page = render_page(*asked, small=small)
+    with collection_paused():
+        asked = bootstrap.foretold(study, current=current, confidence=confidence, question=question)
+        page = render_page(*asked, small=small)
     replace_text(target, page)
     typer.echo(f"{target} is written, {len(page.encode('utf-8')) / 1000:.0f} kB.", err=True)
 

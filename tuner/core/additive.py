@@ -7,7 +7,7 @@ effects are ratios: a neighbour takes a share of every layout's throughput, not 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
@@ -69,16 +69,17 @@ def fit(observations: Sequence[Observation], n_layouts: int) -> AdditiveFit:
     """
     if not observations or {seen.layout for seen in observations} != set(range(n_layouts)):
         raise ValueError("every layout needs an observation")
-    centre = fsum(seen.value for seen in observations) / len(observations)
-    cells: dict[int, Counter[int]] = defaultdict(Counter)  # block -> layout -> launches
+    centre = fsum([value for _, _, value in observations]) / len(observations)
+    cells: dict[int, dict[int, int]] = defaultdict(dict)  # block -> layout -> launches
     block_sum: dict[int, float] = defaultdict(float)
     layout_sum = [0.0] * n_layouts
     n_of = [0] * n_layouts
-    for seen in observations:
-        cells[seen.block][seen.layout] += 1
-        block_sum[seen.block] += seen.value - centre
-        layout_sum[seen.layout] += seen.value - centre
-        n_of[seen.layout] += 1
+    for layout, block, value in observations:
+        counts = cells[block]
+        counts[layout] = counts.get(layout, 0) + 1
+        block_sum[block] += value - centre
+        layout_sum[layout] += value - centre
+        n_of[layout] += 1
     size = {block: sum(counts.values()) for block, counts in cells.items()}
     components, blocks_of = _components(cells, n_layouts)
     layouts_of: list[list[int]] = [[] for _ in blocks_of]
@@ -126,12 +127,14 @@ def fit(observations: Sequence[Observation], n_layouts: int) -> AdditiveFit:
             effect_variance[layout] = of_means + of_contrast
 
     residual_ss = fsum(
-        (seen.value - centre - tau[seen.layout] - beta[seen.block]) ** 2 for seen in observations
+        [(value - centre - tau[layout] - beta[block]) ** 2 for layout, block, value in observations]
     )
     layout_mean = [total / n for total, n in zip(layout_sum, n_of, strict=True)]
-    within_layouts_ss = fsum((seen.value - centre - layout_mean[seen.layout]) ** 2 for seen in observations)
+    within_layouts_ss = fsum(
+        [(value - centre - layout_mean[layout]) ** 2 for layout, _, value in observations]
+    )
     n_components = len(blocks_of)
-    squares = fsum(n * n / n_of[layout] for counts in cells.values() for layout, n in counts.items())
+    squares = fsum([n * n / n_of[layout] for counts in cells.values() for layout, n in counts.items()])
     return AdditiveFit(
         effects=tuple(effects),
         components=tuple(components),
@@ -147,7 +150,7 @@ def fit(observations: Sequence[Observation], n_layouts: int) -> AdditiveFit:
     )
 
 
-def _components(cells: dict[int, Counter[int]], n_layouts: int) -> tuple[list[int], list[list[int]]]:
+def _components(cells: Mapping[int, Mapping[int, int]], n_layouts: int) -> tuple[list[int], list[list[int]]]:
     """Per layout its component, and the blocks of each component."""
     blocks_with: list[list[int]] = [[] for _ in range(n_layouts)]
     for block, counts in cells.items():
@@ -174,7 +177,7 @@ def _components(cells: dict[int, Counter[int]], n_layouts: int) -> tuple[list[in
 
 
 def _inverse_information(
-    layouts: Sequence[int], blocks: Sequence[Counter[int]], n_of: Sequence[int]
+    layouts: Sequence[int], blocks: Sequence[Mapping[int, int]], n_of: Sequence[int]
 ) -> tuple[tuple[float, ...], ...] | float:
     """A generalised inverse of the layouts' information matrix (the last layout's effect is 0)."""
     patterns = Counter(tuple(sorted(counts.items())) for counts in blocks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from tuner.core.additive import Observation
 from tuner.core.comparison import Comparison, compare
@@ -26,8 +26,7 @@ Kind = Literal["matches", "open", "less"]
 _MOST = {"matches": 3, "open": 2, "less": 3}  # findings of a kind that are worth a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Traded:
+class Traded(NamedTuple):
     """What one launch gave, and what it cost."""
 
     layout: Layout
@@ -78,25 +77,21 @@ def pareto_front(
     confidence: float,
     within: float,
     box_of: Mapping[int, int] | None = None,
+    throughput: Comparison | None = None,
 ) -> Front:
     """Find the front of the layouts in *launches*; those whose cost was never seen are left out.
 
     A layout is surely dominated when another one is surely faster and surely cheaper, and surely on the front
     when each other one is surely slower or surely dearer. *box_of* is each block's box; None: there is one.
+    *throughput* is what `compared_throughput` says of these launches, where each of them has a cost.
     """
-    seen = [(one, one.cost) for one in launches if one.cost is not None and one.cost > 0]
-    layouts = sorted({one.layout for one, _ in seen})
+    seen = [one for one in launches if one.cost is not None and one.cost > 0]
+    layouts = sorted({one.layout for one in seen})
     if not layouts:
         return Front(cost, None, (), (), within, confidence)
-    number = {layout: index for index, layout in enumerate(layouts)}
-    each = 1 - (1 - confidence) / 2
-    throughput, costs = (
-        compare(comparable(values, box_of or {}, len(layouts)), len(layouts), each)
-        for values in (
-            [Observation(number[one.layout], one.block, log(one.throughput)) for one, _ in seen],
-            [Observation(number[one.layout], one.block, log(spent)) for one, spent in seen],
-        )
-    )
+    if throughput is None or len(seen) < len(launches):
+        throughput = compared_throughput(seen, confidence=confidence, box_of=box_of)
+    costs = _compared(seen, [one.cost or 0.0 for one in seen], confidence, box_of)
     order = sorted(range(len(layouts)), key=lambda one: -throughput.fit.effects[one])
     reference = order[0]
     places = []
@@ -114,6 +109,25 @@ def pareto_front(
             )
         )
     return Front(cost, layouts[reference], tuple(places), _trades(places, within), within, confidence)
+
+
+def compared_throughput(
+    launches: Sequence[Traded], *, confidence: float, box_of: Mapping[int, int] | None = None
+) -> Comparison:
+    """How fast layouts are beside each other, for fronts of several costs; the arguments are theirs."""
+    return _compared(launches, [one.throughput for one in launches], confidence, box_of)
+
+
+def _compared(
+    launches: Sequence[Traded], values: Sequence[float], confidence: float, box_of: Mapping[int, int] | None
+) -> Comparison:
+    """Layouts in their order, by *values*: one of each launch, above 0."""
+    number = {layout: index for index, layout in enumerate(sorted({one.layout for one in launches}))}
+    seen = [
+        Observation(number[one.layout], one.block, log(value))
+        for one, value in zip(launches, values, strict=True)
+    ]
+    return compare(comparable(seen, box_of or {}, len(number)), len(number), 1 - (1 - confidence) / 2)
 
 
 def _dominates(throughput: Comparison, costs: Comparison, one: int, other: int) -> bool:

@@ -30,7 +30,7 @@ from tuner.core.limit_text import why_kept_out
 from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
 from tuner.core.over_boxes import comparable
-from tuner.core.pareto import Cost, Front, Traded, pareto_front
+from tuner.core.pareto import Cost, Front, Traded, compared_throughput, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.staleness import Launched
@@ -295,26 +295,27 @@ def _fronts(
     within: float,
     box_of: Mapping[int, int],
 ) -> tuple[Front, ...]:
-    return tuple(
-        pareto_front(
-            [
-                Traded(one.layout, block_of[one.launch], one.n_done / one.length_s, _spent(one, cost))
-                for one in launches
-            ],
-            cost,
-            confidence=confidence,
-            within=within,
-            box_of=box_of,
+    fronts, throughput = [], None
+    for cost in costs:
+        traded = [
+            Traded(one.layout, block_of[one.launch], one.n_done / one.length_s, _spent(one, cost))
+            for one in launches
+        ]
+        if throughput is None and traded:
+            throughput = compared_throughput(traded, confidence=confidence, box_of=box_of)
+        fronts.append(
+            pareto_front(
+                traded, cost, confidence=confidence, within=within, box_of=box_of, throughput=throughput
+            )
         )
-        for cost in costs
-    )
+    return tuple(fronts)
 
 
 def _spent(launch: LaunchTally, cost: Cost) -> float | None:
     """Load in tasks, memory in bytes, CPU in busy cores (of the service and its backends)."""
     if cost == "cpu":
         return (launch.cpu_s + launch.backend_cpu_s) / launch.length_s
-    return launch.usage.get("load" if cost == "load" else "memory_bytes")
+    return launch.mean_load if cost == "load" else launch.most_memory_bytes
 
 
 def _row(

@@ -44,7 +44,8 @@ class Observed:
     began_s: float  #: when the window began, on the same clock
     length_s: float
     box: str = ""  #: the box it was taken on; drift is a box's own
-    usage: Mapping[str, float] = field(default_factory=dict)  #: load, memory_bytes, p95_s: what limits say
+    #: load, memory_bytes, p95_s: what limits say; nothing where the study has none
+    usage: Mapping[str, float] = field(default_factory=dict)
     requests: Requests | None = None  #: that ended in it; None: not known
 
 

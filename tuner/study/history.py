@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
@@ -15,6 +15,8 @@ from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowR
 from tuner.core.strategy import Observed, Proposal
 from tuner.study.cells import Block, Cell, spoils_launch
 from tuner.study.timeline import Timeline
+
+_NOTHING: Mapping[str, float] = {}
 
 
 @dataclass(slots=True)
@@ -31,9 +33,9 @@ class Launched:
 
         Not one that the brake cut off, or that was lost with its box: that is no fault of its layout.
         """
-        if any(braked_by(self.launch.error, slug) is not None for slug in (BRAKED, LOST)):
-            return False
-        return self.launch.error is not None or any(spoils_launch(window) for window, _ in self.windows)
+        if (error := self.launch.error) is not None:
+            return all(braked_by(error, slug) is None for slug in (BRAKED, LOST))
+        return any(spoils_launch(window) for window, _ in self.windows if window.void)
 
     @property
     def counted_s(self) -> float:
@@ -165,7 +167,8 @@ class History:
         cell.is_over_limit |= braked_by(launched.launch.error, OVER_LIMIT) is not None
 
     def _add(self, cell: Cell, window: WindowRecord, observed: Observed | None) -> None:
-        cell.tries[window.index] += all(reason.slug != BRAKED for reason in window.void)
+        is_tried = not window.void or all(reason.slug != BRAKED for reason in window.void)
+        cell.tries[window.index] = cell.tries.get(window.index, 0) + is_tried
         if observed is None:
             self.n_void += 1
         else:
@@ -183,8 +186,7 @@ class History:
     def _observed(self, launched: Launched, window: WindowRecord) -> Observed | None:
         """The window as a strategy sees it; None when it does not count."""
         began_s = self._timeline.at(window.started_wall_s, window.length_s, box=window.box)
-        value = value_of(window, self._study.objective)
-        if window.void or not value:
+        if window.void or not (value := value_of(window, self._study.objective)):
             return None
         return Observed(
             layout=window.layout,
@@ -194,6 +196,6 @@ class History:
             began_s=began_s,
             length_s=window.length_s,
             box=window.box,
-            usage=usage_of(window),
+            usage=usage_of(window) if self._study.limits else _NOTHING,
             requests=window.requests,
         )

@@ -22,7 +22,9 @@ class Timeline:
         """The time of what began at *wall_s* on *box*; nothing seen there later is earlier than its end."""
         if self._first_wall_s is None:
             self._first_wall_s = wall_s
-        clock = self._boxes.setdefault(box, _Clock())
+        clock = self._boxes.get(box)
+        if clock is None:
+            clock = self._boxes[box] = _Clock()
         began_s = wall_s - self._first_wall_s + clock.set_back_s
         if began_s < clock.latest_s:
             clock.set_back_s += clock.latest_s - began_s

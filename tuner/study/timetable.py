@@ -36,10 +36,12 @@ class Timetable:
         self.total_s = 0.0
         self._renewed_s = 0.0  # of the total: what an earlier budget paid for
         self._beside_s: dict[Layout, dict[_Place, float]] = defaultdict(lambda: defaultdict(float))
-        seen_until = {w.launch_id: w.started_wall_s + w.length_s for w in windows}
+        seen_until: dict[int, float] = {}
         counted_s: dict[int, float] = defaultdict(float)
         for window in windows:
-            counted_s[window.launch_id] += 0.0 if window.void else window.length_s
+            seen_until[window.launch_id] = window.started_wall_s + window.length_s
+            if not window.void:
+                counted_s[window.launch_id] += window.length_s
         for launch_id, launch in launches:
             ended_wall_s = launch.ended_wall_s or seen_until.get(launch_id, launch.started_wall_s)
             self.add(launch, ended_wall_s - launch.started_wall_s, counted_s[launch_id])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from statistics import fmean
 
 from tuner.core.layout import Layout
@@ -42,11 +43,14 @@ class Series:
 
     def counting(self) -> Series:
         """Those that count."""
-        found = Series()
-        for window, rate, off in zip(self.windows, self.rates, self.off, strict=True):
-            if rate is not None:
-                found.add(window, rate, off)
-        return found
+        if None not in self.rates:
+            return self
+        is_counting = [rate is not None for rate in self.rates]
+        return Series(
+            list(compress(self.windows, is_counting)),
+            list(compress(self.rates, is_counting)),
+            list(compress(self.off, is_counting)),
+        )
 
     def add(self, window: WindowRecord, rate: float | None, off: float | None) -> None:
         """Add one that is later than all others."""
@@ -60,6 +64,7 @@ class InTime:
     """All that was measured of a study, in time."""
 
     course: Series
+    void: tuple[WindowRecord, ...]  #: its void windows
     boxes: tuple[str, ...]  #: in the order in which they began
     stretches: tuple[Span, ...]  #: wall seconds from, to; the pauses between them cut out; none: no launch
 
@@ -67,20 +72,41 @@ class InTime:
 def in_time(overview: Overview) -> InTime:
     """What was measured of the study, in time."""
     windows = sorted(overview.windows, key=lambda one: one.started_wall_s)
-    rates = [None if one.void or one.block == WARMING_BLOCK else one.n_done / one.length_s for one in windows]
-    of_layout: dict[tuple[Layout, str], list[float]] = defaultdict(list)
-    for one, rate in zip(windows, rates, strict=True):
-        if rate is not None:
-            of_layout[one.layout, one.box].append(rate)
-    means = {key: fmean(own) for key, own in of_layout.items()}
+    rates: list[float | None] = []
+    spans: list[Span] = []
+    void: list[WindowRecord] = []
+    boxes = dict.fromkeys(one.box for _, one in overview.launches)
+    of_launch: dict[int, list[float]] = defaultdict(list)
+    first: dict[int, WindowRecord] = {}  #: of each launch
+    for one in windows:  # 100 000 of them: each is looked at once
+        length_s = one.length_s
+        spans.append((one.started_wall_s, one.started_wall_s + length_s))
+        boxes[one.box] = None
+        if one.void or one.block == WARMING_BLOCK:
+            rates.append(None)
+            if one.void:
+                void.append(one)
+            continue
+        rate = one.n_done / length_s
+        rates.append(rate)
+        of_launch[one.launch_id].append(rate)
+        first.setdefault(one.launch_id, one)
+    means = _means(of_launch, first)
     off = [
-        None if rate is None or not (mean := means[one.layout, one.box]) else rate / mean - 1
+        None if rate is None or not (mean := means[one.launch_id]) else rate / mean - 1
         for one, rate in zip(windows, rates, strict=True)
     ]
-    spans = [(one.started_wall_s, one.started_wall_s + one.length_s) for one in windows]
     spans += [
         (one.started_wall_s, max(one.started_wall_s, one.ended_wall_s or one.started_wall_s))
         for _, one in overview.launches
     ]
-    boxes = dict.fromkeys([*(one.box for _, one in overview.launches), *(one.box for one in windows)])
-    return InTime(Series(windows, rates, off), tuple(boxes), stretches_of(spans))
+    return InTime(Series(windows, rates, off), tuple(void), tuple(boxes), stretches_of(spans))
+
+
+def _means(of_launch: Mapping[int, list[float]], first: Mapping[int, WindowRecord]) -> dict[int, float]:
+    """What the windows of each launch's layout gave on its box, on average; by launch."""
+    of_layout: dict[tuple[Layout, str], list[float]] = defaultdict(list)
+    for launch, own in of_launch.items():
+        of_layout[first[launch].layout, first[launch].box] += own
+    means = {key: fmean(own) for key, own in of_layout.items()}
+    return {launch: means[one.layout, one.box] for launch, one in first.items()}

@@ -115,7 +115,7 @@ def timeline_picture(
     if n_each > 1:
         end += 18
         signs += words(f"Each mark stands for {n_each} windows.", left, end, class_="s m")
-    title, summary = "Every window in time order", _summary(overview)
+    title, summary = "Every window in time order", _summary(overview, len(seen.void))
     return Picture(name, title, summary, width, end + 8, _hatch(name) + "".join([*parts, signs]))
 
 
@@ -146,7 +146,9 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
     windows = part.windows
     rates = [rate for rate in part.rates if rate is not None]
     off = [one for one in part.off if one is not None]
-    n_warming = sum(one.block == WARMING_BLOCK for one in windows)
+    n_warming = sum(
+        one.block == WARMING_BLOCK for one, rate in zip(windows, part.rates, strict=True) if rate is None
+    )
     first = windows[0]
     if len(windows) > 1:
         told = f"{len(windows)} windows, {len(windows) - len(rates)} void or of the first launch"
@@ -312,8 +314,7 @@ def _legend(overview: Overview, found: Sequence[Moment], name: str) -> list[tupl
     return entries
 
 
-def _summary(overview: Overview) -> str:
-    n_void = sum(bool(one.void) for one in overview.windows)
+def _summary(overview: Overview, n_void: int) -> str:
     n_failed = sum(launch.error is not None for _, launch in overview.launches)
     return (
         f"{len(overview.windows)} windows of {len(overview.launches)} launches in the order they were taken;"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import ceil
 
 from tuner.core.figures import counted
 from tuner.core.overview import Overview
-from tuner.core.records import WARMING_BLOCK
+from tuner.core.records import WARMING_BLOCK, WindowRecord
 from tuner.reports.charts.in_time import Series, in_time
 from tuner.reports.charts.timeline import nothing_counts, timeline_picture
 from tuner.reports.formats import Table
@@ -37,8 +38,8 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     if all(window.void or window.block == WARMING_BLOCK for window in overview.windows):
         told = "The picture has launches and what was void, and no throughput."
         blocks.append(Text([f"{nothing_counts(overview)} {told}"]))
-    blocks.append(Text([_void_sentence(overview)]))
-    if rows := _troubles(overview):
+    blocks.append(Text([_void_sentence(overview, seen.void)]))
+    if rows := _troubles(overview, seen.void):
         left = len(rows) - _MOST_TOLD
         rest = f"{left} more are left out here." if left > 0 else ""
         table = Table(
@@ -52,31 +53,29 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     return Section("windows", "Every window in time order", blocks)
 
 
-def _void_sentence(overview: Overview) -> str:
-    counts = Counter(reason.slug for window in overview.windows for reason in window.void)
-    n_void = sum(bool(window.void) for window in overview.windows)
+def _void_sentence(overview: Overview, windows: Sequence[WindowRecord]) -> str:
+    counts = Counter(reason.slug for window in windows for reason in window.void)
     n_failed = sum(launch.error is not None for _, launch in overview.launches)
     taken = f"{counted(len(overview.windows), 'window')} of {counted(len(overview.launches), 'launch')}"
     why = ", ".join(f"{slug} {n}" for slug, n in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
-    void = f"{n_void} void ({why})" if n_void else "none void"
+    void = f"{len(windows)} void ({why})" if windows else "none void"
     failed = f"; {counted(n_failed, 'launch')} failed or {'was' if n_failed == 1 else 'were'} spoilt"
     return (
         f"{taken}: {void}{failed if n_failed else ''}. A void window counts for nothing and is taken again."
     )
 
 
-def _troubles(overview: Overview) -> list[tuple[str, ...]]:
-    """A row for each void window, and for each launch whose error is not that of its window."""
+def _troubles(overview: Overview, windows: Sequence[WindowRecord]) -> list[tuple[str, ...]]:
+    """A row for each of *windows*, which are void, and for each launch whose error is not its window's."""
     errors = {number: launch.error for number, launch in overview.launches if launch.error is not None}
     found = []
-    for window in overview.windows:
-        if window.void:
-            why = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
-            ended = (errors.get(window.launch_id) or "").endswith(why)
-            if ended:
-                del errors[window.launch_id]
-            what = "void window, launch" if ended else "void window"
-            found.append((window.started_wall_s, str(window.layout), window.block, what, why))
+    for window in windows:
+        why = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+        ended = (errors.get(window.launch_id) or "").endswith(why)
+        if ended:
+            del errors[window.launch_id]
+        what = "void window, launch" if ended else "void window"
+        found.append((window.started_wall_s, str(window.layout), window.block, what, why))
     found += [
         (launch.started_wall_s, str(launch.layout), launch.block, "launch", errors[number])
         for number, launch in overview.launches
