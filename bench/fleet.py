@@ -25,16 +25,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from heapq import heappop, heappush
 from math import exp
-from pathlib import Path
 from random import Random
 from statistics import fmean, median
 from time import process_time
 from typing import TypeVar
 
+from suites_named import suite_named
+
 from tuner.adapters.worker_processes import each_in_processes
-from tuner.config.suite import read_suite
 from tuner.core.fleet import Done, Place
-from tuner.core.own_suites import own_suite
 from tuner.core.spreading import SpreadingStrategy
 from tuner.core.strategies.fleet_grid import FleetGrid
 from tuner.core.strategies.fleet_race import FleetRace
@@ -260,9 +259,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    suites = [
-        read_suite(Path(name)) if name.endswith(".json") else own_suite(name) for name in options.suites
-    ]
+    suites = [suite_named(name) for name in options.suites]
     found: dict[str, list[dict[str, object]]] = {"lines": [], "plan": []}
     if not options.json:
         print("suite            strategy     boxes    n  median h  of ideal      bar  launches  right")

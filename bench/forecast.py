@@ -17,14 +17,13 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter
 
+from suites_named import suite_named
+
 from tuner.adapters.worker_processes import each_in_processes
-from tuner.config.suite import read_suite
-from tuner.core.own_suites import own_suite
 from tuner.core.race import Race
 from tuner.core.strategy import Kind
 from tuner.core.suite import Suite
@@ -131,7 +130,7 @@ def main() -> None:
     if not options.json:
         print("suite              done     n   told  held                told/taken   s")
     for name in options.suites:
-        suite = read_suite(Path(name)) if name.endswith(".json") else own_suite(name)
+        suite = suite_named(name)
         shared = Shared(suite, options.kind, options.seed)
         rows = each_in_processes(one_study, shared, range(options.studies), options.processes)
         asked = [one for found in rows for one in found]

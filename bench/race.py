@@ -24,17 +24,15 @@ import argparse
 import os
 from collections.abc import Sequence
 from math import exp, hypot, log, pi, sqrt
-from pathlib import Path
 from random import Random
 from statistics import fmean
 from time import perf_counter
 
 import numpy as np
+from suites_named import suite_named
 
 from tuner.adapters.worker_processes import each_in_processes
-from tuner.config.suite import read_suite
 from tuner.core.layout import Layout
-from tuner.core.own_suites import own_suite
 from tuner.core.posterior import DIFFUSE, Posterior
 from tuner.core.race import Race
 from tuner.core.racing import N_REPLICATES
@@ -235,9 +233,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
-    suites = [
-        read_suite(Path(name)) if name.endswith(".json") else own_suite(name) for name in options.suites
-    ]
+    suites = [suite_named(name) for name in options.suites]
 
     def each(function: object, job: ReplayJob, n: int) -> list[Run]:
         return list(each_in_processes(function, job, range(n), options.processes))  # type: ignore[arg-type]

@@ -25,15 +25,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from random import Random
 from statistics import fmean
 
 from search_peers import OptunaTpe, Smac, missing
+from suites_named import suite_named
 
 from tuner.adapters.worker_processes import each_in_processes
-from tuner.config.suite import read_suite
-from tuner.core.own_suites import own_suite
 from tuner.core.replay import run
 from tuner.core.strategies import make_strategy
 from tuner.core.strategy import Answer, Goal, Strategy
@@ -142,8 +140,7 @@ def main() -> None:
         if missing(package):
             print(f"{package} is not installed (dependency group bench-search): its rows are left out.")
     for text in options.suites:
-        suite = read_suite(Path(text)) if Path(text).suffix == ".json" else own_suite(text)
-        print_table(suite, options)
+        print_table(suite_named(text), options)
 
 
 def print_table(suite: Suite, options: argparse.Namespace) -> None:

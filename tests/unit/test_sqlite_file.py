@@ -340,6 +340,15 @@ def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_un
 
 
 @pytest.mark.parametrize("old", OLD)
+def test_the_windows_of_an_older_version_add_up_before_it_is_upgraded(old: Path) -> None:
+    with SqliteStore.open(old, read_only=True) as store:
+        sums, windows = store.sums(), store.windows()
+
+    assert (sums.launches, sums.void) == (tally(windows).launches, tally(windows).void)
+    assert len(sums.launches) == 3
+
+
+@pytest.mark.parametrize("old", OLD)
 def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Path, old: Path) -> None:
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)

@@ -76,14 +76,17 @@ def _walk(
             steps[i] = bounded_step(jacobian[n, seen[n]], off[n, seen[n]], at[n], compared.most)
             settled[n] = np.abs(steps[i]).max() <= _SETTLED
         at[left] += steps
-        off[left] = compared.rows(at[left])
-        # Broyden's update: along the step the Jacobian is now what it was seen to be
-        unseen = off[left] - before - (jacobian[left] @ steps[:, :, None])[:, :, 0]
-        squares = np.maximum((steps**2).sum(axis=1), 1e-300)
-        jacobian[left] += unseen[:, :, None] * (steps / squares[:, None])[:, None, :]
-        left = left[~settled[left]]
+        foretold = before + (jacobian[left] @ steps[:, :, None])[:, :, 0]
+        off[left] = foretold  # of a step that is the last one nothing more is asked
+        moves = ~settled[left]
+        left, steps, foretold = left[moves], steps[moves], foretold[moves]
         if not len(left):
             break
+        off[left] = compared.rows(at[left])
+        # Broyden's update: along the step the Jacobian is now what it was seen to be
+        unseen = off[left] - foretold
+        squares = np.maximum((steps**2).sum(axis=1), 1e-300)
+        jacobian[left] += unseen[:, :, None] * (steps / squares[:, None])[:, None, :]
     return settled
 
 

@@ -1,0 +1,23 @@
+"""The suites that the commands of bench/ take: tuner's own by name, others by their file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.config.suite import read_suite
+from tuner.core.errors import ConfigError
+from tuner.core.own_suites import OWN_SUITES, own_suite
+from tuner.core.suite import Suite
+
+
+def suite_named(text: str) -> Suite:
+    """The suite in the JSON file *text*, or tuner's own of that name; without either the program ends."""
+    try:
+        return read_suite(Path(text)) if text.endswith(".json") else own_suite(text)
+    except KeyError:
+        names = ", ".join(OWN_SUITES)
+        raise SystemExit(
+            f"{text!r} is no suite: tuner's own are {names}; others are files (NAME.json)"
+        ) from None
+    except ConfigError as error:
+        raise SystemExit(f"{error.problem}. {error.hint or ''}".rstrip()) from None
