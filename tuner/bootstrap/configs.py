@@ -98,7 +98,8 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
 def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
     """What the environment file says, which a known service may say its addresses in."""
     from tuner.config.environment_file import read_environment_file
-    from tuner.config.fields import Misplaced, check_file, with_home
+    from tuner.config.fields import Misplaced
+    from tuner.config.paths import check_file, with_home
 
     file = asked.get("environment_file")
     if not isinstance(file, str):

@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, ValidationInfo
 
-from tuner.config.fields import LayoutCommand, Misplaced, Section, with_home
+from tuner.config.fields import LayoutCommand, Misplaced, Section
+from tuner.config.paths import with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
 from tuner.core.axes import Change, variants_of
 from tuner.core.command_words import is_python

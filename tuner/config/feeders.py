@@ -18,16 +18,15 @@ from pydantic import (
 from tuner.config.fields import (
     BrokerUrl,
     Command,
-    ConfigPath,
     Count,
     LongerThanZero,
     Section,
     WholeNumber,
     Word,
-    check_file,
     nearest,
     said,
 )
+from tuner.config.paths import ConfigPath, check_file
 from tuner.core.errors import ConfigError
 from tuner.core.http_request import HttpUrl, check_header, check_method, parse_url
 from tuner.core.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate

@@ -9,18 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tuner.config.fields import (
-    Command,
-    ConfigPath,
-    Count,
-    LongerThanZero,
-    Pattern,
-    RedisUrl,
-    Section,
-    check_file,
-    check_no_folder,
-    from_config_folder,
-)
+from tuner.config.fields import Command, Count, LongerThanZero, Pattern, RedisUrl, Section
+from tuner.config.paths import ConfigPath, check_file, check_no_folder, from_config_folder
 from tuner.core.http_request import LONGEST_SOCKET_BYTES
 
 #: workers find the counter's folder, or statsd, by one variable; and there is one load generator, one queue

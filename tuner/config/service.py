@@ -18,7 +18,6 @@ from tuner.config.axes import (
 from tuner.config.feeders import FeederSettings, NoFeederSettings
 from tuner.config.fields import (
     FILLED_IN_BY_PROBES,
-    ConfigPath,
     Count,
     Environment,
     LayoutCommand,
@@ -29,11 +28,10 @@ from tuner.config.fields import (
     Section,
     VariantName,
     WholeNumber,
-    check_file,
-    check_folder,
     fields_in,
     nearest,
 )
+from tuner.config.paths import ConfigPath, check_file, check_folder
 from tuner.config.probes import ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings, has_own_port
 from tuner.config.ready import ReadySettings
 from tuner.config.variants import (
