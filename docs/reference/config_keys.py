@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic_core import PydanticUndefined
 
-from tuner.config import brake, feeders, fields, probes, ready, settings, study, variants
+from tuner.config import brake, feeders, fields, paths, probes, ready, settings, study, variants
 from tuner.config import service as service_section
 from tuner.config.fields import Section
 from tuner.core import service
 from tuner.core.durations import render_duration
 
-MODULES = (fields, ready, probes, feeders, brake, service, variants, service_section, study, settings)
+MODULES = (fields, paths, ready, probes, feeders, brake, service, variants, service_section, study, settings)
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
 _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}
 

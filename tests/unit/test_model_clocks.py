@@ -21,6 +21,7 @@ from tuner.core.model.calibration.clocks import (
     count_dispersion,
     spare_cores_of,
 )
+from tuner.core.model.calibration.looks import looks_in_d
 from tuner.core.model.calibration.per_item import PerItem, by_layout, log_throughputs, per_item
 from tuner.core.model.demand import Demands
 from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
@@ -218,13 +219,12 @@ def vars_of(window: WindowRecord) -> dict[str, object]:
     return {one.name: getattr(window, one.name) for one in fields(window)}
 
 
-@pytest.mark.parametrize("spare_cores", [0.0, 2.0])
-def test_launches_together_say_of_their_items_what_their_windows_say(spare_cores: float) -> None:
+def test_launches_together_say_of_their_items_what_their_windows_say() -> None:
     windows = [*several(4), *several(3, replace(WINDOW, launch_id=8), seed=6)]
     void = replace(WINDOW, launch_id=8, index=9, n_done=1, void=(VoidReason("disturbed", ""),))
     warming = replace(WINDOW, launch_id=9, block=WARMING_BLOCK)
-    each = clocks_of_counted(windows, spare_cores=spare_cores)
-    (together,) = clocks_of_layouts(tally([*windows, void, warming]), spare_cores=spare_cores)
+    each = clocks_of_counted(windows)
+    (together,) = clocks_of_layouts(tally([*windows, void, warming]))
 
     assert (together.layout, together.n_windows) == (WINDOW.layout, 7)
     assert log_throughputs([together]) == log_throughputs(each)
@@ -269,9 +269,44 @@ def test_launches_that_count_active_tasks_are_not_put_together_with_those_that_d
     other = replace(WINDOW, launch_id=8, n_active_mean=None)
     found = clocks_of_layouts(tally([WINDOW, other]))
 
-    assert [one.n_active for one in found] == [2.5, 2.75]
+    assert [(one.n_active, one.launches is None) for one in found] == [(2.5, False), (2.75, True)]
     assert per_item(found).n_active == pytest.approx(2.625)
     assert log_throughputs(found).n == 2
+
+
+SHELL = replace(WINDOW, worker_cpu_s=0.5, child_cpu_s=119.5, probe_python_cpu_s=80.0, probe_child_cpu_s=40.0)
+
+
+@pytest.mark.parametrize(
+    ("usual", "change"),
+    [
+        pytest.param(SHELL, dict.fromkeys(("probe_python_cpu_s", "probe_child_cpu_s")), id="no probe's CPU"),
+        pytest.param(SHELL, dict.fromkeys(("worker_cpu_s", "child_cpu_s")), id="no kernel's clocks"),
+        pytest.param(WINDOW, {"spawning_s": None}, id="no start of children"),
+        pytest.param(WINDOW, {"pss_bytes": None}, id="no memory"),
+    ],
+)
+def test_a_launch_that_tells_less_takes_nothing_from_the_others_of_its_layout(
+    usual: WindowRecord, change: dict[str, object]
+) -> None:
+    windows = [replace(usual, launch_id=launch) for launch in range(9)]
+    windows.append(replace(usual, launch_id=9, **change))
+    each, found = clocks_of_counted(windows), clocks_of_layouts(tally(windows))
+
+    assert [one.n_windows for one in found] == [9, 1]
+    assert found[1] == each[9]
+    assert figures_of(per_item(found)) == pytest.approx(figures_of(per_item(each)), rel=1e-12)
+    assert looks_in_d(found) == pytest.approx(looks_in_d(each))
+    assert found[0].source == each[0].source
+
+
+def test_where_cores_are_spare_windows_are_read_one_by_one() -> None:
+    """They hold what a window's strangers use, up to a limit: what one window leaves over is no other's."""
+    windows = [replace(WINDOW, launch_id=n, foreign_cpu_s=800.0 * (n == 0)) for n in range(4)]
+    found = clocks_of_layouts(tally(windows), spare_cores=4.0)
+
+    assert found == clocks_of_counted(windows, spare_cores=4.0)
+    assert per_item(found).foreign_cores == pytest.approx(1.0, rel=0.05)
 
 
 def test_how_launches_scatter_is_the_same_however_they_are_put_together() -> None:

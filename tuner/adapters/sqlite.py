@@ -154,7 +154,7 @@ class SqliteStore:
     def sums(self) -> Sums:  # noqa: D102
         def sums(connection: sqlite3.Connection) -> Sums:
             if not sqlite_sums.has_sums(connection):
-                return tally(self._all_windows(connection))
+                return tally(self._kept_windows(connection) or self._all_windows(connection))
             sqlite_checks.check_rows(connection, "launch_sum")
             launches, void = sqlite_sums.sums_of(sqlite_digests.checked_sums(connection))
             n_known = Counter({one.launch: one.n_windows for one in launches})
@@ -204,15 +204,24 @@ class SqliteStore:
         """What *ask* finds; a reader's list is kept until the file's content is another one."""
 
         def listed(connection: sqlite3.Connection) -> list[Answer]:
-            if not self._is_read_only:  # its own writing does not show in the version
-                return ask(connection)
-            (version,) = connection.execute("PRAGMA data_version").fetchone()
-            if what not in self._lists or self._lists[what][0] != version:
-                self._lists[what] = version, ask(connection)
-            found: list[Answer] = self._lists[what][1]
+            found: list[Answer] | None = self._kept(connection, what)
+            if found is None:
+                found = ask(connection)
+                if self._is_read_only:  # its own writing does not show in the version
+                    self._lists[what] = _version(connection), found
             return found
 
         return self._read(listed)
+
+    def _kept(self, connection: sqlite3.Connection, what: str) -> list[Any] | None:
+        """A list of a reader, of the state of the file that *connection* reads; None: there is none."""
+        if what not in self._lists or self._lists[what][0] != _version(connection):
+            return None
+        found: list[Any] = self._lists[what][1]
+        return found
+
+    def _kept_windows(self, connection: sqlite3.Connection) -> list[WindowRecord] | None:
+        return self._kept(connection, "windows")
 
     def _read(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """What *ask* finds in one state of the file, though it may grow, or be written from rest meanwhile.
@@ -290,6 +299,9 @@ class SqliteStore:
 
         They are found by an index. Where nothing is known, all of it is walked before.
         """
+        if kept := self._kept_windows(connection):
+            asked = frozenset(launch_ids)
+            return [window for window in kept if window.launch_id in asked]
         if not n_known.keys() >= set(launch_ids):
             self._believe(connection, sqlite_checks.OF_WINDOWS)
             sqlite_digests.check_none_gone(connection)
@@ -352,3 +364,9 @@ class SqliteStore:
         if found is None:
             raise ValueError(f"no window {index}, attempt {attempt}, of launch {launch_id} in {self.path}")
         return found[0], found[1]
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Another one after others have written."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)

@@ -51,7 +51,7 @@ _MEANING = {
     "machine.physical_cores": "left out: as many; fewer: the others are second threads (SMT)",
     "machine.smt_gain": "what a second thread on a physical core adds",
     "machine.foreign_cores": "CPU that others used meanwhile",
-    "machine.busy_cores": "most that were busy in a window; left out: not known; for tuner predict alone",
+    "machine.busy_cores": "most that a layout kept busy; left out: not known; for tuner predict alone",
     "machine.gil": "no: a free-threaded interpreter, or workers that are no Python",
     "machine.switch_interval": "sys.getswitchinterval()",
     "machine.handover": "CPU of handing the GIL to a thread that waits",

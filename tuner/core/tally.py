@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import add, attrgetter
 from typing import Any
 
@@ -190,8 +190,13 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
     return Sums(
         [tallies[launch_id] for launch_id in sorted(tallies)],
         [void[launch_id] for launch_id in sorted(void)],
-        lambda launches: [window for window in windows if window.launch_id in launches],
+        partial(_of_launches, windows),
     )
+
+
+def _of_launches(windows: Sequence[WindowRecord], launches: Collection[int]) -> list[WindowRecord]:
+    asked = frozenset(launches)
+    return [window for window in windows if window.launch_id in asked]
 
 
 def _add_void(void: dict[int, LaunchVoid], window: WindowRecord, *, is_at_a_rate: bool) -> None:

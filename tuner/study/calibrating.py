@@ -86,7 +86,8 @@ def read_calibration(
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
     memory = fit_memory(_memory_seen(one) for one in clocks if one.pss_bytes is not None)
-    busy_cores = max(one.busy_cores for one in clocks)
+    measured = tuple(map(_measured, by_layout(clocks).values()))
+    busy_cores = max(one.cpu_cores or 0.0 for one in measured)
     foreign_cores = sum(one.foreign_cores * one.length_s for one in clocks) / sum(
         one.length_s for one in clocks
     )
@@ -117,7 +118,7 @@ def read_calibration(
             busy_cores=busy_cores,
         ),
         memory=memory,
-        measured=tuple(map(_measured, by_layout(clocks).values())),
+        measured=measured,
         left_out=_left_out(calibration, clocks, layouts, machine),
         foreign_cores=foreign_cores,
         simulated=tuple(simulated_told(study)),

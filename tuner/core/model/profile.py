@@ -85,7 +85,7 @@ class Profile:
     source: str = ""  #: where the figures come from, in a sentence
     simulated: str = ""  #: the profile whose simulation gave the figures; empty: no simulation did
     measured: tuple[Layout, ...] = ()  #: the layouts that the figures rest on; none: not known
-    busy_cores: float | None = None  #: the most that were busy in any of their windows; None: not known
+    busy_cores: float | None = None  #: the most that a layout kept busy, on average; None: not known
     intervals: Mapping[str, Estimate] = field(default_factory=dict)  #: of fields of demands, by name
     start_s: float = 1.0  #: until every process is RUNNING
     settle_s: float = 20.0  #: throughput rises for so long after that

@@ -169,40 +169,56 @@ def clocks_of_layouts(
 ) -> tuple[Clocks, ...]:
     """The clocks of the launches of each layout together, those with items and work all the time.
 
-    Of 1x1, which says how windows of one launch scatter, and of launches whose windows are not all of one
-    kind, each window that counts is read, as of `clocks_of_counted`. Of variants that are *pooled* 2x4 are 8
-    processes.
+    Window by window, as of `clocks_of_counted`, which leaves out those without an item, are read: 1x1, as it
+    says how windows of one launch scatter; launches that tell less than others of their layout, or whose
+    windows are not all of one kind; and all of them where there are *spare_cores*, as what these hold of a
+    window's strangers says nothing of another window's. Of variants that are *pooled* 2x4 are 8 processes.
     """
-    together: dict[tuple[Layout, bool], list[LaunchTally]] = defaultdict(list)
+    together: dict[Layout, list[LaunchTally]] = defaultdict(list)
     apart = []
     for launch in sums.launches:
         if launch.n_at_a_rate == launch.n_windows:
             continue
-        if launch.layout.total_threads == 1 or not _is_of_one_kind(launch):
-            apart.append(launch.launch)
+        if spare_cores or launch.layout.total_threads == 1 or not _is_of_one_kind(launch):
+            apart.append(launch)
         elif launch.n_done:
-            together[launch.layout, launch.active_s > 0].append(launch)
-    windows = sums.windows_of(apart) if apart else ()
+            together[launch.layout].append(launch)
+    found = []
+    for launches in together.values():
+        most = max(map(_kind_of, launches), key=lambda kind: (sum(kind), kind))
+        found.append([one for one in launches if _kind_of(one) == most])
+        apart += [one for one in launches if _kind_of(one) != most]
+    windows = sums.windows_of({one.launch for one in apart}) if apart else ()
     if pooled:
         windows = [replace(window, layout=shape_of(window.layout, pooled)) for window in windows]
     return (
-        *(
-            _clocks_of_launches(shape_of(layout, pooled), launches, spare_cores)
-            for (layout, _), launches in together.items()
-        ),
+        *(_clocks_of_launches(shape_of(own[0].layout, pooled), own) for own in found),
         *clocks_of_counted(windows, samples, spare_cores=spare_cores),
     )
 
 
 def _is_of_one_kind(launch: LaunchTally) -> bool:
-    """Whether all its windows tell the same: the CPU of workers, none at a rate, active tasks or not."""
-    is_told = launch.told is not None and launch.told[_LENGTH] == launch.length_s
-    return is_told and not launch.n_at_a_rate and launch.active_s in (0.0, launch.length_s)
+    """Whether all its windows tell the same: the CPU of workers, tasks, memory; and none is at a rate."""
+    return (
+        launch.told is not None
+        and launch.told[_LENGTH] == launch.length_s
+        and not launch.n_at_a_rate
+        and launch.active_s in (0.0, launch.length_s)
+        and (launch.active_s > 0 or launch.from_load1_s in (0.0, launch.length_s))
+        and launch.n_pss in (0, launch.n_windows)
+    )
 
 
-def _clocks_of_launches(layout: Layout, launches: Sequence[LaunchTally], spare_cores: float) -> Clocks:
+def _kind_of(launch: LaunchTally) -> tuple[bool, ...]:
+    """What it tells, of one whose windows are of one kind."""
+    clocks = (one is not None for one in launch.told or ())
+    return (*clocks, launch.active_s > 0, launch.active_s > 0 or launch.from_load1_s > 0, launch.n_pss > 0)
+
+
+def _clocks_of_launches(layout: Layout, launches: Sequence[LaunchTally]) -> Clocks:
+    """Of launches of one kind."""
     told = added(one.told for one in launches if one.told is not None)
-    clocks = clocks_of(summed_window(layout, told, launches), spare_cores=spare_cores)
+    clocks = clocks_of(summed_window(layout, told, launches))
     clocks.n_windows = sum(one.n_windows for one in launches)
     clocks.launches = scatter_of([log(one.n_done / one.length_s) for one in launches])
     return clocks

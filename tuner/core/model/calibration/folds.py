@@ -91,7 +91,10 @@ def _walk(
 
 
 def nearly_without(problem: Problem, fold: Sequence[Layout], fit: Fit) -> Fit:
-    """To begin at where *fold* is left out: *fit*, to all layouts, a step on towards what the others say."""
+    """To begin at where *fold* is left out: *fit*, to all layouts, a step on towards what the others say.
+
+    What 1x1 says by itself is not taken back, where it is in the fold.
+    """
     compared = problem.compared(list(problem.items), fit.terms)
     at, seen = compared.placed(fit), ~compared.rows_of(fold)
     step = bounded_step(fit.jacobian[seen], fit.off[seen], at, compared.most)

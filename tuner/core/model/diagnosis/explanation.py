@@ -115,7 +115,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
         )
         if len({clocks.layout for clocks in all_clocks}) > 1:
             from tuner.core.model.calibration.calibrate import (
-                calibrate_jointly,  # which few services need here
+                calibrate_jointly,  # a fit, which few services need here
             )
             from tuner.core.model.calibration.sampling import Sampling
 

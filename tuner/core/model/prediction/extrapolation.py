@@ -28,7 +28,7 @@ class Seen:
     layouts: tuple[Layout, ...]  #: at least one
     #: what a second thread on a physical core may add, each as likely; by the windows, where these show it
     smt_gains: tuple[float, ...] = ASSUMED_SMT_GAINS
-    busy_cores: float = 0.0  #: the most that were busy in any window
+    busy_cores: float = 0.0  #: the most that a layout kept busy, on average
 
     @property
     def known_cores(self) -> float:
