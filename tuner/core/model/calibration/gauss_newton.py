@@ -53,37 +53,64 @@ def least_squares_near(look: Callable[[Array], tuple[Array, Array]], at: Array, 
 def bounded_step(jacobian: Array, off: Array, at: Array, most: Array) -> Array:
     """The step from *at* that makes ``off + jacobian @ step`` smallest, each parameter between 0 and *most*.
 
-    The free parameters go towards the best that they can do together, as far as the first bound, on which
-    one of them stays; when none is in the way, one that would go back between its bounds is set free again.
+    Mostly it is found by putting all parameters that would leave on their bounds at once; where one of them
+    would go back then, by going to the first bound alone, over and over.
 
     Source: Stark & Parker, Bounded-variable least-squares (1995), which begins with all of them on a bound.
     """
     low, high = -at, most - at
     step: Array = np.zeros(len(at))
     free: NDArray[np.bool_] = np.ones(len(at), dtype=bool)
-    for _ in range(_MOST_TURNS * len(at)):
-        if free.any():
-            towards = step.copy()
-            rest = off + jacobian[:, ~free] @ step[~free]
-            towards[free] = np.linalg.lstsq(jacobian[:, free], -rest, rcond=None)[0]
-            leaves = free & ((towards < low) | (towards > high))
-            if leaves.any():
-                bound = np.where(towards < low, low, high)
-                shares = np.full(len(at), np.inf)
-                shares[leaves] = (bound - step)[leaves] / (towards - step)[leaves]
-                first = shares <= shares.min()
-                step = step + shares.min() * (towards - step)
-                step[first] = bound[first]
-                free &= ~first
-                continue
-            step = towards
-            if free.all():
-                break
-        left = off + jacobian @ step
-        inward = np.where(step <= low, -1.0, 1.0) * (left @ jacobian)  # above 0: it would go back
-        inward[free] = 0.0
-        n = int(np.argmax(inward))
-        if inward[n] <= _LEVEL * np.abs(jacobian[:, n]).max() * np.sqrt(float(left @ left)):
+    while free.any():
+        step = _best(jacobian, off, step, free)
+        leaves = free & ((step < low) | (step > high))
+        if not leaves.any():
+            break
+        step = np.clip(step, low, high)
+        free &= ~leaves
+    if _inward(jacobian, off, step, free, low) is None:
+        return step
+    return _from_bound_to_bound(jacobian, off, low, high)
+
+
+def _from_bound_to_bound(jacobian: Array, off: Array, low: Array, high: Array) -> Array:
+    step: Array = np.zeros(len(low))
+    free: NDArray[np.bool_] = np.ones(len(low), dtype=bool)
+    for _ in range(_MOST_TURNS * len(low)):
+        towards = _best(jacobian, off, step, free) if free.any() else step
+        leaves = free & ((towards < low) | (towards > high))
+        if leaves.any():
+            bound = np.where(towards < low, low, high)
+            shares = np.full(len(low), np.inf)
+            shares[leaves] = (bound - step)[leaves] / (towards - step)[leaves]
+            first = shares <= shares.min()
+            step = step + shares.min() * (towards - step)
+            step[first] = bound[first]
+            free &= ~first
+            continue
+        step = towards
+        n = _inward(jacobian, off, step, free, low)
+        if n is None:
             break
         free[n] = True
     return step
+
+
+def _best(jacobian: Array, off: Array, step: Array, free: NDArray[np.bool_]) -> Array:
+    """*step*, the *free* parameters as they do best together, wherever that is."""
+    best = step.copy()
+    rest = off + jacobian[:, ~free] @ step[~free]
+    best[free] = np.linalg.lstsq(jacobian[:, free], -rest, rcond=None)[0]
+    return best
+
+
+def _inward(jacobian: Array, off: Array, step: Array, free: NDArray[np.bool_], low: Array) -> int | None:
+    """Which parameter would go back from its bound, more than any other; None: *step* is the best."""
+    if free.all():
+        return None
+    left = off + jacobian @ step
+    inward = np.where(step <= low, -1.0, 1.0) * (left @ jacobian)  # above 0: it would go back
+    inward[free] = 0.0
+    n = int(np.argmax(inward))
+    level = _LEVEL * np.abs(jacobian[:, n]).max() * np.sqrt(float(left @ left))
+    return n if inward[n] > level else None
