@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from tuner.adapters.supervisord_config import open_files_needed, render_config
 from tuner.core.service import ServiceSpec
@@ -23,3 +26,31 @@ def test_the_unit_shares_the_box_lock_with_everybody_and_knows_the_secrets_of_it
     assert {"-/run/lock", "/tmp"} <= set(settings["ReadWritePaths"].split())
     assert settings["PrivateTmp"] == "no"
     assert 'grid "$CONFIG" --resume "$STUDY"' in settings["ExecStart"]
+
+
+@pytest.mark.parametrize(
+    "script", sorted(DEPLOY.rglob("*.sh")), ids=lambda script: str(script.relative_to(DEPLOY))
+)
+def test_every_script_can_be_read_by_its_shell(script: Path) -> None:
+    shell = "bash" if script.is_relative_to(DEPLOY / "trial") else _shell_of(script)
+
+    read = subprocess.run([shell, "-n", script], capture_output=True, text=True)
+
+    assert (read.returncode, read.stderr) == (0, "")
+
+
+def _shell_of(script: Path) -> str:
+    """As its first line names it."""
+    return script.read_text(encoding="utf-8").splitlines()[0].rpartition("/")[2].removeprefix("env ")
+
+
+def test_a_trial_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    script = DEPLOY / "trial.sh"
+
+    refused = subprocess.run(["bash", script, "suspned"], capture_output=True, text=True)
+
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines() == [
+        "Error: there is no trial 'suspned'",
+        "Type deploy/trial.sh image, or systemd, suspend, limits, compose, cluster.",
+    ]
