@@ -25,10 +25,9 @@ build_prometheus() {
     local container
     container=$(buildah from scratch)
     install -D "$PROGRAMS/prometheus" "$work/prometheus/bin/prometheus"
-    install -d -o 65534 -g 65534 "$work/prometheus/prometheus"
-    mkdir "$work/prometheus/etc" "$work/prometheus/tmp"
+    mkdir "$work/prometheus/etc" "$work/prometheus/tmp" "$work/prometheus/prometheus"
     echo 'nobody:x:65534:65534::/:/bin/false' >"$work/prometheus/etc/passwd"
-    buildah copy -q "$container" "$work/prometheus" / >/dev/null
+    buildah copy -q --chown 65534:65534 "$container" "$work/prometheus" / >/dev/null
     buildah config --user nobody --volume /prometheus --workingdir /prometheus --entrypoint '["/bin/prometheus"]' \
         --cmd '["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]' "$container"
     buildah commit -q "$container" localhost/prometheus:trial >/dev/null
