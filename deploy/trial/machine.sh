@@ -94,10 +94,11 @@ timeout -k 10 3600 qemu-system-x86_64 -machine q35 -accel "${ACCEL:-tcg,thread=m
     -display none -monitor none -nic none -no-reboot -device virtio-rng-pci -drive "file=$work/disk,format=raw,if=virtio" \
     -kernel "$work/vmlinuz" -initrd "$work/initrd" -append "root=/dev/vda rw console=ttyS0 panic=-1" \
     -serial "file:$work/console.log" -serial "file:$work/trial.log" </dev/null 2>"$work/qemu.log" &
-echo $! >"$work/machine.pid"
-tail -F "$work/trial.log" 2>/dev/null &
-echo $! >"$work/tail.pid"
-wait "$(cat "$work/machine.pid")" || fail "QEMU: $(tail -1 "$work/qemu.log")"
-sleep 1
-kill "$(cat "$work/tail.pid")"
+machine=$!
+echo $machine >"$work/machine.pid"
+: >>"$work/trial.log"
+tail --pid=$machine --follow=name --lines=+1 "$work/trial.log" 2>/dev/null &
+told=$!
+wait $machine || fail "QEMU: $(tail -1 "$work/qemu.log")"
+wait $told || true
 grep -q '^all of it held' "$work/trial.log" || fail "it did not all hold; the console ends: $(tail -3 "$work/console.log")"
