@@ -3,7 +3,7 @@
 #   deploy/trial.sh image      the image under Podman: builds it, measures in it, stops it, kills it, and goes on; five minutes
 #   deploy/trial.sh systemd    the units under a systemd beside this box's own: the same, and the weekly check; eight minutes
 # In a machine of its own, with a kernel of its own (QEMU, which needs no KVM: what computes takes ten times as long there):
-#   deploy/trial.sh suspend    the box is suspended to memory within a window; five minutes
+#   deploy/trial.sh suspend    the box is suspended to memory within a window
 #   deploy/trial.sh limits     quotas, cpusets, memory and pids of cgroups of version 2: of a unit, of a study's unit, of containers of Docker
 #   deploy/trial.sh compose    compose.yaml under Docker, without Grafana
 #   deploy/trial.sh cluster    the Kubernetes Job on a node: evicted, killed, completed, and with a wrong config
