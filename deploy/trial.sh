@@ -7,9 +7,8 @@
 #   deploy/trial.sh limits     quotas, cpusets, memory and pids of cgroups of version 2: of a unit, of a study's unit, of containers of Docker
 #   deploy/trial.sh compose    compose.yaml under Docker, without Grafana
 #   deploy/trial.sh cluster    the Kubernetes Job on a node: evicted, killed, completed, and with a wrong config
-# The first line that it prints on what is missing says what to install: all is Debian's, but for what Debian 12 lacks, which PROGRAMS names
-# a folder of: docker-compose (2.40 was tried) and prometheus (3.4) for compose; etcd (3.6), kube-apiserver,
-# kube-controller-manager, kube-scheduler, kubelet and kubectl (1.34) for cluster.
+# It says which of Debian's packages it lacks. Of what Debian 12 has not, PROGRAMS names a folder: docker-compose (2.40 was tried) and
+# prometheus (3.4) for compose; etcd (3.6), kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl (1.34) for cluster.
 # The base of the image is made of Debian's packages, too (Python 3.11), so nothing is pulled from a registry of images; BASE names
 # another one, as BASE=python:3.13.5-slim-bookworm. MIRROR is a mirror of Debian's; ACCEL=kvm CPU=host are faster where the box has KVM.
 # It works in a temporary folder, and takes away what it made, also when it is interrupted.

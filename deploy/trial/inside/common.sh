@@ -6,10 +6,9 @@ units="tuner-study tuner-check"
 fail() { echo "failed: $*"; journalctl $(printf -- '-u %s ' $units) --no-pager -o cat 2>&1 | tail -20; exit 1; }
 held() { echo "held: $*"; }
 windows() { journalctl -u tuner-study --no-pager -o cat | grep -c 'items/10 min, load'; }
-begin() { started=$(windows); systemctl start --no-block tuner-study; }
 is() { systemctl show --property="$1" --value "$2"; }
 
-# until SECONDS WHAT COMMAND...: the command succeeds within that time, or WHAT is told as what did not happen.
+# until_ SECONDS WHAT COMMAND...: the command succeeds within that time, or WHAT is told as what did not happen.
 until_() {
     local deadline=$(($(date +%s) + $1)) what=$2
     shift 2
@@ -18,9 +17,15 @@ until_() {
         sleep 0.3
     done
 }
+is_at_rest() { case "$(is ActiveState tuner-study)" in inactive|failed) true ;; *) false ;; esac; }
+is_at_work() { ! is_at_rest; }
+begin() {
+    started=$(windows)
+    systemctl start --no-block tuner-study
+    until_ 60 "a start of the study" is_at_work
+}
 has_windows() { [ $(($(windows) - started)) -ge "$1" ]; }
 await() { until_ 600 "window $1" has_windows "$1"; }
-is_at_rest() { case "$(is ActiveState tuner-study)" in inactive|failed) true ;; *) false ;; esac; }
 none_left() {
     for process in /proc/[0-9]*; do
         tr '\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q '^/opt/tuner/' && fail "left behind: $(tr '\0' ' ' <"$process/cmdline")"

@@ -2,7 +2,6 @@
 # Limits of cgroups of version 2, with their controllers: on a unit, on the study's unit, and on containers of Docker.
 . "$(dirname "$0")/common.sh"
 [ -e /sys/fs/cgroup/cgroup.controllers ] || fail "no cgroups of version 2 alone"
-study /etc/tuner/study.yaml "2x1, 1x2" 2
 # finding CHECK: what doctor found, with these words before it.
 finding() {
     local check=$1
@@ -17,7 +16,7 @@ expect "1 core " "$(finding cores unit AllowedCPUs=1)" "AllowedCPUs=1 on a unit"
 expect "pids.max" "$(finding processes unit TasksMax=200)" "TasksMax=200 on a unit"
 
 # A layout that eats memory until the kernel ends one of its workers; the other layout is measured all the same.
-cat >/root/hungry.py <<'HUNGRY'
+cat >/opt/hungry.py <<'HUNGRY'
 import os, time
 eaten = []
 while True:
@@ -26,7 +25,6 @@ while True:
         eaten.append(bytearray(b"x" * 4_000_000))
     print("item done", flush=True)
 HUNGRY
-cp /root/hungry.py /opt/hungry.py
 hungry() {
     printf '%s\n' 'service:' '  kind: script' '  name: hungry' "  command: [$1, /opt/hungry.py]" '  threads: no' \
         '  probe: {kind: log, pattern: "item done"}' 'study:' '  layouts: [1x-, 2x-]' '  strategy: all' '  repeats: 2' '  window: 10s' \
