@@ -2,7 +2,7 @@
 # Tries what is in this folder for real, on a Debian box, as root. Each trial runs a study of short windows, and breaks it.
 #   deploy/trial.sh image      the image under Podman: builds it, measures in it, stops it, kills it, and goes on; five minutes
 #   deploy/trial.sh systemd    the units under a systemd beside this box's own: the same, and the weekly check; eight minutes
-# In a machine of its own, with a kernel of its own (QEMU, which needs no KVM: what computes takes ten times as long there):
+# In a machine of its own, with a kernel of its own (QEMU, which needs no KVM; what computes takes much longer there):
 #   deploy/trial.sh suspend    the box is suspended to memory within a window
 #   deploy/trial.sh limits     quotas, cpusets, memory and pids of cgroups of version 2: of a unit, of a study's unit, of containers of Docker
 #   deploy/trial.sh compose    compose.yaml under Docker, without Grafana
@@ -10,7 +10,7 @@
 # It says which of Debian's packages it lacks. Of what Debian 12 has not, PROGRAMS names a folder: docker-compose (2.40 was tried) and
 # prometheus (3.4) for compose; etcd (3.6), kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl (1.34) for cluster.
 # The base of the image is made of Debian's packages, too (Python 3.11), so nothing is pulled from a registry of images; BASE names
-# another one, as BASE=python:3.13.5-slim-bookworm. MIRROR is a mirror of Debian's; ACCEL=kvm CPU=host are faster where the box has KVM.
+# another one, as BASE=python:3.13.5-slim-bookworm. MIRROR is a mirror of Debian's; ACCEL=kvm CPU=host take the box's KVM (not tried).
 # It works in a temporary folder, and takes away what it made, also when it is interrupted.
 set -euo pipefail
 refuse() { echo "Error: $1" >&2; echo "$2" >&2; exit 2; }
@@ -42,7 +42,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d /var/tmp/tuner-trial.XXXXXX)
 leave() {
     [ "$trial" != image ] || end_container
-    for pid in "$work"/*.pid; do [ ! -e "$pid" ] || kill "$(cat "$pid")" 2>/dev/null || true; done
+    [ ! -e "$work/machine.pid" ] || kill "$(cat "$work/machine.pid")" 2>/dev/null || true
     wait
     rm -rf --one-file-system "$work"
 }

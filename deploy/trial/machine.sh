@@ -9,7 +9,7 @@ case "$trial" in
     *) images= ;;
 esac
 
-# The names that compose.yaml asks for, of Debian's Redis, and of the Prometheus in PROGRAMS; where they begin as the originals do.
+# Stand-ins for the images that compose.yaml names: Debian's Redis and the Prometheus in PROGRAMS. Each starts as the original does, as its own user.
 build_redis() {
     local container
     container=$(buildah from "$BASE")
@@ -99,6 +99,9 @@ echo $machine >"$work/machine.pid"
 : >>"$work/trial.log"
 tail --pid=$machine --follow=name --lines=+1 "$work/trial.log" 2>/dev/null &
 told=$!
-wait $machine || fail "QEMU: $(tail -1 "$work/qemu.log")"
+code=0
+wait $machine || code=$?
+rm "$work/machine.pid"   # from now on the pid may be somebody else's
 wait $told || true
+[ $code -eq 0 ] || fail "QEMU: $(tail -1 "$work/qemu.log")"
 grep -q '^all of it held' "$work/trial.log" || fail "it did not all hold; the console ends: $(tail -3 "$work/console.log")"

@@ -1,10 +1,10 @@
 #!/bin/bash
-# The Job in a cluster of one node: its control plane, its kubelet and containerd run here, from $KUBE (/opt/kube).
+# The Job in a cluster of one node: its control plane, its kubelet and containerd run here, from /opt/kube.
 # The node has 6 CPUs, two of them reserved; the kubelet's CPU manager is static, so the pod's four are its own.
 . "$(dirname "$0")/common.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 units="trial-etcd trial-kube-apiserver trial-kube-controller-manager trial-kube-scheduler trial-kubelet containerd"
-KUBE=${KUBE:-/opt/kube}
+KUBE=/opt/kube
 export PATH=$KUBE:$PATH KUBECONFIG=/run/kube/config
 mkdir -p /run/kube /etc/cni/net.d /etc/containerd /srv/study && cd /run/kube || exit 1
 modprobe -a overlay bridge veth dummy
