@@ -86,6 +86,7 @@ def test_items_per_cpu_second_can_be_the_objective(tuner: Tuner, study: Path) ->
         (("--objective", "speed"), "Error: --objective: no such objective: 'speed'\n"),
         (("--costs", "disk"), "Error: --costs: no such cost: 'disk'\n"),
         (("--within", "2"), "Error: --within: '2' is not a margin from 0 to 50 %\n"),
+        (("--within", "1%"), "Error: --within: the margin in which layouts match on costs, or on other"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_one_line(

@@ -168,6 +168,11 @@ def _ranked(
             hint="Leave --confidence out.",
         )
     seen = _of_boxes(store, question, store.sums() if sums is None else sums)
+    if question.within is not None and not question.costs and not seen.is_of_boxes:
+        raise ConfigError(
+            "--within: the margin in which layouts match on costs, or on other boxes; neither is asked for",
+            hint="Add --costs load,memory. The margin of a race's answer is that of `tuner grid --within`.",
+        )
     ranking = rank(
         record,
         seen.sums,
@@ -199,6 +204,7 @@ class _Seen:
     launches: Sequence[LaunchRecord]
     notes: tuple[str, ...] = ()
     is_part: bool = False  #: some boxes are left out
+    is_of_boxes: bool = False  #: of several that it was measured on
 
 
 def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
@@ -217,7 +223,7 @@ def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
         return _Seen(sums, launches)
     counting = {one.block[0] for one in sums.launches}
     alone = tuple(f"Of {box} alone: what other boxes would say is not in it." for box in counting)
-    return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part)
+    return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part, is_of_boxes=len(alone) > 1)
 
 
 def recalled(store: Store) -> Recalled:
