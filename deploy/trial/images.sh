@@ -2,6 +2,7 @@
 export STORAGE_DRIVER=vfs CONTAINERS_STORAGE_CONF="$work/storage.conf" BUILDAH_ISOLATION=chroot
 printf '[storage]\ndriver = "vfs"\ngraphroot = "%s/images"\nrunroot = "%s/run"\n' "$work" "$work" >"$work/storage.conf"
 PYTHON=python3,python3-venv,python-is-python3,ca-certificates
+OTHERS_PYTHON=ca-certificates,libexpat1,libffi8,libsqlite3-0,libssl3,libbz2-1.0,liblzma5,libreadline8,libncursesw6,libuuid1,zlib1g
 TUNER=localhost/tuner:trial
 
 # debian PACKAGES FOLDER: a Debian with these, and with what this box needs to reach its mirrors.
@@ -17,7 +18,13 @@ debian() {
 # $TUNER, by the Dockerfile.
 build_image() {
     if [ -z "${BASE:-}" ]; then
-        debian $PYTHON "$work/base"
+        if [ -n "${PYTHON_AT:-}" ]; then
+            debian $OTHERS_PYTHON "$work/base"
+            cp -a "$PYTHON_AT"/{bin,include,lib} "$work/base/usr/local/"
+            chroot "$work/base" sh -c 'ldconfig; ln -sf python3 /usr/local/bin/python; python --version'
+        else
+            debian $PYTHON "$work/base"
+        fi
         BASE=localhost/tuner-trial-base:1
         local container
         container=$(buildah from scratch)
