@@ -5,10 +5,12 @@ with a child or in Python without the GIL (beyond a dozen: for some k, the other
 spread over the processes, and each process is solved exactly as a machine repairman: its threads line up for
 one GIL, all else is thinking. Computing is stretched by those who compute at the same time: k and the GIL
 holders of the other processes. What the processes together hand on at each k, and how fast k tasks are done
-there, makes a birth-death chain over k; its stationary distribution weighs all figures. Exact for one process
-with exponential times but for the interplay of a changing k with a filled line; bench/model/analytic.py has
-the errors of all else. How often an item takes the GIL, how its times scatter and what a hand-over costs make
-little difference and are left to the simulation.
+there, makes a birth-death chain over k; its stationary distribution weighs all figures. A thread that has its
+process to itself never stands in line: all its computing counts in k. Exact for such processes, however times
+scatter (but for what lies between the k that are solved), and for one process with exponential times but for
+the interplay of a changing k with a filled line; bench/model/analytic.py has the errors of all else. How
+often an item takes the GIL, how its times scatter and what a hand-over costs make little difference and are
+left to the simulation.
 
 Source: Chandy, Herzog & Woo, Parametric analysis of queuing networks (1975), for the aggregation; Reiser &
 Lavenberg, Mean-value analysis (1980), for the recursion; Lazowska et al., Quantitative system performance
@@ -127,7 +129,8 @@ def _of_some(of: LayoutDemands, some: Indices) -> LayoutDemands:
 
 
 def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, near: Rest) -> Prediction:
-    held_alone_s = of.gil_s * machine.has_gil
+    has_line = machine.has_gil & (of.threads > 1)  # a thread by itself meets nobody at its GIL
+    held_alone_s = of.gil_s * has_line
     order, back = _unlike(of, held_alone_s, None if machine.physical_cores is None else smt_gain_ratio)
     p, t = of.processes[order], of.threads[order]
     gil_s = np.maximum(_LEAST_HELD_S, held_alone_s[order])
@@ -167,12 +170,15 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, ne
     weight = _chain(births, deaths, p * t)
     done_per_s = (weight[:, 1:] * deaths).sum(axis=1)
     n_gil_waiting = np.maximum(0.0, (weight * in_line).sum(axis=1))
+    n_computing = (weight * (every + holders)).sum(axis=1)
     n_holders = (weight * holders).sum(axis=1)
     cores = np.maximum(_LEAST_CORES, machine.free_cores - used)[:, None]
     n_on_cores = (weight * np.minimum(every + holders, cores)).sum(axis=1)
 
     full = machine.total_speed(np.full(len(back), np.inf), of.process_cores, smt_gain_ratio)
     on_cores, n_gil_waiting = n_on_cores[back], n_gil_waiting[back] * (held_alone_s > 0)
+    gil_share = of.gil_s * machine.has_gil / np.maximum(of.cpu_s, _LEAST_S)
+    n_holding = np.where(held_alone_s > 0, n_holders[back], n_computing[back] * gil_share)
     per_s = np.minimum(done_per_s[back], full / np.maximum(of.cpu_s, _LEAST_S))
     n_threads = of.processes * of.threads
     runnable = np.maximum(n_threads - n_gil_waiting - per_s * of.waiting_s, per_s * of.cpu_s)
@@ -186,9 +192,7 @@ def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, ne
         busy_cores=(busy if machine.physical_cores is None else np.maximum(busy, on_cores))
         + of.process_cores,
         core_utilization_ratio=np.minimum(1.0, busy / full),
-        gil_utilization_ratio=np.where(
-            held_alone_s > 0, np.minimum(1.0, n_holders[back] / of.processes), 0.0
-        ),
+        gil_utilization_ratio=np.minimum(1.0, n_holding / of.processes),
         n_gil_waiting=n_gil_waiting,
         n_core_waiting=np.maximum(0.0, runnable - busy),
         n_asleep=per_s * of.asleep_s,
