@@ -105,6 +105,31 @@ def test_one_block_says_nothing_and_how_much_longer_it_takes_is_told() -> None:
     assert check_answer(ASKED, None, []) == Check("open", 0, (), None, None, False, None)
 
 
+@pytest.mark.parametrize("asked", [ASKED, STRICT], ids=["calibrated", "strict"])
+def test_it_is_not_right_while_one_of_the_others_has_no_window(asked: Asked) -> None:
+    random = Random(5)
+    launches = [
+        Launched(block, layout, gap + random.gauss(0, 0.005))
+        for block in range(6)
+        for layout, gap in ((BEST, 0.0), (OLD, -0.1))
+    ]
+    seen = check_answer(asked, past(-0.04, -0.06), launches)
+    without = check_answer(Asked(BEST, (OLD,), 0.02, 0.95, asked.kind), past(-0.04, -0.06), launches)
+    better = check_answer(asked, past(-0.04, -0.06), [*launches, *(Launched(n, NEXT, 0.2) for n in range(6))])
+
+    assert seen.state == "open"
+    assert [one.other for one in seen.against] == [OLD]
+    assert without.state == "right"  # nobody asks for the other any more: it cannot be run
+    assert (better.state, better.better) == ("stale", NEXT)
+
+
+def test_a_check_whose_runner_up_is_disturbed_for_two_blocks_waits_for_it() -> None:
+    void = [Trouble("foreign-cpu", layout=NEXT, block=block) for block in range(2)]
+    found = checked({BEST: 100.0, NEXT: 150.0, OLD: 90.0}, *void)
+
+    assert (found.check.state, found.check.better) == ("stale", NEXT)
+
+
 def test_noise_of_now_counts_alone_where_it_is_larger() -> None:
     random = Random(6)
     launches = [

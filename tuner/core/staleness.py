@@ -143,7 +143,10 @@ class Checked:
 
 
 def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) -> Check:
-    """Say whether *asked* still holds, from *launches* of now and what the study knew."""
+    """Say whether *asked* still holds, from *launches* of now and what the study knew.
+
+    It is "right" only once all the others were compared; "stale" as soon as one is better.
+    """
     layouts = [
         layout for layout in (asked.winner, *asked.others) if any(x.layout == layout for x in launches)
     ]
@@ -193,7 +196,10 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
         key=lambda one: one.gap,
         default=None,
     )
-    is_right = len(against) == n_others and all(one.above(margin) <= one.level_high for one in against)
+    # One of which no window counts yet may be the better one.
+    is_right = len(against) == len(asked.others) and all(
+        one.above(margin) <= one.level_high for one in against
+    )
     state: State = "open"
     if n_blocks >= LEAST_BLOCKS:
         state = "stale" if better is not None else "right" if is_right else "open"

@@ -63,6 +63,10 @@ def check_notes(checked: Checked) -> list[str]:
         )
     if check.is_noisier:
         found.append("Launches differ more now than in the study; the noise of now is used.")
+    compared = {asked.winner, *checked.failed, *(one.other for one in check.against)}
+    missing = [layout for layout in asked.others if layout not in compared]
+    if check.n_blocks and missing:
+        found.append(f"{', '.join(map(str, missing))} could not be compared yet: too few windows count.")
     others = [layout for layout in checked.failed if layout != asked.winner]
     if others:
         found.append(f"{', '.join(map(str, others))} cannot be run now.")
