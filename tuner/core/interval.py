@@ -113,6 +113,10 @@ def spread_over(fit: AdditiveFit, n_blocks: float, per_residual: float) -> tuple
     never taken below the residual one (it is not, but by chance), and weighs 1 + 4 / block_df times as much
     in the degrees of freedom. Then they cover 92.7 % and more with two blocks, 94.6 % to 97.8 % with three,
     94.9 % to 96.7 % with five (whole tables of 2, 6 and 22 layouts, any share of drift).
+
+    The residual one has fewer degrees of freedom than that of blocks only where much is missing: of two
+    layouts in eight blocks, one of which was left after two, it has one. Then it weighs more likewise: 92 %
+    to 97 % instead of 87 % to 97 % for the one that was left.
     """
     if not fit.block_df or not fit.block_ss_per_variance:
         return None
@@ -127,6 +131,9 @@ def spread_over(fit: AdditiveFit, n_blocks: float, per_residual: float) -> tuple
     of_residual = residual_share * fit.residual_variance
     if of_blocks + of_residual <= 0:
         return 0.0, 1.0
-    weighed = of_blocks * (1 + 4 / fit.block_df)
-    df = (weighed + of_residual) ** 2 / (weighed**2 / fit.block_df + of_residual**2 / fit.residual_df)
+    blocks = of_blocks * (1 + 4 / fit.block_df)
+    residual = of_residual
+    if of_residual > 0 and fit.residual_df < fit.block_df:
+        residual *= 1 + 4 / fit.residual_df
+    df = (blocks + residual) ** 2 / (blocks**2 / fit.block_df + residual**2 / fit.residual_df)
     return of_blocks + of_residual, df
