@@ -197,6 +197,7 @@ def test_what_spare_cores_hold_does_not_stand_in_the_way_of_the_items_either() -
 def test_the_box_is_what_the_study_ran_on() -> None:
     assert machine_of(study_of(L1X1, cores=24, box_cores=2.0)) == Machine(2.0)
     assert machine_of(study_of(L1X1, cores=4, box_cores=8.0, threads_per_core="2")).physical_cores == 2.0
+    assert machine_of(study_of(L1X1, cores=1, box_cores=8.0, threads_per_core="2")).own_cores == 1.0
     assert not machine_of(study_of(L1X1, worker_gil="off")).has_gil
 
 
@@ -430,6 +431,7 @@ def test_items_that_ask_for_no_cpu_have_no_rules() -> None:
 
 def test_a_larger_box_of_the_same_kind_keeps_its_threads_per_core() -> None:
     assert resized(Machine(4, 2), 24) == Machine(24, 12)
+    assert resized(Machine(1, 0.5), 24) == Machine(24, 12)
     assert resized(Machine(4), 24) == Machine(24)
 
 

@@ -352,6 +352,17 @@ def test_what_the_network_answers_alike_is_still_told_apart() -> None:
     assert not np.allclose(alone[0].n_blocked, alone[1].n_blocked)
 
 
+@pytest.mark.parametrize(("cores", "own"), [(1.0, 1), (3.0, 2), (4.0, 2), (1.5, 1), (0.5, 0.5)])
+def test_a_part_of_a_physical_core_is_no_core(cores: float, own: float) -> None:
+    # of a box with two threads to each core, of which the service may use so many
+    machine = Machine(cores, cores / 2)
+    alone = predict(Demands(0.1), machine, [Layout(processes, 1) for processes in (1, 2, 3)])
+    per_s = [10 * min(n, own) + 10 * 0.3 * max(0.0, min(n, cores) - own) for n in (1, 2, 3)]
+
+    assert machine.own_cores == own
+    assert alone.throughput_per_s == pytest.approx(per_s, rel=1e-3)
+
+
 def test_what_second_threads_add_may_differ_from_layout_to_layout() -> None:
     layouts = full_grid(4)
     of = layout_demands(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,16 @@ class Machine:
         """What strangers leave, at least a tenth of a core."""
         return max(0.1, self.cores - self.foreign_cores)
 
+    @property
+    def own_cores(self) -> float:
+        """How many tasks can have a physical core for themselves: of 1 or 3 cores 1 or 2, not a half less.
+
+        *physical_cores* says how many of a box of this kind are physical; a part of one is no core.
+        """
+        if self.physical_cores is None:
+            return self.cores
+        return min(self.cores, ceil(self.physical_cores - 1e-9))
+
     def cores_left(self, used_cores: Array | float = 0.0) -> Array:
         """Cores for tasks while *used_cores* are taken, at least a tenth of a core."""
         left: Array = np.maximum(0.1, self.free_cores - used_cores)
@@ -53,9 +64,9 @@ class Machine:
     def speed_on(self, cores: Array, n_runnable: Array, smt_gain_ratio: Array | None = None) -> Array:
         """The same on *cores* that are left for them."""
         at_work: Array = np.minimum(n_runnable, cores)
-        if self.physical_cores is None:
+        if self.own_cores == self.cores:
             return at_work
         gain = self.smt_gain_ratio if smt_gain_ratio is None else smt_gain_ratio
-        physical = cores * (self.physical_cores / self.cores)
+        physical = cores * (self.own_cores / self.cores)
         speed: Array = np.minimum(n_runnable, physical) + gain * np.maximum(0.0, at_work - physical)
         return speed

@@ -212,8 +212,8 @@ def _problem(clocks: Sequence[Clocks], machine: Machine) -> Problem:
 
 def _smt_gains(problem: Problem, fit: Fit) -> tuple[float, float, float] | None:
     """What a second thread on a core adds: low, fitted, high, as likely each; None: not seen at work."""
-    physical = problem.machine.physical_cores
-    if physical is None or all(layout.total_threads <= physical for layout in problem.items):
+    own = problem.machine.own_cores
+    if own == problem.machine.cores or all(layout.total_threads <= own for layout in problem.items):
         return None
     at = NAMES.index("smt_gain_ratio")
     gain, sd = float(fit.values[at]), sqrt(float((fit.root[at] ** 2).sum()))

@@ -38,8 +38,8 @@ class Seen:
     @property
     def has_filled_smt(self) -> bool:
         """Whether second threads of physical cores were in use in some of the windows."""
-        physical = self.machine.physical_cores
-        return physical is not None and any(one.total_threads > physical for one in self.layouts)
+        own = self.machine.own_cores
+        return own < self.machine.cores and any(one.total_threads > own for one in self.layouts)
 
 
 def smt_gains_about(gain: float) -> tuple[float, ...]:
@@ -63,7 +63,7 @@ def reasons(
     found = _layout_reasons(seen, layout)
     if core_doublings(seen, cpu_cores) > 0:
         found.append(f"more than {counted(seen.known_cores, 'core', '.3g')} busy")
-    if machine.physical_cores is not None and not seen.has_filled_smt and n_runnable > machine.physical_cores:
+    if machine.own_cores < machine.cores and not seen.has_filled_smt and n_runnable > machine.own_cores:
         found.append("two threads on a physical core (SMT)")
     if machine.has_gil != seen.machine.has_gil:
         found.append("with a GIL" if machine.has_gil else "no GIL")
