@@ -34,14 +34,20 @@ def past(of_next: float, of_old: float, se: float = 0.01, launch_sd: float = 0.0
 
 
 def looked(
-    random: Random, asked: Asked, then: Past | None, of_next: float, of_old: float, n_blocks: int = 8
+    random: Random,
+    asked: Asked,
+    then: Past | None,
+    of_next: float,
+    of_old: float,
+    n_blocks: int = 8,
+    launch_sd: float = 0.02,
 ) -> Check:
     launches: list[Launched] = []
     check = None
     for block in range(n_blocks):
         drift = random.gauss(0.3, 0.06)
         for layout, gap in ((BEST, 0.0), (NEXT, of_next), (OLD, of_old)):
-            launches.append(Launched(block, layout, 5.0 + drift + gap + random.gauss(0, 0.02)))
+            launches.append(Launched(block, layout, 5.0 + drift + gap + random.gauss(0, launch_sd)))
         check = check_answer(asked, then, launches)
         if check.state != "open":
             break
@@ -80,6 +86,18 @@ def test_strict_is_wrong_in_one_of_twenty_at_most_however_often_one_looks(
 
     wrong = sum(check.state == ("right" if beyond > 1 else "stale") for check in checks)
     assert wrong / n <= 0.05 + 3 * sqrt(0.05 * 0.95 / n)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("times", [1.4, 1.75, 2.5, 4])
+def test_strict_is_no_more_often_wrong_where_launches_differ_more_than_in_the_study(times: float) -> None:
+    random, n = Random(3), 250
+    beyond = 0.9999 * MARGIN, 0.9999 * MARGIN
+    checks = [looked(random, STRICT, past(-0.04, -0.06), *beyond, launch_sd=0.02 * times) for _ in range(n)]
+
+    wrong = sum(check.state == "stale" for check in checks)
+    assert wrong / n <= 0.05 + 3 * sqrt(0.05 * 0.95 / n)
+    assert not any(check.is_noisier for check in checks)  # the study's noise was never used
 
 
 @pytest.mark.parametrize("moved", [0.005, 0.02, 0.08])

@@ -4,7 +4,8 @@ The box may have moved as a whole since the study, so levels are never compared,
 layouts of the same block. A difference may have moved too, and nobody knows by how much: `calibrated` takes
 it to have moved at random by a quarter of the margin, the margin or four times the margin, each as likely
 before anything is seen, and weighs the three by how well they explain what is seen now. So what the study
-knew helps where it agrees, and counts for little where it does not. `strict` uses what was measured now.
+knew helps where it agrees, and counts for little where it does not. `strict` uses what was measured now, and
+its noise alone: launches may differ by more than in the study, and by too little more to be seen at once.
 
 Each look is at a level of its own, alpha / (k (k + 1)) at the k-th, which sum to alpha: whoever looks after
 every block is wrong no more often than whoever looks once.
@@ -159,7 +160,7 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
         [Observation(layouts.index(one.layout), blocks.index(one.block), one.value) for one in launches],
         len(layouts),
     )
-    noise, is_noisier = _noise(fitted, past)
+    noise, is_noisier = _noise(fitted, None if asked.kind == "strict" else past)
     if noise is None:
         return nothing
     margin = -log(1 - asked.within)
@@ -279,8 +280,9 @@ def _rest(against: Sequence[Against], margin: float, alpha: float, n_blocks: int
         look = n_blocks + more - LEAST_BLOCKS + 1
         level = alpha / (look * (look + 1))
         shrunk = sqrt(n_blocks / (n_blocks + more))
-        below = student_t_quantile(1 - level, against[0].df) * shrunk
-        above = student_t_quantile(1 - level / len(against), against[0].df) * shrunk
+        df = against[0].df + more * len(against)  # each block tells of the noise, too
+        below = student_t_quantile(1 - level, df) * shrunk
+        above = student_t_quantile(1 - level / len(against), df) * shrunk
         is_right = all(one.gap + below * one.now_se < margin for one in against)
         if is_right or any(one.gap - above * one.now_se > margin for one in against):
             return more
