@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 from tuner.core.layout import Layout
 from tuner.core.plan import blocks
 from tuner.core.strategies.full_grid import FullGrid
+from tuner.core.strategies.grid_fit import GridFit
 from tuner.core.strategy import Goal, Observed, Proposal
 
 LAYOUTS = tuple(Layout(1, threads) for threads in range(1, 6))
@@ -144,6 +146,21 @@ def test_without_a_second_block_all_are_tied() -> None:
 
     assert set(grid.answer().ties) == set(LAYOUTS) - {Layout(1, 5)}
     assert not grid.answer().reached
+
+
+def test_what_shares_no_block_with_the_best_is_tied_with_it_also_without_noise() -> None:
+    alone, *others = LAYOUTS[:3]
+    fit = GridFit(Goal(LAYOUTS[:3]))
+    blocks_of = [(others, 0), (others, 1), ([alone], 2)]
+    for layouts, block in blocks_of:
+        for number, proposal in enumerate(Proposal(layout, 600.0) for layout in layouts):
+            alike = [replace(one, value=1.0) for one in took([proposal], first=10 * block + number)]
+            fit.add(alike, block)
+        fit.end_block(block)
+
+    answer = fit.answer(failed=())
+    assert fit.seen().variance == 0
+    assert {answer.layout, *answer.ties} == {alone, *others}
 
 
 def test_where_everything_failed_nothing_is_proposed_and_nothing_named() -> None:

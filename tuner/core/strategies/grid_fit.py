@@ -91,8 +91,8 @@ class GridFit:
         ties = [
             other
             for other in others
-            if seen.effects[best] - seen.effects[other]
-            <= limit * sqrt(seen.variance * seen.difference_variance(best, other))
+            if (per_unit := seen.difference_variance(best, other)) == inf
+            or seen.effects[best] - seen.effects[other] <= limit * sqrt(seen.variance * per_unit)
         ]
         return Answer(best, False, "none", tuple(ties))
 
