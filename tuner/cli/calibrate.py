@@ -11,6 +11,7 @@ import typer
 from tuner.cli import CUT_OFF
 from tuner.cli.options import (
     FILE,
+    MOST_CORES,
     TIME,
     AsJson,
     ForeignLimit,
@@ -187,5 +188,6 @@ def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool)
         typer.echo(render_calibration(calibrated), nl=False)
     if into is not None:
         bootstrap.write_profile(into, calibrated)
-        say(f"The profile is in {into}; tuner predict {into} --cores 24 tells what more cores would give.")
+        more = f"--cores {min(2 * calibrated.seen.machine.cores, MOST_CORES):g}"
+        say(f"The profile is in {into}; tuner predict {into} {more} tells what more cores would give.")
     return 0
