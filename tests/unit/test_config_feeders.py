@@ -193,7 +193,11 @@ def test_a_probe_of_the_queue_needs_a_feeder_of_it(tmp_path: Path) -> None:
     [
         ("{kind: queue}", "service.feeder.form", "is missing"),
         (f"{{kind: queue, {REDIS.replace('celery', 'clery')}}}", "feeder.form", "did you mean celery"),
-        (f"{{kind: queue, {REDIS.replace('redis:', 'http:')}}}", "feeder.url", "should be redis://"),
+        (
+            f"{{kind: queue, {REDIS.replace('redis:', 'http:')}}}",
+            "feeder.url",
+            "should be redis://.* or amqp://HOST:PORT/VHOST",
+        ),
         (f"{{kind: queue, {REDIS.replace('redis:', 'amqps:')}}}", "feeder.url", "should be amqp://"),
         (f"{{kind: queue, {RABBIT.replace('//', '//u@v@')}}}", "feeder.url", "should be amqp://"),
         (

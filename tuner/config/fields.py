@@ -380,7 +380,11 @@ RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 def check_broker_url(url: str) -> str:
     """*url*, when it is one of Redis or of RabbitMQ; ConfigError when it is none."""
     if not url.startswith("amqp"):
-        return check_redis_url(url)
+        try:
+            return check_redis_url(url)
+        except ConfigError as error:
+            known = url.startswith(("redis:", "rediss:", "unix:"))
+            raise error if known else ConfigError(f"{error.problem}, or amqp://HOST:PORT/VHOST") from error
     try:
         parts = urlsplit(url)
         known = parts.scheme == "amqp" and bool(parts.hostname) and parts.port != 0
