@@ -36,8 +36,22 @@ def service_options(service: str | None, settings: list[str] | None, command: st
             raise ConfigError(f"--set {text} is no KEY=VALUE", hint="As --set url=http://127.0.0.1:8000/")
         options["service", key.strip()] = Given(f"--set {key.strip()}", value)
     if command is not None:
+        _check_words(command)
         options["service", "command"] = Given("--", command)
     return options
+
+
+def _check_words(command: str) -> None:
+    """What stands after ``--`` is words already: the text of ``--command`` has to be some."""
+    import shlex
+
+    hint = "As --command 'gunicorn app:app', or put it at the end: -- gunicorn app:app"
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"--command: cannot be split into words: {error}", hint=hint) from error
+    if not words:
+        raise ConfigError("--command: names no program", hint=hint)
 
 
 def given(texts: Mapping[tuple[str, ...], str | None]) -> Options:
