@@ -85,7 +85,7 @@ def test_items_per_cpu_second_can_be_the_objective(tuner: Tuner, study: Path) ->
         (("--max-p95", "2s"), "Error: --max-p95: this service does not report latency\n"),
         (("--objective", "speed"), "Error: --objective: no such objective: 'speed'\n"),
         (("--costs", "disk"), "Error: --costs: no such cost: 'disk'\n"),
-        (("--within", "2"), "Error: --within: '2' is not a margin from 0 to 50 %\n"),
+        (("--within", "2"), "Error: --within: '2' is not a margin above 0 and below 50 %\n"),
         (("--within", "1%"), "Error: --within: the margin in which layouts match on costs, or on other"),
     ],
 )

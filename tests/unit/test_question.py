@@ -34,9 +34,9 @@ def test_what_is_typed_is_read() -> None:
         ({"max_p95": "fast"}, "--max-p95: 'fast' is not a duration"),
         ({"costs": "load,mem"}, "--costs: no such cost: 'mem'"),
         ({"costs": ","}, "--costs: no cost is named"),
-        ({"within": "60%"}, "--within: '60%' is not a margin from 0 to 50 %"),
-        ({"within": "0"}, "--within: '0' is not a margin from 0 to 50 %"),
-        ({"within": "narrow"}, "--within: 'narrow' is not a margin from 0 to 50 %"),
+        ({"within": "60%"}, "--within: '60%' is not a margin above 0 and below 50 %"),
+        ({"within": "0"}, "--within: '0' is not a margin above 0 and below 50 %"),
+        ({"within": "narrow"}, "--within: 'narrow' is not a margin above 0 and below 50 %"),
     ],
 )
 def test_nonsense_is_told_in_one_line_with_its_option(typed: dict[str, str], said: str) -> None:

@@ -116,6 +116,6 @@ def _parse_within(text: str) -> float:
     share = parse_share(text)
     if share is None or not 0 < share < 0.5:
         raise ConfigError(
-            f"--within: {text!r} is not a margin from 0 to 50 %", hint="Write a share, as 2% or 0.02."
+            f"--within: {text!r} is not a margin above 0 and below 50 %", hint="Write a share, as 2% or 0.02."
         )
     return share
