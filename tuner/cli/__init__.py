@@ -120,17 +120,18 @@ Usage: tuner COMMAND [OPTIONS]
 
 Finds the right split of a Python worker service into processes and threads.
 
-  tuner grid --quick            a first look: the built-in service, a few minutes
+  tuner grid --quick            a first look: the built-in service, 3 minutes
   tuner grid -- gunicorn a:app  a study of your service, ten minutes a window
-  tuner grid CONFIG --cores 24  the same, from a config; tuner init -- COMMAND writes one
-  tuner rank STUDY.tuner.db     the ranking; tuner export STUDY.tuner.db --into RUNBOOK.md
+  tuner init -- gunicorn a:app  the same as a config: tuner grid CONFIG
+  tuner rank STUDY.tuner.db     the ranking; tuner export keeps it in a runbook
 """
 _OUTRO = """\
 Options:
   --version  The version, and nothing else.
   --help     This page; tuner COMMAND --help for a command's own.
-  --install-completion [SHELL]  TAB completes commands, options and layouts, in bash, zsh and fish;
-                                --show-completion [SHELL] prints the script instead.
+  --install-completion [SHELL]  TAB completes commands, options and layouts,
+                                in bash, zsh and fish.
+  --show-completion [SHELL]     Prints the script for that instead.
 """
 #: what may stand in place of a command
 ALONE = ("--help", "--version", "--install-completion", "--show-completion")
