@@ -213,6 +213,17 @@ def test_a_disk_has_room_for_the_spool_and_for_logs(free: int | None, can_write:
     assert [finding.level for finding in disk_findings([seen])] == [level]
 
 
+def test_what_needs_an_unknown_room_is_told_in_a_whole_sentence() -> None:
+    logs = FolderSeen("/tmp", "what launches write and log", 0, 1024**3, True, has_logs=True)
+    filled = FolderSeen("/spool", "the spool", 0, 1024**3, True)
+
+    (finding,) = disk_findings([filled, logs])
+    assert finding.found == (
+        "1 GiB free in /spool and /tmp; the spool takes nothing more;"
+        " what launches write and log comes on top"
+    )
+
+
 def test_a_folder_that_nobody_logs_to_needs_no_room_for_logs() -> None:
     shared_memory = FolderSeen("/dev/shm", "what workers count in", 65_536, 64 * 1024**2, True)
 

@@ -186,7 +186,7 @@ def _disk(folders: Sequence[FolderSeen]) -> Finding:
 def _wanted(seen: FolderSeen) -> str:
     if seen.needed_bytes:
         return f"; {seen.what} takes about {_size(seen.needed_bytes)}"
-    return f"; for {seen.what}"
+    return f"; {seen.what} comes on top" if seen.has_logs else f"; {seen.what} takes nothing more"
 
 
 def _files(seen: LimitsSeen, need: Needed) -> Finding:
