@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.figures import counted, first_of, named, percent
+from tuner.core.figures import busy_cores, counted, first_of, named, percent
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,10 @@ def test_a_list_in_a_sentence_is_cut_where_it_would_grow_long(n: int, told: str)
 @pytest.mark.parametrize(("n", "shown"), [(0, 0), (3, 3), (4, 4), (5, 3), (100, 3)])
 def test_what_is_left_out_is_never_one_alone(n: int, shown: int) -> None:
     assert list(first_of(range(n), 3)) == list(range(shown))
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(0.15, "0.15 core"), (1.0, "1.00 core"), (1.004, "1.00 core"), (2.0, "2.00 cores")]
+)
+def test_more_than_one_core_in_use_is_several(count: float, told: str) -> None:
+    assert busy_cores(count) == told

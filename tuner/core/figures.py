@@ -22,6 +22,11 @@ def counted(count: float, thing: str, digits: str = "g") -> str:
     return f"{shown} {thing if shown == '1' else _plural(thing)}"
 
 
+def busy_cores(count: float) -> str:
+    """How many cores are in use, on average: ``0.15 core``, ``2.00 cores``."""
+    return f"{count:.2f} {'core' if round(count, 2) <= 1 else 'cores'}"
+
+
 def named(names: Sequence[object], most: int = 10) -> str:
     """A list for a sentence: *most* of them and how many more there are, or one more than *most*."""
     first = first_of(names, most)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tuner.core.figures import counted, percent
+from tuner.core.figures import busy_cores, counted, percent
 from tuner.core.layout import Layout
 from tuner.core.window import Reading, Sample, Usage, VoidReason
 
@@ -118,10 +118,11 @@ def _disturbed(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReaso
     limit = f"the limit is {limit_cores:.2f}"
     foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
     if foreign_cores > limit_cores:
-        yield VoidReason("disturbed", f"others on the box used {foreign_cores:.2f} core on average; {limit}")
+        used = busy_cores(foreign_cores)
+        yield VoidReason("disturbed", f"others on the box used {used} on average; {limit}")
     stolen_cores = (last.steal_s_total - first.steal_s_total) / elapsed_s
     if stolen_cores > limit_cores:
-        yield VoidReason("stolen", f"the hypervisor took {stolen_cores:.2f} core on average; {limit}")
+        yield VoidReason("stolen", f"the hypervisor took {busy_cores(stolen_cores)} on average; {limit}")
 
 
 def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[VoidReason]:

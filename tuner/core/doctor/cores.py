@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tuner.core.doctor.finding import UNKNOWN, Finding, doubtful, fine
-from tuner.core.figures import counted, percent
+from tuner.core.figures import busy_cores, counted, percent
 from tuner.core.validity import FOREIGN_SHARE_RATIO
 
 #: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
@@ -68,25 +68,25 @@ def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
 
 def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
     """What some seconds of looking gave."""
-    over = f"over {seen.seconds:.3g} s; a window is void from {seen.limit_cores:.2f} core on"
+    over = f"over {seen.seconds:.3g} s; a window is void from {busy_cores(seen.limit_cores)} on"
     if seen.foreign_cores > seen.limit_cores:
         yield doubtful(
             "neighbours",
-            f"others use {seen.foreign_cores:.2f} core {over}{_who(seen)}",
+            f"others use {busy_cores(seen.foreign_cores)} {over}{_who(seen)}",
             "windows become void (disturbed) and are taken again: the night gives fewer, or none",
             "Stop them for the night (cron, backups, scans); name backends of the service under backends:.",
         )
     else:
-        yield fine("neighbours", f"others use {seen.foreign_cores:.2f} core {over}")
+        yield fine("neighbours", f"others use {busy_cores(seen.foreign_cores)} {over}")
     if seen.stolen_cores > seen.limit_cores:
         yield doubtful(
             "steal",
-            f"the hypervisor keeps {seen.stolen_cores:.2f} core {over}",
+            f"the hypervisor keeps {busy_cores(seen.stolen_cores)} {over}",
             "windows become void (stolen) and are taken again: the night gives fewer, or none",
             "Ask for a dedicated host, or measure at another hour.",
         )
     else:
-        yield fine("steal", f"the hypervisor keeps {seen.stolen_cores:.2f} core {over}")
+        yield fine("steal", f"the hypervisor keeps {busy_cores(seen.stolen_cores)} {over}")
 
 
 def _cores(seen: CoresSeen) -> Finding:
