@@ -9,6 +9,8 @@ from tuner.core.figures import busy_cores, counted, first_of, named, percent
     ("ratio", "told"),
     [
         (0.02, "2 %"),
+        (0.0, "0 %"),
+        (2.1e-16, "0 %"),
         (0.003, "0.3 %"),
         (0.00123, "0.12 %"),
         (0.123456, "12.3 %"),

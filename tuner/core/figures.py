@@ -7,10 +7,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_ROUNDING_PERCENT = 1e-9  #: of a share that is nothing, sums of floats leave less than that
+
 
 def percent(ratio: float) -> str:
     """A share as people read it: ``2 %``; small ones keep two digits."""
     shown = 100 * ratio
+    if abs(shown) < _ROUNDING_PERCENT:
+        return "0 %"
     if shown >= 100:
         return f"{shown:.0f} %"
     return f"{shown:.3g} %" if shown >= 1 else f"{shown:.2g} %"
