@@ -19,6 +19,9 @@ a variant). What a command ends with: [exit codes](exit-codes.md).
 
 `tuner --install-completion` makes TAB complete commands, options, their words and the layouts of a study, in
 bash, zsh and fish; `tuner --show-completion bash` prints the script instead.
+
+On a terminal too narrow for a table its columns come in parts, one below the other. Into a pipe or a file a
+table goes as it is.
 """
 
 

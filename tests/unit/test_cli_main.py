@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import subprocess
@@ -91,6 +92,27 @@ def test_the_first_page_names_every_command_in_its_group(capsys: pytest.CaptureF
         group = page.partition(f"\n{command.panel}:\n")[2].partition("\n\n")[0]
         assert f"  {command.name} " in group
     assert max(map(len, page.splitlines())) <= 80  # of a terminal
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_table_is_folded_to_the_terminal_and_goes_into_a_pipe_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["services"]) == 0
+    piped = capsys.readouterr().out
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    assert run(["services"]) == 0
+    shown = terminal.getvalue()
+    assert max(map(len, piped.splitlines())) > 100
+    assert max(map(len, shown.splitlines())) <= 100
+    assert set(piped.split()) == set(shown.split())
 
 
 def test_nothing_typed_shows_the_first_page_and_counts_as_wrong_input(

@@ -178,14 +178,14 @@ def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool)
     import json
 
     from tuner import bootstrap
-    from tuner.cli.telling import say
+    from tuner.cli.telling import say, show
     from tuner.reports.calibration import calibration_facts, render_calibration
 
     calibrated = bootstrap.calibrated(file, variant=variant)
     if as_json:
         typer.echo(json.dumps(calibration_facts(calibrated)))
     else:
-        typer.echo(render_calibration(calibrated), nl=False)
+        show(render_calibration(calibrated))
     if into is not None:
         bootstrap.write_profile(into, calibrated)
         more = f"--cores {min(2 * calibrated.seen.machine.cores, MOST_CORES):g}"

@@ -51,6 +51,7 @@ def compare(
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """
     from tuner import bootstrap
+    from tuner.cli.telling import show
     from tuner.core.compared import slower
     from tuner.reports.comparison import render_comparison
     from tuner.reports.comparison_words import slower_told
@@ -68,7 +69,7 @@ def compare(
         check_ours(output, force=force)
     found = bootstrap.compared(before, after, confidence)
     if output is None:
-        typer.echo(render_comparison(found, named or "simple"), nl=False)
+        show(render_comparison(found, named or "simple"))
     else:
         from tuner.adapters.text_file import replace_text
         from tuner.reports.page.comparison import render_comparison_page

@@ -37,11 +37,12 @@ def explain(
     Example: tuner explain crash-processor.tuner.db
     """
     from tuner import bootstrap
+    from tuner.cli.telling import show
     from tuner.core.question import parse_question
     from tuner.reports.explain import render_explanation, render_explanation_json
 
     question = parse_question(max_memory=max_memory)
     record, found, rules = bootstrap.explained(study, question=question, confidence=confidence, cores=cores)
     render = render_explanation_json if as_json else render_explanation
-    typer.echo(render(record, found, rules), nl=False)
+    show(render(record, found, rules))
     return EXIT_NOTHING if isinstance(found, str) else 0

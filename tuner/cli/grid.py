@@ -352,7 +352,8 @@ def _measured(
 
 def _print_ranking(file: Path, *, as_json: bool) -> None:
     from tuner import bootstrap
+    from tuner.cli.telling import show
     from tuner.reports.ranking import render_ranking
 
     record, ranking = bootstrap.ranked(file)
-    typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
+    show(render_ranking(record, ranking, "json" if as_json else "simple"))

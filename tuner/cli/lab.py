@@ -66,7 +66,7 @@ def lab(
     """
     from tuner import bootstrap
     from tuner.adapters.signals import stopping_by_signal
-    from tuner.cli.telling import say
+    from tuner.cli.telling import say, show
 
     fmt = checked_format(format_, as_json=as_json) or "simple"
     if name is None and not every:
@@ -110,7 +110,7 @@ def lab(
                 continue
             found.append((outcome, made))
             if fmt != "json":
-                typer.echo(_shown(outcome, made, fmt), nl=False)
+                show(_shown(outcome, made, fmt))
             if page is not None:
                 _write_page(page, outcome, made)
     finally:  # whatever ends it, what was finished is printed
@@ -142,9 +142,10 @@ def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool)
 
 def _listed(fmt: str) -> int:
     from tuner import bootstrap
+    from tuner.cli.telling import show
     from tuner.reports.lab import render_list
 
-    typer.echo(render_list(bootstrap.experiments(), fmt), nl=False)
+    show(render_list(bootstrap.experiments(), fmt))
     return 0
 
 

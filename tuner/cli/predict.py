@@ -109,6 +109,7 @@ def predict(
 
     from tuner import bootstrap
     from tuner.bootstrap.asked import check_modelled
+    from tuner.cli.telling import show
     from tuner.core.model.prediction.whatif import parse_what_if
     from tuner.reports.prediction import MOST_ROWS, prediction_facts, render_prediction
 
@@ -136,7 +137,7 @@ def predict(
     if as_json:
         typer.echo(json.dumps(prediction_facts(predicted)))
     else:
-        typer.echo(render_prediction(predicted, most_rows=None if show_all else MOST_ROWS), nl=False)
+        show(render_prediction(predicted, most_rows=None if show_all else MOST_ROWS))
     return 0
 
 

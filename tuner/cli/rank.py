@@ -145,6 +145,7 @@ def rank(
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """
     from tuner import bootstrap
+    from tuner.cli.telling import show
     from tuner.core.question import parse_question
     from tuner.reports.ranking import render_ranking
 
@@ -159,7 +160,7 @@ def rank(
         without_boxes=without_box or (),
     )
     record, ranking = bootstrap.ranked(study, current=current, confidence=confidence, question=question)
-    typer.echo(render_ranking(record, ranking, "json" if as_json else "simple"), nl=False)
+    show(render_ranking(record, ranking, "json" if as_json else "simple"))
     _say_what_it_is_for(record, study)
     if any(row.rank is not None for row in ranking.rows):
         return 0

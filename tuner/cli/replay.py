@@ -64,6 +64,7 @@ def replay(
     import dataclasses
     import json
 
+    from tuner.cli.telling import show
     from tuner.core.replay import summary
     from tuner.reports.replay import render_replay
 
@@ -90,7 +91,7 @@ def replay(
             json.dumps({key: round(x, 6) if isinstance(x, float) else x for key, x in figures.items()})
         )
     else:
-        typer.echo(render_replay(chosen, result), nl=False)
+        show(render_replay(chosen, result))
     return 0
 
 

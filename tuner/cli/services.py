@@ -34,12 +34,13 @@ def services(
     Example: tuner services show gunicorn
     """
     from tuner import bootstrap
+    from tuner.cli.telling import show
     from tuner.reports.services import render_service, render_services
 
     known = bootstrap.described_services()
     names = [word for n, word in enumerate(words or []) if n > 0 or word != "show"]
     if not names and not words:
-        typer.echo(_json({"services": known}) if as_json else render_services(known), nl=False)
+        show(_json({"services": known}) if as_json else render_services(known))
         return 0
     if len(names) != 1:
         raise ConfigError(f"show takes one service, not {len(names)}", hint="As tuner services show gunicorn")

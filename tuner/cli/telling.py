@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,15 @@ def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: b
         return
     for sentence in simulated_told(record):
         typer.echo(f"{sentence}\n")
+    show(text)
+
+
+def show(text: str) -> None:
+    """Print a result for people; tables that a terminal is too narrow for are folded."""
+    from tuner.reports.folding import folded
+
+    if sys.stdout.isatty():
+        text = folded(text, shutil.get_terminal_size().columns)
     typer.echo(text, nl=False)
 
 

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from tuner.reports.folding import folded
+from tuner.reports.formats import Table, render_table
+
+TABLE = render_table(
+    Table(
+        ("rank", "layout", "items", "bound by", "memory"),
+        (("1", "24x2", "47354", "waiting", "1932 MB"), ("1", "8x6", "47231", "GIL", "660 MB")),
+        frozenset({0, 2, 4}),
+    ),
+    "simple",
+)
+TEXT = f"A sentence that is much longer than the terminal is wide.\n\n{TABLE}\nThe end.\n"
+
+
+def test_a_table_that_fits_stays_as_it_is() -> None:
+    width = max(map(len, TABLE.splitlines()))
+
+    assert folded(TEXT, width) == TEXT
+    assert folded(TEXT, 300) == TEXT
+
+
+def test_what_does_not_fit_comes_below_with_the_names_of_its_rows() -> None:
+    assert (
+        folded(TEXT, 32)
+        == """\
+A sentence that is much longer than the terminal is wide.
+
+rank  layout  items  bound by
+----  ------  -----  --------
+   1  24x2    47354  waiting
+   1  8x6     47231  GIL
+
+rank  layout   memory
+----  ------  -------
+   1  24x2    1932 MB
+   1  8x6      660 MB
+
+The end.
+"""
+    )
+
+
+def test_a_column_that_never_fits_stands_alone_beside_the_names() -> None:
+    parts = folded(TABLE, 5).split("\n\n")
+
+    assert [part.splitlines()[0].split() for part in parts] == [
+        ["rank", "layout", "items"],
+        ["rank", "layout", "bound", "by"],
+        ["rank", "layout", "memory"],
+    ]
+
+
+def test_a_table_whose_first_column_names_its_rows_repeats_that_alone() -> None:
+    table = render_table(Table(("service", "forms"), (("rq", "fork, simple"),), frozenset()), "simple")
+
+    assert folded(table, 10) == table
+    wide = render_table(Table(("service", "a", "b"), (("rq", "fork", "simple"),), frozenset()), "simple")
+    assert (
+        folded(wide, 14)
+        == """\
+service  a
+-------  ----
+rq       fork
+
+service  b
+-------  ------
+rq       simple
+"""
+    )
+
+
+def test_texts_without_tables_are_left_alone() -> None:
+    for text in ("", "\n", "-----\n", '{"a": 1}\n', "| a |\n|---|\n"):
+        assert folded(text, 3) == text
