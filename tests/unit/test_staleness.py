@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log, sqrt
 from random import Random
 from typing import Any
@@ -213,6 +214,18 @@ def test_a_budget_that_is_too_short_leaves_it_open_and_says_how_much_longer() ->
     assert found.rest_s is not None
     assert found.rest_s > 100.0
     assert "can be expected to decide it" in render_check(found)
+
+
+def test_what_no_foreseeable_time_decides_is_not_laid_to_the_margin_alone() -> None:
+    random = Random(6)
+    both = (BEST, NEXT)
+    launches = [Launched(block, layout, random.gauss(0, 0.2)) for block in range(6) for layout in both]
+    check = check_answer(replace(ASKED, others=(NEXT,)), None, launches)
+    found = replace(checked({**GRID, NEXT: 100.0}, budget_s=250.0), check=check, rest_s=None)
+
+    assert (check.state, check.rest_blocks) == ("open", None)
+    assert abs(check.against[0].gap) < check.against[0].now_se  # nothing to do with the margin
+    assert "500 more blocks cannot be expected to decide it: launches differ too much" in render_check(found)
 
 
 def test_a_winner_that_cannot_be_run_any_more_is_said() -> None:

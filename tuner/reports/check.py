@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.durations import render_rest
 from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
-from tuner.core.staleness import LEAST_BLOCKS, Against, Checked
+from tuner.core.staleness import LEAST_BLOCKS, MOST_FORESEEN, Against, Checked
 from tuner.reports.formats import Table, render_table
 
 _A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word
@@ -42,8 +42,11 @@ def check_notes(checked: Checked) -> list[str]:
             found.append(f"About {more}, {render_rest(checked.rest_s)}, can be expected to decide it.")
         elif check.n_blocks < LEAST_BLOCKS:
             found.append(f"It takes {LEAST_BLOCKS} blocks at least.")
-        else:
-            found.append("The difference lies on the margin: more time cannot be expected to decide it.")
+        elif check.against:
+            found.append(
+                f"{MOST_FORESEEN} more blocks cannot be expected to decide it: launches differ too much,"
+                " or the difference lies on the margin."
+            )
     if asked.kind != "strict" and any(one.past is not None and not one.has_changed for one in check.against):
         found.append(
             f"What the study knew, {_age(checked.age_s)} before, is counted in, as far as now agrees with it;"
