@@ -52,6 +52,7 @@ def recorded(tuner, service: Service, folder: Path, server: RedisServer, client:
     done = tuner("sample", "--url", server.url, "-n", "5", "-o", "sample.json")
     assert done.returncode == 0, done.stderr
     assert f"5 messages of {service.form} from the queue {service.queue} in sample.json" in done.stdout
+    assert f"They wait in {service.queue} still; a study begins with an empty queue." in done.stderr
     client.flushall()
 
 

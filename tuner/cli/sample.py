@@ -54,3 +54,4 @@ def sample(
     messages = counted(found.n_messages, "message")
     typer.echo(f"{messages} of {found.form} from the queue {found.queue} in {output}")
     typer.echo("They hold what your users sent; only you can read the file (mode 0600).")
+    typer.echo(f"They wait in {found.queue} still; a study begins with an empty queue.", err=True)
