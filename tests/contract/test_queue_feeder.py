@@ -158,7 +158,7 @@ def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
     assert (slug, text) == ("queue-shared", "1x1: 1 messages in jobs are not tuner's; they are left there")
     assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
     with (
-        pytest.raises(ConfigError, match="holds 1 messages that tuner did not feed"),
+        pytest.raises(ConfigError, match="holds 1 message that tuner did not feed"),
         fixture.feeder.feeding(Layout(1, 1)),
     ):
         pytest.fail("it was fed all the same")

@@ -221,7 +221,7 @@ def test_messages_of_others_that_wait_for_their_time_are_not_worked_on(
 
     with (
         opened(server, name, form="dramatiq") as queue,
-        pytest.raises(ConfigError, match="holds 1 messages that tuner did not feed"),
+        pytest.raises(ConfigError, match="holds 1 message that tuner did not feed"),
     ):
         queue.claim()
     assert bodies(channel, f"{name}.DQ") == ["theirs"]

@@ -131,7 +131,7 @@ def test_a_queue_that_is_not_empty_is_refused_before_anything_runs(
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert "holds 1 messages that tuner did not feed" in done.stderr
+    assert "holds 1 message that tuner did not feed" in done.stderr
     assert client.lrange("taskiq", 0, -1) == [b"of a user"]
     assert list(tuner.folder.glob("*.db")) == []
 

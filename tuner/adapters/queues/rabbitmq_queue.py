@@ -132,7 +132,7 @@ class RabbitQueue:
                 there = self._there()
             if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
                 raise ConfigError(
-                    f"{self.where} holds {n_others} messages that tuner did not feed",
+                    f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
                     hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
                 )
             self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)

@@ -14,6 +14,7 @@ from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError, TunerError
+from tuner.core.figures import counted
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -130,7 +131,7 @@ class RedisQueue:
             n_others = left.ready + left.in_hand
             if n_others:
                 raise ConfigError(
-                    f"{self.where} holds {n_others} messages that tuner did not feed",
+                    f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
                     hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
                 )
             if b"study_id" in word:
