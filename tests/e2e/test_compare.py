@@ -73,9 +73,11 @@ def test_the_page_is_written_and_replaces_only_a_page_of_ours(tuner: Typed) -> N
     page = (tuner.folder / "page.html").read_text(encoding="utf-8")
     (tuner.folder / "mine.html").write_text("mine", encoding="utf-8")
     refused = tuner(*asked[:-1], "mine.html")
+    printed = tuner(*asked[:-1], "-")
 
     assert [one.returncode for one in done] == [0, 0]
     assert "Simulated: no service ran" in page
+    assert printed.stdout == page
     assert refused.returncode == 2
     assert (tuner.folder / "mine.html").read_text(encoding="utf-8") == "mine"
     assert tuner(*asked[:-1], "mine.html", "--force").returncode == 0

@@ -82,6 +82,16 @@ def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
     assert there.read_text() == "mine"
 
 
+def test_init_takes_a_dash_for_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert run(["init", "-o", "-", "--", "python3", "w.py"]) == 0
+    assert "command: [python3, w.py]" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_first_page_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["--help"])
 

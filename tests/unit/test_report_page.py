@@ -320,6 +320,20 @@ def test_report_writes_beside_the_study_and_replaces_its_own(
     assert f"{page} is written" in capsys.readouterr().err
 
 
+def test_a_dash_prints_the_page_that_a_file_would_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recorded(RACE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run(["report", str(file), "-o", "page.html"]) == 0
+    capsys.readouterr()
+
+    assert run(["report", str(file), "-o", "-"]) == 0
+    assert capsys.readouterr() == ((tmp_path / "page.html").read_text(encoding="utf-8"), "")
+    assert run(["report", str(file), "-o", "-", "--force"]) == 2
+    assert not (tmp_path / "-").exists()
+
+
 def test_report_does_not_replace_what_it_did_not_write(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from tuner.cli import EXIT_WEAKER
 from tuner.cli.export import Format, checked_format
 from tuner.cli.rank import confidence_level
-from tuner.cli.report import check_ours
+from tuner.cli.report import STDOUT, check_ours
 from tuner.core.errors import ConfigError, StaleReport
 
 
@@ -35,7 +35,12 @@ def compare(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write one HTML page that needs nothing else."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write one HTML page that needs nothing else; -: to stdout.",
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Replace FILE even if tuner did not write it.")
@@ -74,8 +79,12 @@ def compare(
         from tuner.adapters.text_file import replace_text
         from tuner.reports.page.comparison import render_comparison_page
 
-        replace_text(output, render_comparison_page(found))
-        typer.echo(f"{output} is written.", err=True)
+        page = render_comparison_page(found)
+        if output == STDOUT:
+            typer.echo(page, nl=False)
+        else:
+            replace_text(output, page)
+            typer.echo(f"{output} is written.", err=True)
     if by is None:
         return 0
     judged = slower(found, by)

@@ -17,7 +17,11 @@ def init(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", rich_help_panel=FILE, help="Default: stdout. Never overwritten."
+            "-o",
+            "--output",
+            metavar="FILE",
+            rich_help_panel=FILE,
+            help="Default, and -: stdout. Never overwritten.",
         ),
     ] = None,
     service: Service = None,
@@ -40,7 +44,7 @@ def init(
     except ValueError as error:
         raise ConfigError(f"the command cannot be split into words: {error}") from error
     text = bootstrap.written_config(words, service, given)
-    if output is None:
+    if output is None or output == Path("-"):
         typer.echo(text, nl=False)
         return 0
     try:

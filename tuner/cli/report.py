@@ -21,13 +21,16 @@ from tuner.cli.rank import (
 from tuner.core.errors import ConfigError
 
 _COSTS = "load,memory"
+STDOUT = Path("-")  #: in place of a file's name
 
 
 def report(
     study: StudyFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: the study's name with .html."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Default: the study's name with .html; -: stdout."
+        ),
     ] = None,
     small: Annotated[
         bool,
@@ -72,6 +75,9 @@ def report(
     with collection_paused():
         asked = bootstrap.foretold(study, current=current, confidence=confidence, question=question)
         page = render_page(*asked, small=small)
+    if target == STDOUT:
+        typer.echo(page, nl=False)
+        return
     replace_text(target, page)
     typer.echo(f"{target} is written, {len(page.encode('utf-8')) / 1000:.0f} kB.", err=True)
 
@@ -90,6 +96,10 @@ def check_ours(target: Path, *, force: bool) -> None:
     from tuner.cli.typed import is_study
     from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 
+    if target == STDOUT:
+        if force:
+            raise ConfigError("--force is of a FILE, and -o - is none", hint="Leave it out.")
+        return
     try:
         if target.exists() and not target.is_file():  # a pipe would never end
             raise ConfigError(f"{target} is no regular file", hint="Name a file with -o.")
