@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .measured import (
-    ALONE,
     COUNTED,
+    KILLED,
     WARMUP_S,
     WINDOW_S,
     check_counts,
@@ -89,20 +89,9 @@ def a_stop_answers_what_was_accepted(
 def nobody_survives(folder: Path, services_venv: Path, command: str, layout: str, victim: str) -> None:
     """kill -9 of *victim* while the service answers."""
     (folder / "app.py").write_text(APP)
-    arguments = [
-        "grid",
-        *ALONE,
-        "--window",
-        "15s",
-        "--warmup",
-        "1s",
-        "--max-attempts",
-        "1",
-        "--layouts",
-        layout,
-    ]
+    arguments = ["grid", *KILLED, "--layouts", layout, "--study", "s.tuner.db"]
     command = command.format(port=free_port())
-    check_kills(folder, services_venv, [*arguments, "--study", "s.tuner.db", "--", *command.split()], victim)
+    check_kills(folder, services_venv, [*arguments, "--", *command.split()], victim)
 
 
 @contextmanager

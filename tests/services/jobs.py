@@ -13,6 +13,7 @@ from .measured import (
     ALONE,
     COUNTED,
     ITEM,
+    KILLED,
     LONG_S,
     WARMUP_S,
     WINDOW_S,
@@ -113,8 +114,7 @@ class Jobs:
             self.folder,
             self.services_venv,
             [
-                *("grid", *ALONE, "--window", "15s", "--warmup", "1s", "--max-attempts", "1"),
-                *("--layouts", layout, *_set(settings), "--study", "s.tuner.db"),
+                *("grid", *KILLED, "--layouts", layout, *_set(settings), "--study", "s.tuner.db"),
                 *("--", *self.command.split()),
             ],
             victim,

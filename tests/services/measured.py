@@ -30,6 +30,8 @@ ALONE = ("--strategy", "all", "--repeats", "1", "--foreign-limit", "1000")
 COUNTED = (*ALONE, "--max-attempts", "9")
 WINDOW_S = 6
 WARMUP_S = 2
+#: something is killed early on; a layout whose supervisord was killed is launched again, and runs to its end
+KILLED = (*ALONE, "--window", f"{WINDOW_S}s", "--warmup", "1s", "--max-attempts", "1")
 #: between reading the clock and the count, a thread may have to wait that long for a core of a busy box
 READING_S = 0.02
 

@@ -13,6 +13,7 @@ from ..redis_server import RedisServer
 from .measured import (
     ALONE,
     COUNTED,
+    KILLED,
     WARMUP_S,
     WINDOW_S,
     check_counts,
@@ -120,7 +121,7 @@ def nobody_survives(
     """kill -9 of *victim* while the service works."""
     record_sample(folder, services_venv, server, app)
     arguments = [
-        *("grid", *ALONE, "--window", "15s", "--warmup", "1s", "--max-attempts", "1", "--layouts", layout),
-        *("--set", "sample=sample.json", "--study", "s.tuner.db", "--", *command.split()),
+        *("grid", *KILLED, "--layouts", layout, "--set", "sample=sample.json", "--study", "s.tuner.db"),
+        *("--", *command.split()),
     ]
     check_kills(folder, services_venv, arguments, victim, environment(server), keep=(server.process.pid,))

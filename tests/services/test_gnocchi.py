@@ -157,7 +157,7 @@ def test_a_stop_loses_nothing(gnocchi: Gnocchi) -> None:
 
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(gnocchi: Gnocchi, victim: str) -> None:
-    arguments = gnocchi.arguments("2x2", 15, "--max-attempts", "1")
+    arguments = gnocchi.arguments("2x2", WINDOW_S, "--max-attempts", "1")
     check_kills(gnocchi.folder, gnocchi.venv, arguments, victim, keep=gnocchi.servers)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from . import http
-from .measured import free_port, tuner
+from .measured import ALONE, free_port, tuner
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 COMMAND = "gunicorn app:app --bind 127.0.0.1:{port}"
@@ -48,7 +48,7 @@ def test_a_config_file_loses_and_a_unix_socket_is_fed(tmp_path: Path, services_v
     said = tuner(
         tmp_path,
         services_venv,
-        *("grid", *http.ALONE, "--window", "3s", "--warmup", "1s", "--layouts", "2x-@sync,1x4@gthread"),
+        *("grid", *ALONE, "--window", "3s", "--warmup", "1s", "--layouts", "2x-@sync,1x4@gthread"),
         *("--set", f"url=http+unix://{bound.replace('/', '%2F')}/", "--study", "s.tuner.db"),
         *("--", "gunicorn", "app:app"),
     )
