@@ -84,5 +84,5 @@ def test_a_stop_loses_no_job(jobs: Jobs, client: redis.Redis) -> None:
 
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(jobs: Jobs, victim: str) -> None:
-    put(jobs, 10000)
+    put(jobs, 3000)  # of four at a time: for 15 s
     jobs.nobody_survives("2x2", victim)

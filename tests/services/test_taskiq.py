@@ -79,5 +79,5 @@ def test_a_stop_loses_nothing(jobs: Jobs, client: redis.Redis, task: str, layout
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 @pytest.mark.parametrize("form", ["threads", "processes"])
 def test_nobody_survives_a_kill(jobs: Jobs, victim: str, form: str) -> None:
-    jobs.python("import asyncio, app; asyncio.run(app.put(20000))")
+    jobs.python("import asyncio, app; asyncio.run(app.put(3000))")  # of four at a time: for 15 s
     jobs.nobody_survives(f"2x2@{form}", victim)
