@@ -90,7 +90,7 @@ class LocalFleet:
             "tuner_scheduler_port": free_port(),
             "tuner_certs_tuner": str(BIN / "tuner"),
             "tuner_study_config": str(self.folder / "night.yaml"),
-            "tuner_study_poll_s": 1,
+            "tuner_study_poll_s": 3,  # a look takes half a second of CPU
             "tuner_study_boxes_wait_s": 120,
         }
         for name in ("control", *boxes):
