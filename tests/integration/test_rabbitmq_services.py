@@ -30,7 +30,7 @@ from ..rabbitmq_server import RabbitServer, running_rabbitmq
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 PATIENCE_S = 120.0
-WINDOW_S = 10.0
+WINDOW_S = 6.0
 OURS = Claim("ours", "ours.tuner.db", "here")
 WORK = """\
 import os, time
