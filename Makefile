@@ -39,8 +39,8 @@ test-all: test $(SERVICES)/.installed $(AUDIT)/.installed  ## the rest too: long
 	trap "kill $$!" INT TERM; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "long and not alone and not services"; long=$$?; \
 	wait $$!; others=$$?; cat .nox/log; [ $$long -eq 0 ] && [ $$others -eq 0 ]
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and alone and not services"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services $(WITH_PROCESSES) tests/services
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and alone and not services" $(WITH_PROCESSES)
 
 services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real
 

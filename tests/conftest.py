@@ -23,6 +23,7 @@ MARKER = "TUNER_TEST_SESSION"
 DEADLINE_S = 30.0
 #: where make looks for tests that start processes: looking everywhere takes each worker 3 s more
 WITH_PROCESSES = ("contract", "e2e", "integration", "services")
+THERE_ONLY = ("integration", "services", "alone")  #: markers of such tests
 
 # The same examples every time: no run is red by luck, and one that is red can be repeated.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -42,9 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with those that may take long (a timeout of their own): none goes on when all others are over."""
     for item in items:
         where = item.path.relative_to(ROOT / "tests").parts[0]
-        if item.get_closest_marker("integration") is not None and where not in WITH_PROCESSES:
+        marked = [name for name in THERE_ONLY if item.get_closest_marker(name) is not None]
+        if marked and where not in WITH_PROCESSES:
             raise pytest.UsageError(
-                f"{item.nodeid} starts processes: it belongs in {', '.join(WITH_PROCESSES)}"
+                f"{item.nodeid}, marked {', '.join(marked)}, belongs in {', '.join(WITH_PROCESSES)}"
             )
     items.sort(key=_allowed_s, reverse=True)  # those alike stay in their order
 
