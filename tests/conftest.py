@@ -49,6 +49,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"{item.nodeid}, marked {', '.join(marked)}, belongs in {', '.join(WITH_PROCESSES)}"
             )
     items.sort(key=_allowed_s, reverse=True)  # those alike stay in their order
+    items[:] = _dealt(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _dealt(items: list[pytest.Item], n_processes: int) -> list[pytest.Item]:
+    """The same, so that each process gets as many that may take long.
+
+    Each one is given a stretch of the list to begin with; of one with all of these much would be left when
+    the others have ended theirs, and take some of it.
+    """
+    n_long = sum(_allowed_s(item) > 0 for item in items)
+    others, dealt = items[n_long:], list[pytest.Item]()
+    for n in range(n_processes):
+        n_more = (len(items) - len(dealt)) // (n_processes - n)
+        stretch = items[n:n_long:n_processes]
+        n_others = max(0, n_more - len(stretch))
+        dealt += stretch + others[:n_others]
+        del others[:n_others]
+    return dealt
 
 
 def _allowed_s(item: pytest.Item) -> float:
