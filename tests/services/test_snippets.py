@@ -135,6 +135,7 @@ def test_honcho_takes_a_procfile_and_starts_the_layout(tmp_path: Path, services_
     checked = run([honcho, "check"], tmp_path)
     with running([honcho, "start"], tmp_path):
         wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 3, "three workers")
+        wait_for(lambda: knows_of(tmp_path) == 3, "honcho knows of them")
 
     assert "worker_0, worker_1, worker_2" in checked
     assert (tmp_path / "started-2").read_text() == "w2 it's $HOME # 100%"
@@ -152,6 +153,12 @@ def test_honcho_starts_as_many_of_one_line_as_the_comment_says(tmp_path: Path, s
     words = how.partition("honcho ")[2].split()
     with running([str(services_venv / "bin" / "honcho"), *words], tmp_path):
         wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 3, "three workers")
+        wait_for(lambda: knows_of(tmp_path) == 3, "honcho knows of them")
+
+
+def knows_of(folder: Path) -> int:
+    """Of how many workers honcho said that they have started: told to end before, it hangs."""
+    return (folder / "said").read_text().count(" started (pid=")
 
 
 def test_python_dotenv_reads_what_sh_reads(tmp_path: Path, services_venv: Path) -> None:
