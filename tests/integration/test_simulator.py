@@ -43,7 +43,7 @@ def any_scenario(random: Random, most_items: int) -> Scenario:
     def sometimes(value: float) -> float:
         return value if random.random() < 0.6 else 0.0
 
-    cores = random.choice([0.5, 1, 2, 4, 24])
+    cores = random.choice([0.5, 1, 2, 3, 4, 24])
     demands = Demands(
         gil_s=random.choice([0.0005, 0.01, 0.1]) * random.choice([0, 1, 1, 1]) + 1e-6,
         python_s=sometimes(0.1),

@@ -119,6 +119,7 @@ def test_one_block_says_nothing_and_how_much_longer_it_takes_is_told() -> None:
     check = looked(Random(5), ASKED, past(-0.01, -0.06), -0.01, -0.06, n_blocks=1)
 
     assert check.state == "open"
+    assert not check.is_beyond_foreseeing
     assert check.rest_blocks is not None
     assert check.rest_blocks >= 1
     assert check_answer(ASKED, None, []) == Check("open", 0, (), None, None, False, None)
@@ -223,7 +224,7 @@ def test_what_no_foreseeable_time_decides_is_not_laid_to_the_margin_alone() -> N
     check = check_answer(replace(ASKED, others=(NEXT,)), None, launches)
     found = replace(checked({**GRID, NEXT: 100.0}, budget_s=250.0), check=check, rest_s=None)
 
-    assert (check.state, check.rest_blocks) == ("open", None)
+    assert (check.state, check.rest_blocks, check.is_beyond_foreseeing) == ("open", None, True)
     assert abs(check.against[0].gap) < check.against[0].now_se  # nothing to do with the margin
     assert "500 more blocks cannot be expected to decide it: launches differ too much" in render_check(found)
 

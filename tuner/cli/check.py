@@ -137,7 +137,8 @@ def check(
         return code
     checked = _shown(study, session.file, as_json=as_json)
     say(f"Kept in {session.file}")
-    if code in CUT_OFF or checked.check.state == "open":
+    may_be_decided = checked.check.state == "open" and not checked.check.is_beyond_foreseeing
+    if code in CUT_OFF or may_be_decided:
         go_on(session, f"tuner check {study}", simulate)
     if code in CUT_OFF:
         return code

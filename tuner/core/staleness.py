@@ -128,6 +128,12 @@ class Check:
     is_noisier: bool  #: launches differ by more than in the study, whose noise is not used then
     rest_blocks: int | None  #: until it is known, if differences are as they seem; None: not to be expected
 
+    @property
+    def is_beyond_foreseeing(self) -> bool:
+        """Whether it is open, and `MOST_FORESEEN` more blocks cannot be expected to decide it."""
+        enough = self.n_blocks >= LEAST_BLOCKS and bool(self.against)
+        return self.state == "open" and enough and self.rest_blocks is None
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:

@@ -42,7 +42,7 @@ def check_notes(checked: Checked) -> list[str]:
             found.append(f"About {more}, {render_rest(checked.rest_s)}, can be expected to decide it.")
         elif check.n_blocks < LEAST_BLOCKS:
             found.append(f"It takes {LEAST_BLOCKS} blocks at least.")
-        elif check.against:
+        elif check.is_beyond_foreseeing:
             found.append(
                 f"{MOST_FORESEEN} more blocks cannot be expected to decide it: launches differ too much,"
                 " or the difference lies on the margin."
