@@ -23,7 +23,7 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 
 # Tests that only compute share the cores. Those with processes of their own mostly wait (of five seconds one is CPU's):
 # five at a time, on two cores too, each with a box lock, a folder and a server of its own. Those that look at cores, clocks
-# or load go last, alone.
+# or load, or take the cores from all others, go last, alone.
 WITH_PROCESSES := tests/contract tests/e2e tests/integration
 test: check  ## linters, types, every test but the long ones and those of real services
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
@@ -39,8 +39,8 @@ test-all: test $(SERVICES)/.installed $(AUDIT)/.installed  ## the rest too: long
 	trap "kill $$!" INT TERM; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "long and not alone and not services"; long=$$?; \
 	wait $$!; others=$$?; cat .nox/log; [ $$long -eq 0 ] && [ $$others -eq 0 ]
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m services $(WITH_PROCESSES) tests/services
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "long and alone and not services" $(WITH_PROCESSES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "services and not alone" $(WITH_PROCESSES) tests/services
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and (long or services)" $(WITH_PROCESSES) tests/services
 
 services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real
 
