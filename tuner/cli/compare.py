@@ -9,8 +9,9 @@ import typer
 
 from tuner.cli import EXIT_WEAKER
 from tuner.cli.export import Format, checked_format
+from tuner.cli.options import STDOUT
 from tuner.cli.rank import confidence_level
-from tuner.cli.report import STDOUT, check_ours
+from tuner.cli.report import check_ours
 from tuner.core.errors import ConfigError, StaleReport
 
 

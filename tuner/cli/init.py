@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import FILE, Service, ServiceCommand, ServiceSettings
+from tuner.cli.options import FILE, STDOUT, Service, ServiceCommand, ServiceSettings
 from tuner.core.errors import ConfigError
 
 
@@ -44,7 +44,7 @@ def init(
     except ValueError as error:
         raise ConfigError(f"the command cannot be split into words: {error}") from error
     text = bootstrap.written_config(words, service, given)
-    if output is None or output == Path("-"):
+    if output in (None, STDOUT):
         typer.echo(text, nl=False)
         return 0
     try:

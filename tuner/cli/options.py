@@ -9,6 +9,7 @@ import typer
 
 from tuner.cli.candidates import services
 
+STDOUT = Path("-")  #: in place of a file's name
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
 SERVICE = "A command instead of a config"

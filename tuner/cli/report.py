@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.options import STDOUT
 from tuner.cli.rank import (
     Confidence,
     Costs,
@@ -21,7 +22,6 @@ from tuner.cli.rank import (
 from tuner.core.errors import ConfigError
 
 _COSTS = "load,memory"
-STDOUT = Path("-")  #: in place of a file's name
 
 
 def report(
