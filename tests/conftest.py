@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from . import wording
+
 if TYPE_CHECKING:
     from .postgres_server import PostgresServer
     from .redis_server import RedisServer
@@ -28,6 +30,20 @@ THERE_ONLY = ("integration", "services", "alone")  #: markers of such tests
 # The same examples every time: no run is red by luck, and one that is red can be repeated.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that renews golden/wording/."""
+    parser.addoption(
+        "--reword", action="store_true", help="write the words of failed comparisons into golden/wording/"
+    )
+
+
+def pytest_assertrepr_compare(
+    config: pytest.Config, op: str, left: object, right: object
+) -> list[str] | None:
+    """Name the key and the file of a text that is not as it was."""
+    return wording.explain_failure(op, left, right, reword=config.getoption("reword"))
 
 
 def pytest_configure() -> None:

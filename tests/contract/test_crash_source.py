@@ -22,6 +22,7 @@ from tuner_workers.crash_processor.sources.redis import RedisCrashSource, RedisQ
 from tuner_workers.crash_processor.spool import make_spool, spool_status
 
 from ..redis_server import RedisServer
+from ..wording import wording
 
 LONG_S = 30.0
 
@@ -385,7 +386,7 @@ def test_it_is_tried_as_often_as_the_delays_say_and_no_oftener() -> None:
         port = server.getsockname()[1]
         settings = "retry_on_timeout=yes&socket_timeout=0.05"  # what redis-py would make of this: two of each
         queue = RedisQueue(f"redis://127.0.0.1:{port}?{settings}", "test", delays_s=[0.01, 0.01])
-        with pytest.raises(SourceLostError, match="is out of reach: Timeout"):
+        with pytest.raises(SourceLostError, match=wording("crash-processor.out-reach-timeout").pattern):
             queue.call("PING")
 
         server.setblocking(False)
@@ -443,7 +444,7 @@ def test_a_password_in_a_url_is_not_shown() -> None:
 
 
 def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a spool"):
+    with pytest.raises(InputError, match=wording("crash-processor.spool").pattern):
         FileSystemCrashSource(tmp_path)
 
 

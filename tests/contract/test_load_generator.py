@@ -20,6 +20,7 @@ import pytest
 from tuner.adapters.load.order import Order, Request, read_order
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
 
+from ..wording import wording
 from .http_service import PATIENCE_S, Answering, Service, answer, running, says
 
 pytestmark = pytest.mark.integration
@@ -267,7 +268,7 @@ def test_a_service_that_never_answers_is_told_with_what_came_instead(
         said, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 3
-    assert said.startswith(f"http://127.0.0.1:{service.port} did not answer within 2 s: {came}")
+    assert said.startswith(wording("feeders.http-did-answer-within", port=service.port, came=came))
     assert read_counts(tmp_path / "totals") == (0, 0)
 
 
@@ -281,7 +282,7 @@ def test_a_try_that_the_wait_cuts_short_says_less_than_the_one_before(tmp_path: 
             said, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 3
-    assert "within 2 s: it closed the connection without a whole answer" in said
+    assert wording("feeders.within-s-closed-connection") in said
 
 
 def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:

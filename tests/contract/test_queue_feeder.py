@@ -28,6 +28,7 @@ from tuner.ports import Counting
 
 from ..processes import is_running
 from ..redis_server import RedisServer
+from ..wording import wording
 from .queue_workers import MESSAGES, WORKERS
 
 pytestmark = pytest.mark.integration
@@ -155,10 +156,10 @@ def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
         client.lpush(NAME, "of somebody else")
 
     ((slug, text),) = fixture.warnings
-    assert (slug, text) == ("queue-shared", "1x1: 1 messages in jobs are not tuner's; they are left there")
+    assert (slug, text) == ("queue-shared", wording("feeders.x-messages-jobs-tuner"))
     assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
     with (
-        pytest.raises(ConfigError, match="holds 1 message that tuner did not feed"),
+        pytest.raises(ConfigError, match=wording("probes.holds-message-tuner-did").pattern),
         fixture.feeder.feeding(Layout(1, 1)),
     ):
         pytest.fail("it was fed all the same")
@@ -180,7 +181,7 @@ def test_a_queue_that_others_work_on_is_refused_before_the_service_starts(
     worker.start()
     try:
         with (
-            pytest.raises(MeasurementError, match="is worked on before the service is started"),
+            pytest.raises(MeasurementError, match=wording("feeders.worked-before-service-started").pattern),
             fixture.feeder.feeding(Layout(1, 1)),
         ):
             pytest.fail("it was fed all the same")
@@ -201,7 +202,7 @@ def test_a_redis_that_ends_ends_the_launch_with_the_reason(redis_server: RedisSe
 
     ((slug, text),) = fixture.warnings
     assert slug == "queue-left"
-    assert "what was fed cannot be removed" in text
+    assert wording("feeders.what-fed-cannot-removed") in text
 
 
 def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
@@ -343,7 +344,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
 
     n_left = client.llen(NAME)
     assert n_left >= FEWEST - 1
-    with pytest.raises(ConfigError, match="fed by another study"):
+    with pytest.raises(ConfigError, match=wording("feeders.fed-another-study").pattern):
         Fixture(redis_server, tmp_path, "celery", THEIRS).feeder.prepare()
     assert client.llen(NAME) == n_left
     Fixture(redis_server, tmp_path, "celery").feeder.prepare()
@@ -435,5 +436,5 @@ def test_somebody_else_who_fills_the_queue_ends_the_launch(
     with fed(fixture) as counting:
         read_until(counting, any_reading)
         client.lpush(NAME, *(f"theirs {n}" for n in range(1000)))
-        with pytest.raises(MeasurementError, match="who else puts messages into the queue"):
+        with pytest.raises(MeasurementError, match=wording("probes.who-else-puts-messages").pattern):
             read_until(counting, no_reading)

@@ -18,6 +18,7 @@ from tuner.adapters.queues.sample_file import read_sample
 from tuner.core.errors import ConfigError
 
 from ..redis_server import RedisServer
+from ..wording import wording
 from .queue_workers import MESSAGES, WORKERS, Worker
 
 pytestmark = pytest.mark.integration
@@ -152,7 +153,7 @@ def test_a_queue_that_holds_messages_of_others_is_refused_and_left_as_it_is(
         put(client, others, form, 3)
         before = everything(client)
         for refused in (queue.check, queue.claim):
-            with pytest.raises(ConfigError, match="holds 3 messages that tuner did not feed"):
+            with pytest.raises(ConfigError, match=wording("probes.holds-messages-tuner-did").pattern):
                 refused()
         after = everything(client)
 
@@ -254,7 +255,7 @@ def test_the_form_is_seen_by_the_keys(redis_server: RedisServer, form: str) -> N
 
 
 def test_no_messages_or_several_forms_are_told_apart(redis_server: RedisServer) -> None:
-    with pytest.raises(ConfigError, match="no messages wait in jobs"):
+    with pytest.raises(ConfigError, match=wording("feeders.messages-wait-jobs").pattern):
         found_queue(redis_server.url, None, NAME, 30.0)
     with Redis.from_url(redis_server.url) as client:
         for form in ("rq", "huey"):

@@ -34,6 +34,7 @@ from tuner.ports import Counting
 
 from ..processes import is_running
 from ..rabbitmq_server import RabbitServer, running_rabbitmq
+from ..wording import wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 MESSAGES = Path(__file__).parents[1] / "golden" / "messages_rabbitmq"
@@ -221,7 +222,7 @@ def test_messages_of_others_that_wait_for_their_time_are_not_worked_on(
 
     with (
         opened(server, name, form="dramatiq") as queue,
-        pytest.raises(ConfigError, match="holds 1 message that tuner did not feed"),
+        pytest.raises(ConfigError, match=wording("probes.holds-message-tuner-did").pattern),
     ):
         queue.claim()
     assert bodies(channel, f"{name}.DQ") == ["theirs"]
@@ -257,7 +258,7 @@ def test_a_queue_of_others_is_refused_and_left_as_it_is(server: RabbitServer, ch
     put(channel, name, ["a", "b", "c"])
     with opened(server, name) as queue:
         for refused in (queue.check, queue.claim):
-            with pytest.raises(ConfigError, match="holds 3 messages that tuner did not feed"):
+            with pytest.raises(ConfigError, match=wording("probes.holds-messages-tuner-did").pattern):
                 refused()
 
     assert bodies(channel, name) == ["a", "b", "c"]
@@ -288,7 +289,7 @@ def test_a_queue_that_drops_messages_is_found_out(server: RabbitServer, channel,
     channel.queue_declare(small, durable=True, auto_delete=False, arguments={"x-max-length": 7})
     with opened(server, small) as queue:
         queue.claim()
-        with pytest.raises(BrokerError, match="keeps 7 of 10 messages: it has a limit"):
+        with pytest.raises(BrokerError, match=wording("feeders.keeps-messages-has-limit").pattern):
             queue.push(clones(queue, 10))
         queue.release()
 
@@ -302,7 +303,7 @@ def test_a_queue_whose_messages_expire_is_found_out(server: RabbitServer, channe
         wait_for(lambda: n_waiting(channel, short) == 0, "the first ones have expired")
         queue.push(clones(queue, 5))
         wait_for(lambda: n_waiting(channel, short) == 0, "the next ones have expired")
-        with pytest.raises(BrokerError, match="keeps 0 of 5 messages: it has a limit"):
+        with pytest.raises(BrokerError, match=wording("feeders.keeps-messages-has-limit-2").pattern):
             queue.push(clones(queue, 5))
         queue.release()
 
@@ -449,7 +450,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
     wait_for(lambda: not is_running(pid), "the feeder has ended")
 
     assert n_waiting(channel, name) >= FEWEST
-    with pytest.raises(ConfigError, match="fed by another study"):
+    with pytest.raises(ConfigError, match=wording("feeders.fed-another-study").pattern):
         feeder_of(server, name, tmp_path, THEIRS).prepare()
     assert n_waiting(channel, name) >= FEWEST
     feeder_of(server, name, tmp_path).prepare()
@@ -467,7 +468,7 @@ def test_a_rabbitmq_that_ends_ends_the_launch_with_the_reason(tmp_path: Path) ->
         feeding = feeder.feeding(Layout(1, 1))
         feeding.__enter__()
     wait_for(feeder.is_dry, "nobody feeds any more")
-    with pytest.raises(MeasurementError, match="the feeder failed with exit code 3: amqp://127"):
+    with pytest.raises(MeasurementError, match=wording("feeders.feeder-failed-exit-code").pattern):
         feeding.__exit__(None, None, None)
 
     assert warnings == ["queue-left"]

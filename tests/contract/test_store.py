@@ -22,6 +22,8 @@ from tuner.core.tally import tally
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Store
 
+from ..wording import wording
+
 STUDY = StudyRecord(
     service="crash-processor",
     strategy="all",
@@ -197,7 +199,7 @@ def test_boxes_come_back_as_they_joined_with_why_they_left(store: Store) -> None
             -0.25,
             {"host": "böx", "kernel": "6.1"},
             1_000_000_060.0,
-            "it was not heard of for 20 s",
+            wording("study-file.heard-s"),
         ),
         BoxRecord("box-2", 8.0, 1_000_000_001.0),
         BoxRecord("böx-1", 1.5, 1_000_000_090.0, -0.25, {"host": "böx", "kernel": "6.1"}),

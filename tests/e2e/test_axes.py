@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 
 pytestmark = pytest.mark.integration
@@ -39,7 +40,7 @@ def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
     )  # fmt: skip
     assert 0 < effect["ratio"]["mean"] < 0.5
     assert found["study"]["provenance"]["worker_python"].endswith(".".join(map(str, sys.version_info[:3])))
-    assert "What an axis alone changes" in tuner("rank", "jobs.tuner.db").stdout
+    assert wording("compare.what-axis-alone-changes") in tuner("rank", "jobs.tuner.db").stdout
     assert "--resume" not in tuner("grid", "--resume", "jobs.tuner.db").stderr  # it is over
 
 
@@ -71,7 +72,7 @@ def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(tuner) -
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert "Error: service.axes.python.none: ./python3.99 is not here, or does not start" in done.stderr
+    assert wording("grid.error-service-axes-python") in done.stderr
     assert not (tuner.folder / "crash-processor.tuner.db").exists()
 
 

@@ -20,6 +20,7 @@ from tuner.core.records import LaunchRecord
 from tuner.core.redaction import HIDDEN
 from tuner.core.window import Reading, Sample, Usage, Window
 
+from ..wording import wording
 from .typed import Typed
 
 pytestmark = pytest.mark.integration
@@ -148,7 +149,7 @@ def test_a_full_device_behind_stdout_is_told_in_one_line(tuner, arguments: str) 
         )
 
     assert told.returncode == 2
-    assert told.stderr.startswith("Error: no space left on the device")
+    assert told.stderr.startswith(wording("command-line.error-space-left-device"))
     assert "Traceback" not in told.stderr
 
 
@@ -192,7 +193,7 @@ def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_conf
     resumed = tuner("grid", "--resume", study_file)
 
     is_told(resumed, "does not hold the secrets")
-    assert resumed.stderr.splitlines()[1] == f"Name the config: tuner grid CONFIG --resume {study_file}"
+    assert resumed.stderr.splitlines()[1] == wording("config.name-config-tuner-grid", study_file=study_file)
 
 
 def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
@@ -301,7 +302,9 @@ def test_a_figure_that_changed_on_the_disk_is_told_by_whoever_reads_it(
     done = Typed(tmp_path)(*command.split(), *studies)
 
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == f"Error: {study_file} is damaged: window 1 is not as it was written"
+    assert done.stderr.splitlines()[0] == wording(
+        "study-file.error-damaged-window-written", study_file=study_file
+    )
     assert done.stdout == ""
 
 
@@ -412,8 +415,8 @@ def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(tune
 
     assert done.returncode == 3
     assert done.stderr.splitlines()[-2:] == [
-        "Error: the before_study hook no-such-hook cannot be run: No such file or directory",
-        "What there is is kept in kept.tuner.db. Go on with: tuner grid --resume kept.tuner.db",
+        wording("launch.error-before-study-hook"),
+        wording("grid.what-there-kept-kept"),
     ]
 
 
@@ -421,6 +424,6 @@ def test_quick_leaves_out_no_layout_that_was_named(tuner) -> None:
     named = "1x1,2x2,1x2,2x1,4x4,8x8"
     done = tuner("grid", "--simulate", PROFILE, "--quick", "--layouts", named, "--study", "q.tuner.db")
 
-    assert "A first look only: short windows." in done.stderr
+    assert wording("grid.first-look-only-short") in done.stderr
     rows = json.loads(tuner("rank", "q.tuner.db", "--json").stdout)["layouts"]
     assert {row["layout"] for row in rows} == set(named.split(","))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..fleet_files import ALIKE, fleet_file
+from ..wording import wording
 from .typed import Typed
 
 
@@ -26,7 +27,7 @@ def test_the_ranking_names_the_box_that_is_slower_and_a_look_at_the_others_does_
 
     assert (told.returncode, others.returncode) == (0, 0)
     assert "box-3 is 14 % slower (" in told.stdout
-    assert "than these boxes on average" not in others.stdout
+    assert wording("fleet.than-these-boxes-average") not in others.stdout
     assert " on 2 boxes, " in others.stdout
 
 
@@ -36,7 +37,7 @@ def test_one_box_is_ranked_as_if_it_were_alone_and_says_so(tuner: Typed) -> None
 
     assert told.returncode == 0
     assert "boxes" not in found
-    assert "Of box-2 alone: what other boxes would say is not in it." in found["study"]["notes"]
+    assert wording("grid.box-alone-what-other") in found["study"]["notes"]
     assert {row["n_windows"] for row in found["layouts"]} == {3}
 
 
@@ -45,7 +46,7 @@ def test_a_box_that_is_not_there_is_one_line_and_what_to_do(tuner: Typed) -> Non
 
     assert told.returncode == 2
     assert told.stdout == ""
-    assert told.stderr.splitlines()[0] == "Error: --box: no box of this study is called 'box-7'"
+    assert told.stderr.splitlines()[0] == wording("rank.error-box-box-study")
     assert "box-1, box-2, box-3" in told.stderr
 
 

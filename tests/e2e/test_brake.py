@@ -12,6 +12,7 @@ import pytest
 
 from tuner.adapters.sqlite import SqliteStore
 
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 
 pytestmark = pytest.mark.integration
@@ -78,9 +79,9 @@ def test_a_worker_that_eats_the_memory_is_stopped(tuner) -> None:
 
     assert done.returncode == 3, done.stderr  # no window: nothing was measured
     assert "[braked]" in done.stderr
-    assert "the brake stopped 1x1" in done.stderr
-    assert "memory in use on the box is" in done.stderr
-    assert "Go on with: tuner grid --resume braked.tuner.db" in done.stderr
+    assert wording("brake.brake-stopped-x") in done.stderr
+    assert wording("brake.memory-use-box") in done.stderr
+    assert wording("brake.go-tuner-grid-resume") in done.stderr
     assert nothing_runs(tuner.folder)
     assert (tuner.folder / "restored").read_text() == "launch 1x1\nstudy\n"
     assert "memory in use" in (tuner.folder / "finished").read_text()
@@ -97,7 +98,7 @@ def test_memory_is_looked_at_while_a_launch_gets_ready(tuner) -> None:
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 3, done.stderr
-    assert "the brake stopped 1x1 while it started: memory in use on the box is" in done.stderr
+    assert wording("brake.brake-stopped-x-while") in done.stderr
     assert nothing_runs(tuner.folder)
     assert (tuner.folder / "restored").read_text() == "launch 1x1\nstudy\n"
 
@@ -113,7 +114,7 @@ def test_a_layout_whose_items_fail_is_left_out_and_the_others_are_ranked(tuner) 
     ranking = json.loads(done.stdout)
     rows = {row["layout"]: row for row in ranking["layouts"]}
     assert rows["1x2"]["rank"] is None
-    assert rows["1x2"]["note"].startswith("left out by the brake ")
+    assert rows["1x2"]["note"].startswith(wording("brake.left-out-brake"))
     assert "items failed within" in rows["1x2"]["note"]
     assert rows["1x1"]["rank"] is not None
     assert rows["1x3"]["rank"] is not None
@@ -133,7 +134,7 @@ def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(t
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 6, done.stderr
-    assert "sh ended with exit code 1: queue too deep; the study stops here [braked]" in done.stderr
+    assert wording("launch.sh-ended-exit-code") in done.stderr
     assert "1 of the 2 windows" in done.stdout  # what is measured is kept and ranked
     assert (tuner.folder / "finished").read_text().startswith("6 ")
     assert nothing_runs(tuner.folder)
@@ -167,7 +168,7 @@ def test_a_brake_whose_command_is_missing_is_told_before_anything_runs(tuner) ->
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2:] == [
-        "Error: the brake's command no-such-thing is missing or not executable",
-        "Name a program on the PATH, or its full path.",
+        wording("feeders.error-brake-command-such"),
+        wording("feeders.name-program-path-full"),
     ]
     assert not (tuner.folder / "braked.tuner.db").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 from .typed import Done, Typed
 
@@ -68,7 +69,7 @@ def test_a_simulated_1x1_gives_back_what_it_was_simulated_with(typed: Type) -> N
     assert demands["asleep_s"] == pytest.approx(0.04, rel=0.2)
     assert facts["held_out"] is None
     # The box of shop.yaml has 4 cores.
-    assert "The profile is in found.yaml; tuner predict found.yaml --cores 8 tells what more cores" in err
+    assert wording("model.profile-found-yaml-tuner") in err
     again, same, _ = typed("calibrate simulated-shop.calibrate.tuner.db --json")
     assert (again, same) == (0, out)
     predicted = typed("predict found.yaml --cores 8 --json")
@@ -95,8 +96,8 @@ def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Typ
     ]
     assert facts["held_out"]["mean_ratio"] < 0.05
     text = typed(f"calibrate {study}")[1]
-    assert text.startswith("Simulated: no service ran")
-    assert "Left out of the fit, each of 6 layouts was predicted with an error of " in text
+    assert text.startswith(wording("simulate.simulated-service-ran"))
+    assert wording("model.left-out-fit-each") in text
 
 
 def test_what_was_measured_is_predicted_with_the_measured_beside_it(typed: Type, study: str) -> None:
@@ -131,10 +132,10 @@ def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Type, 
     assert rows["1x1"]["beyond"] == []
     assert any(re.fullmatch(r"more than 3\.9\d? cores busy", one) for one in rows["24x1"]["beyond"])
     assert "more than 8 processes" in rows["24x1"]["beyond"]
-    assert "two threads on a physical core (SMT)" in rows["24x2"]["beyond"]
+    assert wording("model.two-threads-physical-core") in rows["24x2"]["beyond"]
     text = typed(f"predict {study} --cores 24 --grid full")[1]
     assert "... and 154 more: --all" in text
-    assert "layouts are extrapolation: the error on what was measured says less there." in text
+    assert wording("model.layouts-extrapolation-error-what") in text
 
 
 def test_a_what_if_stands_beside_today(typed: Type, study: str) -> None:
@@ -143,12 +144,12 @@ def test_a_what_if_stands_beside_today(typed: Type, study: str) -> None:
     facts = json.loads(out)
     rows = {row["layout"]: row for row in facts["layouts"]}
     assert code == 0
-    assert facts["what_if"] == "CPU of children x0.5, waiting asleep +20ms, waiting asleep x2"
+    assert facts["what_if"] == wording("model.cpu-children-x-waiting")
     today, then = (rows["1x1"][name]["mean"] for name in ("today_per_10min", "throughput_per_10min"))
     assert 600 / today == pytest.approx(0.12, rel=0.05)  # 20 + 60 + 40 ms
     assert 600 / then == pytest.approx(0.17, rel=0.05)  # 20 + 30 + (40 + 20) x 2
     text = typed(f"predict {study} --no-gil")[1]
-    assert "What if: no GIL." in text
+    assert wording("model.what-if-gil") in text
     assert "today" in text
 
 
@@ -174,7 +175,7 @@ def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Type) -> 
     code, out, _ = typed("calibrate s.tuner.db")
 
     assert code == 0
-    assert "1x1 was not measured" in out
+    assert wording("lab.x-measured") in out
 
 
 @pytest.mark.long
@@ -199,7 +200,7 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
     assert facts["total_s"]["mean"] >= 0.02
     assert (tuner.folder / "p.yaml").exists()
     other = tuner("plan", "--resume", "sleeper.calibrate.tuner.db")
-    assert "was begun by tuner calibrate" in other.stderr
+    assert wording("model.begun-tuner-calibrate") in other.stderr
 
 
 @pytest.mark.parametrize(
@@ -263,9 +264,7 @@ def test_a_variant_that_a_study_has_not_is_told_with_those_it_has(typed: Type, s
         code, out, err = typed(f"{command} {study} --variant fast")
 
         assert (code, out) == (2, "")
-        assert err.splitlines()[0] == (
-            "Error: --variant fast: s.tuner.db has no window of it that counts, only of the service as it is"
-        )
+        assert err.splitlines()[0] == (wording("grid.error-variant-fast-s"))
 
 
 def test_a_service_without_a_gil_is_known_as_one(typed: Type) -> None:
@@ -277,7 +276,7 @@ def test_a_service_without_a_gil_is_known_as_one(typed: Type) -> None:
     rows = json.loads(typed("predict s.tuner.db --json")[1])["layouts"]
 
     assert facts["machine"]["has_gil"] is False
-    assert "Python with the GIL" not in typed("calibrate s.tuner.db")[1]
+    assert wording("model.python-gil") not in typed("calibrate s.tuner.db")[1]
     given = {row["layout"]: row["throughput_per_10min"]["mean"] for row in rows}
     assert given["1x4"] == pytest.approx(given["4x1"], rel=0.001)
     assert [row["beyond"] for row in rows] == [[], [], []]
@@ -290,9 +289,7 @@ def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typ
     code, out, err = typed("calibrate dry.tuner.db")
 
     assert (code, out) == (2, "")
-    assert err.splitlines()[0] == (
-        "Error: dry.tuner.db has no window that counts: there is nothing to calibrate on"
-    )
+    assert err.splitlines()[0] == (wording("export.error-dry-tuner-db"))
 
 
 def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed: Type) -> None:
@@ -301,4 +298,4 @@ def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed
     code, out, err = typed("predict s.tuner.db")
 
     assert (code, out) == (2, "")
-    assert err.startswith("Error: s.tuner.db: 2x2 alone cannot tell what an item asks for")
+    assert err.startswith(wording("model.error-s-tuner-db"))

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
+
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
 PATIENCE_S = 900.0
@@ -111,5 +113,5 @@ def test_what_is_not_run_says_so_and_nothing_else_is_left_out(page: str) -> None
     found = list(blocks(page))
 
     assert sum(block.language == "console" for block in found) == text.count("\n```console\n")
-    assert sum(not block.is_run for block in found) == text.count("\n*Not run by the test")
+    assert sum(not block.is_run for block in found) == text.count(wording("command-line.run-test"))
     assert all(block.commands for block in found if block.language == "console")

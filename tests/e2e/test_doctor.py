@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator
 from ..postgres_server import PASSWORD, PostgresServer
 from ..rabbitmq_server import running_rabbitmq
 from ..redis_server import RedisServer
+from ..wording import wording
 from .typed import Done, Typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,9 +169,9 @@ def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: P
 
     lines = done.stdout.splitlines()
     assert done.returncode == 2, done.stdout + done.stderr
-    assert lines[0].startswith("1 blocker: a study should not begin here.")
+    assert lines[0].startswith(wording("doctor.blocker-study-should-begin"))
     assert lines[2].startswith("BLOCKER  command")
-    assert "worker, is not there" in " ".join(done.stdout.split())
+    assert wording("launch.worker-there") in " ".join(done.stdout.split())
     assert "neighbours" not in done.stdout
 
 
@@ -206,7 +207,7 @@ def test_a_study_says_when_it_begins_what_it_will_not_fit(tmp_path: Path) -> Non
         )
 
     assert began.stderr.count("[unfit]") == 1
-    assert f"listens at {address} (service.ready.address), which the service's command" in " ".join(
+    assert wording("simulate.listens-service-ready-address", address=address) in " ".join(
         began.stderr.split()
     )
     assert began.returncode == 3  # it is told, not refused: the service was started, and failed by itself
@@ -300,7 +301,7 @@ def test_pages_of_probes_are_told_and_nobody_has_to_show_them_yet(tmp_path: Path
     told = [(one["level"], one["found"]) for done in (there, later) for one in of("servers", done)]
     assert told == [
         ("ok", f"{address} (service.probe.stats) answers"),
-        ("ok", f"{address} (service.probe.stats) does not answer yet: what the study starts has to"),
+        ("ok", wording("doctor.service-probe-stats-does", address=address)),
     ]
 
 
@@ -315,7 +316,7 @@ def test_a_box_that_another_tuner_has_is_told_without_taking_its_lock(tmp_path: 
 
     (other,) = of("other-tuner", taken)
     assert (taken.returncode, other["level"]) == (2, "blocker")
-    assert f"pid {os.getpid()} of user ann, study night.tuner.db" in other["found"]
+    assert wording("doctor.pid-user-ann-study", getpid=os.getpid()) in other["found"]
     assert of("other-tuner", free)[0]["level"] == "ok"
 
 

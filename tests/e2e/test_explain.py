@@ -23,6 +23,7 @@ from tuner.core.model.profile import Profile, ProfileMemory
 from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
+from ..wording import wording
 from .conftest import Tuner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,12 +82,13 @@ def test_each_layout_has_a_sentence_and_the_service_its_rules(tuner: Tuner, stud
 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert any(line.startswith("24x1: the 24 cores are busy ") for line in lines)
+    assert any(line.startswith(wording("model.x-cores-busy")) for line in lines)
     assert any(
-        line.startswith("1x24: the GIL is busy ") and "of 24 threads wait for it." in line for line in lines
+        line.startswith(wording("model.x-gil-busy")) and wording("model.threads-wait") in line
+        for line in lines
     )
-    assert any(line.startswith("1x1: nothing is full (GIL ") for line in lines)
-    assert any(": 24 / 0.875." in line and line.startswith("  28 threads in all") for line in lines)
+    assert any(line.startswith(wording("model.x-nothing-full-gil")) for line in lines)
+    assert any(": 24 / 0.875." in line and line.startswith(wording("grid.threads-all")) for line in lines)
 
 
 def test_the_json_says_the_same_with_every_figure_measured_or_modelled(tuner: Tuner, study: Path) -> None:
@@ -119,7 +121,7 @@ def test_rules_for_another_box_say_what_lies_beyond_the_measured(tuner: Tuner, s
 def test_that_a_gil_was_assumed_is_told_and_that_there_is_one_is_not(tuner: Tuner, study: Path) -> None:
     known = simulated(tuner.folder / "known.tuner.db", SERVICE, "1x1,1x4", worker_gil="on")
 
-    assert tuner("explain", study).stdout.count("Which interpreter the workers run was not found out") == 1
+    assert tuner("explain", study).stdout.count(wording("model.interpreter-workers-run-found")) == 1
     assert "Which interpreter" not in tuner("explain", known).stdout
 
 
@@ -140,8 +142,8 @@ def test_a_limit_on_memory_binds_what_it_keeps_out(tuner: Tuner, study: Path) ->
     done = tuner("explain", study, "--max-memory", "1G")
 
     assert done.returncode == 0, done.stderr
-    assert "24x1: its memory is 4.5" in done.stdout
-    assert "1x24: the GIL is busy" in done.stdout
+    assert wording("model.x-memory") in done.stdout
+    assert wording("model.x-gil-busy-2") in done.stdout
     rows = json.loads(tuner("rank", study, "--max-memory", "1G", "--json").stdout)["layouts"]
     assert {row["layout"]: row["bound_by"] for row in rows}["24x1"] == ["memory"]
 
@@ -174,10 +176,10 @@ def test_an_old_file_has_no_column_and_says_why_once(tuner: Tuner, tmp_path: Pat
     explained, ranked = tuner("explain", file), tuner("rank", file)
 
     assert explained.returncode == 3
-    assert "What binds the layouts is not known: no window of this file tells" in explained.stdout
+    assert wording("model.what-binds-layouts-known") in explained.stdout
     assert json.loads(tuner("explain", file, "--json").stdout)["layouts"] == []
     assert ranked.returncode == 0, ranked.stderr
-    assert ranked.stdout.count("What binds the layouts is not known") == 1
+    assert ranked.stdout.count(wording("model.what-binds-layouts-known-2")) == 1
     assert "bound by" not in ranked.stdout
 
 
@@ -185,7 +187,7 @@ def test_a_study_without_windows_says_so(tuner: Tuner, nothing: Path) -> None:
     done = tuner("explain", nothing)
 
     assert (done.returncode, done.stderr) == (3, "")
-    assert "No window of this file counts" in done.stdout
+    assert wording("model.window-file-counts") in done.stdout
     assert "What binds" not in tuner("rank", nothing).stdout  # that nothing was measured is told already
 
 
@@ -215,12 +217,12 @@ def test_a_service_without_threads_is_explained_and_predicted_in_processes(tuner
 
     explained, predicted = tuner("explain", file).stdout, tuner("predict", file, "--cores", "48", "--json")
 
-    assert "24x-: the 24 cores are busy " in explained
-    assert " processes that fill the box: " in explained
+    assert wording("model.x-cores-busy-2") in explained
+    assert wording("model.processes-fill-box") in explained
     assert " threads that fill " not in explained
     layouts = {row["layout"]: row["threads"] for row in json.loads(predicted.stdout)["layouts"]}
     assert {"1x-", "24x-", "96x-"} <= layouts.keys()
     assert set(layouts.values()) == {None}
     refused = tuner("predict", file, "--layouts", "8x-,2x2")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--layouts: 2x2 has threads, and this service has none to choose" in refused.stderr
+    assert wording("model.layouts-x-has-threads") in refused.stderr

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ..fleet_processes import PATIENCE_S, Machines, Process, machines_in, pids_with, wait_until
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 
 pytestmark = pytest.mark.integration
@@ -169,5 +170,5 @@ def test_without_a_box_nothing_is_begun(machines: Machines, config: Path, tmp_pa
     study = grid(machines, config)
 
     assert ended(study) == 2
-    assert any("no box is at" in line for line in study.said)
+    assert any(wording("fleet.box") in line for line in study.said)
     assert not (tmp_path / "sleeper.tuner.db").exists()

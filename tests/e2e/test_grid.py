@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
 from .sleeping_worker import sleeping_master, sleeping_worker
 from .typed import Typed
 
@@ -51,7 +52,7 @@ def test_layouts_for_more_cores_than_there_are_run_and_say_so(tuner) -> None:
     done = tuner("grid", "s.yaml", "--cores", "4096")
 
     assert done.returncode == 0, done.stderr
-    assert "Layouts for 4096 cores measured on" in done.stderr
+    assert wording("grid.layouts-cores-measured") in done.stderr
     assert "4096 cores" in tuner("rank", "crash-processor.tuner.db").stdout
 
 
@@ -101,7 +102,7 @@ def test_variants_of_a_service_are_an_axis_of_their_own(tuner) -> None:
 
     done = tuner("grid", "s.yaml", "--json")
 
-    assert "2x-@prefork is not ready after 1 s" in done.stderr  # each variant has its own check
+    assert wording("launch.x-prefork-ready-after") in done.stderr  # each variant has its own check
     (tuner.folder / "jobs.tuner.db").unlink()
     text = (tuner.folder / "s.yaml").read_text()
     (tuner.folder / "s.yaml").write_text(text.replace("ready: {kind: log, pattern: never, within: 1s},", ""))
@@ -187,12 +188,12 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -
     with_config = tuner("grid", config, "--resume", "sleeper.tuner.db")
 
     assert alone.returncode == 2
-    assert "does not hold the secrets" in alone.stderr
+    assert wording("config.does-hold-secrets") in alone.stderr
     assert b"hunter2" not in (tuner.folder / "sleeper.tuner.db").read_bytes()
     assert with_config.returncode == 0, with_config.stderr
     config.write_text(config.read_text().replace("name: sleeper", "name: other"))
     other = tuner("grid", config, "--resume", "sleeper.tuner.db")
-    assert 'service.name: "sleeper" in the study, "other" given' in other.stderr
+    assert wording("watch.service-name-sleeper-study") in other.stderr
 
 
 def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(tuner) -> None:
@@ -210,13 +211,11 @@ def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(tuner) -> None:
     another = tuner(*resumed, *command, "--more")
 
     assert alone.returncode == 2
-    assert (
-        "command and its settings, as before: tuner grid --resume worker.tuner.db -- COMMAND" in alone.stderr
-    )
+    assert wording("brake.command-settings-before-tuner") in alone.stderr
     assert same.returncode == 0, same.stderr
     assert "1x1" in same.stdout
     assert (longer.returncode, another.returncode) == (2, 2)
-    assert '--window, --: not what worker.tuner.db was begun with: study.window: "2s" in' in longer.stderr
+    assert wording("grid.window-what-worker-tuner") in longer.stderr
     assert "service.command: " in another.stderr
     assert "hunter2" not in another.stderr
 
@@ -320,9 +319,7 @@ def simulated(folder: Path, machine: str, *more: str) -> tuple[str, dict]:
 def test_a_simulated_box_has_whole_cores_and_says_so(tmp_path: Path, cores: str, whole: int) -> None:
     told, study = simulated(tmp_path, f"{{cores: {cores}}}")
 
-    assert told.startswith(
-        f"The profile's box has {cores} cores, a simulated one only whole ones: {whole}; --cores N takes"
-    )
+    assert told.startswith(wording("grid.profile-box-has-cores", cores=cores, whole=whole))
     assert (study["cores"], study["box_cores"]) == (whole, whole)
 
 
@@ -330,7 +327,7 @@ def test_nothing_is_said_of_cores_that_are_whole_or_asked_for(tmp_path: Path) ->
     for machine, more in (("{cores: 2}", ("--study", "a.db")), ("{cores: 0.5}", ("--cores", "3"))):
         told, _ = simulated(tmp_path, machine, *more)
 
-        assert told.startswith("Simulated: no service is started")
+        assert told.startswith(wording("grid.simulated-service-started"))
 
 
 def test_a_profile_of_a_box_beyond_all_bounds_is_refused(tmp_path: Path) -> None:
@@ -340,10 +337,7 @@ def test_a_profile_of_a_box_beyond_all_bounds_is_refused(tmp_path: Path) -> None
     done = Typed(tmp_path)("grid", "--simulate", "shop.yaml")
 
     assert done.returncode == 2
-    assert done.stderr == (
-        "Error: the profile's box has 100000 cores: more than 4096 are not simulated\n"
-        "Say with --cores how many to simulate.\n"
-    )
+    assert done.stderr == (wording("grid.error-profile-box-has"))
     assert [file.name for file in tmp_path.iterdir()] == ["shop.yaml"]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
 from .http_worker import SOURCE
 
 pytestmark = pytest.mark.integration
@@ -85,14 +86,14 @@ def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> N
     done = tuner("grid", "s.yaml", "--max-p95", "1us")
 
     assert done.returncode == 2
-    assert "--max-p95: '1us' is not a duration" in done.stderr
+    assert wording("feeders.max-p-us-duration") in done.stderr
 
     done = tuner("grid", "s.yaml", "--max-p95", "1ms")
 
     assert done.returncode == 0, done.stderr
     assert "latency-at-saturation" in done.stderr
-    assert "What may win: p95 at most 1 ms" in done.stdout
-    assert "Every connection was always busy" in done.stdout
+    assert wording("rank.what-may-win-p") in done.stdout
+    assert wording("rank.every-connection-always-busy") in done.stdout
 
 
 @pytest.mark.long
@@ -102,7 +103,7 @@ def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window
     done = tuner("grid", "s.yaml", "--rate", "50%")
 
     assert done.returncode == 0, done.stderr
-    assert "Requests came at a share of what each launch could do in a closed loop before" in done.stdout
+    assert wording("rank.requests-came-share-what") in done.stdout
     columns = "n_done / window.length_s, rate_per_s, capacity_per_s, warmup_s"
     query = f"SELECT {columns} FROM window JOIN launch ON launch.id = launch_id"
     with closing(sqlite3.connect(tuner.folder / "web.tuner.db")) as connection:
@@ -138,7 +139,7 @@ def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(tuner) 
     done = tuner("grid", "s.yaml", "--rate", "200")
 
     assert done.returncode == 2
-    assert "Error: --rate: the service's feeder is not http" in done.stderr
+    assert wording("config.error-rate-service-feeder") in done.stderr
 
 
 def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(tuner) -> None:
@@ -150,7 +151,7 @@ def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead
     done = tuner("grid", "s.yaml", "--max-attempts", "1")
 
     assert done.returncode == 3, done.stderr
-    assert "did not answer within 0.5 s" in done.stderr
+    assert wording("feeders.did-answer-within-s-2") in done.stderr
 
 
 def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(tuner) -> None:
@@ -159,5 +160,5 @@ def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(tu
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert "3 connections leave threads of 1x4 without a request" in done.stderr
+    assert wording("feeders.connections-leave-threads-x-without") in done.stderr
     assert list(tuner.folder.glob("*.db")) == []

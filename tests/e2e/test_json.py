@@ -20,6 +20,7 @@ from tuner.core.layout import Layout
 
 from ..fleet_files import fleet_file
 from ..unit import boards
+from ..wording import wording
 from .typed import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +164,7 @@ def test_a_plan_of_what_cannot_be_told_says_why(tuner: Typed) -> None:
     facts = check("plan", done.stdout)
     assert (done.returncode, facts["pilot"], facts["costs"]) == (5, None, [])
     assert facts["unknown"] == done.stderr.strip()
-    assert facts["unknown"].startswith("once.tuner.db has no layout with two launches: ")
+    assert facts["unknown"].startswith(wording("check.once-tuner-db-has"))
     assert facts["layouts"] == ["4x1", "2x2", "1x4", "1x1"]
 
 
@@ -203,7 +204,7 @@ def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_pat
         both = json.loads(get("/api/study/runs.tuner.db"))
 
     problems = [one.get("problem") for one in listed]
-    assert problems == [None, None, "torn.tuner.db is not a study file of tuner"]
+    assert problems == [None, None, wording("study-file.torn-tuner-db-study")]
     assert (rests["is_measured"], rests["live"]) == (False, None)
     assert (runs["live"]["layout"], runs["live"]["n_void"]) == ("4x6", 1)
     assert both.pop("now").keys() == runs.keys() - {"schema_version", "version"}

@@ -14,6 +14,7 @@ import yaml
 
 from tuner.adapters.lab.go import go_here
 
+from ..wording import wording
 from .conftest import Tuner
 
 pytestmark = pytest.mark.integration
@@ -89,4 +90,4 @@ def test_a_worker_whose_thread_fails_ends_and_says_why() -> None:
     )
 
     assert done.returncode == 1
-    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert done.stderr.endswith(wording("lab.zerodivisionerror-division-zero"))

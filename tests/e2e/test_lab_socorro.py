@@ -18,6 +18,8 @@ from tuner.bootstrap import open_store
 from tuner.core.lab.socorro_runs import CORES, FAR, HERE, PUBLISHED
 from tuner.core.records import WARMING_BLOCK, WindowRecord
 
+from ..wording import wording
+
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
@@ -57,7 +59,7 @@ def test_interrupted_in_the_middle_it_goes_on_and_tells_every_layout(tmp_path: P
     kept = windows(tmp_path)
 
     assert first.returncode == 130, err
-    assert err.endswith("Go on with: tuner lab socorro --results it.lab.json\n")
+    assert err.endswith(wording("lab.go-tuner-lab-socorro"))
     assert kept
 
     again = lab(tmp_path, "--json", "--page", "it.md")
@@ -96,6 +98,6 @@ def test_a_study_that_is_there_already_is_not_overwritten(tmp_path: Path) -> Non
     _, err = done.communicate(timeout=LONG_S)
 
     assert done.returncode == 2
-    assert err.startswith("Error: it.layouts.tuner.db exists already, and a study is never overwritten")
+    assert err.startswith(wording("study-file.error-layouts-tuner-db"))
     assert not (tmp_path / "it.lab.json").exists()
     assert (tmp_path / "it.layouts.tuner.db").read_bytes() == b"something of mine"

@@ -15,6 +15,7 @@ from tuner.core.layout import parse_layout
 from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
+from ..wording import wording
 from .conftest import Tuner
 
 #: layout -> items per second, load; 12x2 gives what 24x1 gives for four fifths of the load
@@ -43,8 +44,8 @@ def test_the_best_of_what_keeps_the_load_is_ranked_first_and_the_rest_is_shown(
     done = tuner("rank", study, "--max-load", "20", "--max-memory", "1G")
 
     assert done.returncode == 0, done.stderr
-    assert "Of what keeps load at most 20 and memory at most 1 GiB: 12x2 is best" in done.stdout
-    assert "What may win: load at most 20 and memory at most 1 GiB (95 %, all layouts" in done.stdout
+    assert wording("rank.what-keeps-load-most") in done.stdout
+    assert wording("rank.what-may-win-load") in done.stdout
     content = json.loads(tuner("rank", study, "--max-load", "20", "--json").stdout)
     assert {row["layout"]: row["limits"]["verdict"] for row in content["layouts"]} == {
         "12x2": "within", "8x3": "within", "2x12": "within", "24x1": "beyond",
@@ -56,18 +57,18 @@ def test_the_finding_is_told_in_a_sentence(tuner: Tuner, study: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"^12x2 matches 24x1 within 2 % at (79|80)\S* % of the load", done.stdout, re.MULTILINE)
-    assert "no, beaten by 8x3" in done.stdout
-    assert "What more memory buys" in done.stdout
+    assert wording("rank.beaten-x") in done.stdout
+    assert wording("rank.what-more-memory-buys") in done.stdout
     only = tuner("rank", study, "--costs", "cpu", "--within", "1%").stdout
-    assert "What more CPU buys" in only
-    assert "What more load buys" not in only
+    assert wording("rank.what-more-cpu-buys") in only
+    assert wording("rank.what-more-load-buys") not in only
 
 
 def test_no_layout_that_keeps_the_limits_is_an_answer_weaker_than_asked(tuner: Tuner, study: Path) -> None:
     done = tuner("rank", study, "--max-load", "2")
 
     assert done.returncode == 5
-    assert "No layout is shown to keep load at most 2." in done.stdout
+    assert wording("watch.layout-shown-keep-load") in done.stdout
 
 
 def test_items_per_cpu_second_can_be_the_objective(tuner: Tuner, study: Path) -> None:

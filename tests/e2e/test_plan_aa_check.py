@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 from .typed import Typed
 
@@ -42,7 +43,7 @@ def test_an_answer_is_stale_once_the_service_has_changed(tuner) -> None:
     stale = tuner("check", "sleeper.tuner.db", "--budget", "1m", "--kind", "strict")
 
     assert stale.returncode == 4, stale.stderr
-    assert stale.stdout.startswith("1x5 is stale: 1x1 is better by more than 2 % ")
+    assert stale.stdout.startswith(wording("check.x-stale-x-better"))
     assert (tuner.folder / "sleeper.check-1.tuner.db").exists()
 
 
@@ -56,7 +57,7 @@ def test_an_answer_is_right_as_long_as_nothing_has_changed(tuner) -> None:
     assert right.returncode == 0, right.stderr
     facts = json.loads(right.stdout)
     assert (facts["state"], facts["winner"], facts["kind"]) == ("right", "1x5", "calibrated")
-    assert facts["claim"].startswith("1x5 is still right: within 2 % of 1x1, 95 %, calibrated, 2 blocks, ")
+    assert facts["claim"].startswith(wording("check.x-still-right-within"))
 
 
 @pytest.mark.long
@@ -73,7 +74,7 @@ def test_a_layout_against_itself_counts_its_false_alarms(tuner) -> None:
     assert tuner("aa", "sleeper.aa.tuner.db", "--json").stdout == done.stdout
     other = tuner("plan", "--resume", "sleeper.aa.tuner.db")
     assert other.returncode == 2
-    assert "was begun by tuner aa" in other.stderr
+    assert wording("check.begun-tuner-aa") in other.stderr
 
 
 @pytest.mark.long
@@ -94,7 +95,7 @@ def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
     }  # fmt: skip
     again = tuner("plan", "sleeper.pilot.tuner.db")
     assert again.returncode == 0
-    assert "What limits it (within 10 %, strict): " in again.stdout
+    assert wording("compare.what-limits-within-strict") in again.stdout
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +190,7 @@ def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Ty
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-2:] == [
-        "Error: dry.tuner.db ranks no layout: there is no answer to check",
+        wording("check.error-dry-tuner-db"),
         "tuner rank dry.tuner.db says why.",
     ]
 
@@ -197,29 +198,26 @@ def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Ty
 def test_a_study_is_known_by_what_it_holds_not_by_its_name(typed: Typed) -> None:
     kept = typed("calibrate", "--simulate", PROFILE, "--launches", "1", "--study", "anchor").stderr
     (line,) = [line for line in kept.splitlines() if line.startswith("Kept in anchor; ")]
-    assert line == "Kept in anchor; see it again with: tuner calibrate anchor"
+    assert line == wording("grid.kept-anchor-see-again")
 
     for command, file in (("aa", "pairs"), ("plan", "pairs"), ("calibrate", "anchor")):
         done = typed(command, file)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("Simulated: no service ran")
+        assert done.stdout.startswith(wording("simulate.simulated-service-ran"))
         there = typed(command, file, "--simulate", PROFILE)
         assert there.returncode == 2
-        assert there.stderr.startswith(f"Error: {file} was measured: nothing is run, and --simulate has no ")
+        assert there.stderr.startswith(wording("model.error-measured-nothing-run", file=file))
 
 
 def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> None:
     check, pairs = typed("rank", "c.tuner.db"), typed("rank", "pairs")
 
-    assert ": 2 layouts for 8 cores, a check of s.tuner.db in windows of 2m.\n" in check.stdout
-    assert check.stderr == (
-        "Whether the study's answer still holds:"
-        " tuner check s.tuner.db --resume c.tuner.db --simulate PROFILE\n"
-    )
+    assert wording("check.layouts-cores-check-s") in check.stdout
+    assert check.stderr == (wording("rank.whether-study-answer-still"))
     told = ": 1 layout for 8 cores, against itself: 4 launches in pairs, each of 3 windows of 1m.\n"
     assert told in pairs.stdout
     assert "asked for" not in pairs.stdout  # all 12 windows are there
-    assert pairs.stderr == "What the pairs show: tuner aa pairs\n"
+    assert pairs.stderr == wording("rank.what-pairs-show-tuner")
     assert typed("rank", "s.tuner.db").stderr == ""
 
 

@@ -14,6 +14,7 @@ import pytest
 from tuner.adapters.sqlite import SqliteStore
 
 from ..redis_server import RedisServer
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 
@@ -139,7 +140,7 @@ def test_a_second_probe_is_held_against_the_first_one(agrees: bool, tuner) -> No
         (window,) = store.windows()
     assert [reason.slug for reason in window.void] == ([] if agrees else ["probes-disagree"])
     assert (done.returncode == 0) is agrees, done.stderr
-    assert ("cross_check log 0 in the same time" in done.stderr) is not agrees
+    assert (wording("probes.cross-check-log-same") in done.stderr) is not agrees
 
 
 @pytest.mark.services

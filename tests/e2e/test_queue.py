@@ -18,6 +18,7 @@ import pytest
 from redis import Redis
 
 from ..redis_server import RedisServer
+from ..wording import wording
 from .queue_services import SERVICES, Service
 
 pytestmark = pytest.mark.integration
@@ -52,7 +53,7 @@ def recorded(tuner, service: Service, folder: Path, server: RedisServer, client:
     done = tuner("sample", "--url", server.url, "-n", "5", "-o", "sample.json")
     assert done.returncode == 0, done.stderr
     assert f"5 messages of {service.form} from the queue {service.queue} in sample.json" in done.stdout
-    assert f"They wait in {service.queue} still; a study begins with an empty queue." in done.stderr
+    assert wording("watch.they-wait-still-study", queue=service.queue) in done.stderr
     client.flushall()
 
 
@@ -131,7 +132,7 @@ def test_a_queue_that_is_not_empty_is_refused_before_anything_runs(
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert "holds 1 message that tuner did not feed" in done.stderr
+    assert wording("probes.holds-message-tuner-did") in done.stderr
     assert client.lrange("taskiq", 0, -1) == [b"of a user"]
     assert list(tuner.folder.glob("*.db")) == []
 
@@ -174,14 +175,14 @@ def test_what_cannot_be_sampled_is_told_in_two_lines(tuner, redis_server: RedisS
         return lines[0]
 
     url = redis_server.url
-    assert "no messages wait in the queues" in said("--url", url)
-    assert "the queue jobs of unix://" in said("--url", url, "--queue", "jobs", "--form", "celery")
-    assert "clery is none of celery" in said("--url", url, "--form", "clery")
+    assert wording("feeders.messages-wait-queues") in said("--url", url)
+    assert wording("feeders.queue-jobs-unix") in said("--url", url, "--queue", "jobs", "--form", "celery")
+    assert wording("fleet.clery-none-celery") in said("--url", url, "--form", "clery")
     assert "--url: should be redis://" in said("--url", "http://:secret@h")  # and not the url
-    assert "rq is not known on RabbitMQ" in said("--url", "amqp://h", "--form", "rq")
+    assert wording("config.rq-known-rabbitmq") in said("--url", "amqp://h", "--form", "rq")
     assert "ConnectionError" in said("--url", "unix:///nowhere")
     client.lpush("celery", "no JSON")
-    assert "no message can be cloned (celery): 1 is no JSON" in said(
+    assert wording("grid.message-can-cloned-celery") in said(
         "--url", url, "--queue", "celery", "--form", "celery"
     )
     assert list(tuner.folder.iterdir()) == []

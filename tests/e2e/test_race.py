@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 
 pytestmark = pytest.mark.integration
@@ -35,7 +36,7 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     assert (answer["layout"], answer["reached"], answer["kind"]) == ("2x12", True, "strict")
     assert (answer["within"], answer["confidence"], answer["n_layouts"]) == (0.1, 0.95, 3)
     assert answer["windows"] == sum(row["n_windows"] for row in ranking["layouts"])
-    assert answer["claim"].startswith("2x12 is within 10 % of the best of 3 layouts, 95 %, strict, ")
+    assert answer["claim"].startswith(wording("command-line.x-within-best-layouts"))
     assert [row["layout"] for row in ranking["layouts"]] == ["2x12", "1x5", "1x1"]
     assert ranking["layouts"][-1]["behind_ratio"] > 0.5
     assert (
@@ -45,7 +46,7 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     assert answer["claim"] in (tuner.folder / "RUNBOOK.md").read_text()
     other = tuner("rank", "sleeper.tuner.db", "--confidence", "0.9")
     assert other.returncode == 2
-    assert "is a race for an answer at 0.95" in other.stderr
+    assert wording("grid.race-answer") in other.stderr
 
 
 @pytest.mark.long
@@ -54,7 +55,7 @@ def test_a_budget_that_is_over_says_what_is_known_and_how_to_go_on(tuner) -> Non
 
     assert first.returncode == 5, first.stderr
     assert "[budget-over]" in first.stderr
-    assert first.stdout.startswith("No answer yet: 2x12 leads; ")
+    assert first.stdout.startswith(wording("rank.answer-yet-x-leads"))
     assert "tuner grid --resume sleeper.tuner.db" in first.stderr
     before = json.loads(tuner("rank", "sleeper.tuner.db", "--json").stdout)["answer"]["windows"]
 

@@ -19,6 +19,7 @@ from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.window import Reading, Sample, Usage, Window
 
 from ..processes import is_running
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 
@@ -65,7 +66,7 @@ def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(tun
 
     assert (strict["strategy"], strict["kind"], strict["n"]) == ("race", "strict", 15)
     assert (calibrated["kind"], calibrated["n"]) == ("calibrated", 3)
-    assert table.stdout.startswith("race, strict on s: 3 layouts, within 2 % of the best, 95 %, 2 s")
+    assert table.stdout.startswith(wording("grid.race-strict-s-layouts"))
     assert "Wilson 95 %" in table.stdout
     assert table.returncode == 0
 
@@ -84,7 +85,7 @@ def test_more_surfaces_than_there_are_is_all_of_them_and_said(tuner) -> None:
     done = tuner("replay", "s.json", "--strategy", "in-order", "--surfaces", "200", "--json")
 
     assert json.loads(done.stdout)["n"] == 3
-    assert done.stderr == "s has 3 surfaces only; --repeats replays each more often.\n"
+    assert done.stderr == wording("simulate.s-has-surfaces-only")
 
 
 def test_margin_and_confidence_can_be_others_than_the_suite_s(tuner) -> None:
@@ -181,7 +182,7 @@ def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(tuner) -> None
     figures = json.loads(tuner(*asked, "--json").stdout)
 
     assert (figures["suite"], figures["n"], figures["right_ratio"]) == ("svc", 50, 1.0)
-    assert "its own estimates are the truth" in tuner(*asked).stdout
+    assert wording("simulate.own-estimates-truth") in tuner(*asked).stdout
     assert file.read_bytes() == before
     assert [path.name for path in tuner.folder.iterdir()] == [file.name]
 
@@ -189,7 +190,7 @@ def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(tuner) -> None
 def test_a_study_too_small_to_replay_is_told(tuner) -> None:
     done = tuner("replay", study_file(tuner.folder, 1))
 
-    assert done.stderr.startswith("Error: svc has one launch of each layout")
+    assert done.stderr.startswith(wording("simulate.error-svc-has-one"))
     assert (done.returncode, done.stdout) == (2, "")
 
 

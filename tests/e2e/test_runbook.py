@@ -13,6 +13,7 @@ from tuner.reports.documents import PAGE_FORMATS
 from tuner.reports.ranking import render_ranking
 from tuner.reports.runbook import marks, updated
 
+from ..wording import wording
 from .typed import Typed
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
@@ -78,7 +79,7 @@ def test_the_same_study_gives_the_same_bytes_in_any_format(tuner: Typed, study: 
     again, check = tuner(*keep, "--repeat-after", "30d"), tuner(*keep, "--check")
 
     assert (again.returncode, check.returncode) == (0, 0), check.stderr
-    assert again.stderr == f"{name} is up to date.\n"
+    assert again.stderr == wording("export.up-date", name=name)
     assert (tuner.folder / name).read_bytes() == first
     if name not in ("R.org", "R.tex", "R.textile"):
         assert tuner(*keep, "--check", "--repeat-after", "31d").returncode == 4
@@ -91,10 +92,7 @@ def test_a_section_in_another_format_is_told_and_gets_no_second_one(tuner: Typed
         done = tuner("export", study, "--into", "R.adoc", *options)
 
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == (
-            f"Error: R.adoc:3: the section of {NAME} is kept as markdown here, not as asciidoc\n"
-            "Add --format markdown, or delete that section.\n"
-        )
+        assert done.stderr == (wording("grid.error-r-adoc-section", name=NAME))
     assert (tuner.folder / "R.adoc").read_bytes() == first
     assert tuner("export", study, "--into", "R.adoc", "--format", "markdown", "--check").returncode == 0
 
@@ -115,8 +113,8 @@ def test_a_section_of_before_pages_is_stale_and_becomes_one(tuner: Typed, study:
     assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 4
     assert tuner("export", study, "--into", "RUNBOOK.md").returncode == 0
     text = runbook.read_text(encoding="utf-8")
-    assert text.startswith(f"# Ops\n\n## Processes and threads of {NAME}\n\n{BEGIN}\n")
-    assert "### What to run\n" in text
+    assert text.startswith(wording("export.ops-processes-threads", name=NAME, begin=BEGIN))
+    assert wording("export.what-run") in text
     assert text.endswith(f"{END}\n\nMine.\n")
     assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 0
 
@@ -146,7 +144,7 @@ def test_a_runbook_that_is_read_only_is_told_and_left_alone(tuner: Typed, study:
     done = tuner("export", study, "--into", "RUNBOOK.md")
 
     assert done.returncode == 2
-    assert "RUNBOOK.md: cannot be written: no permission" in done.stderr
+    assert wording("launch.runbook-md-cannot-written") in done.stderr
     assert runbook.read_text(encoding="utf-8") == "Mine.\n"
 
 
@@ -190,14 +188,14 @@ def test_every_format_has_the_page_under_its_title(tuner: Typed, study: Path, fm
     done = tuner("export", study, "--page", "--format", fmt)
 
     assert done.returncode == 0, done.stderr
-    assert f"Processes and threads of {NAME}" in done.stdout.splitlines()[0]
+    assert wording("doctor.processes-threads", name=NAME) in done.stdout.splitlines()[0]
     assert "no service ran" in done.stdout
 
 
 def test_confluence_shows_the_ranking_too(tuner: Typed, study: Path) -> None:
     done = tuner("export", study, "--format", "confluence")
 
-    assert done.stdout.startswith("<p>Simulated: no service ran")
+    assert done.stdout.startswith(wording("simulate.p-simulated-service-ran"))
     assert "<table>" in done.stdout
 
 

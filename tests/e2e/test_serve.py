@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ..chromium import running_chromium
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 
 pytestmark = pytest.mark.integration
@@ -132,7 +133,7 @@ def test_a_folder_shows_what_is_in_it_and_what_comes_later(tuner, study: Path) -
         ("first.tuner.db", False),
         ("torn.tuner.db", True),
     ]
-    assert (torn.status, "not a study file" in torn.text) == (503, True)
+    assert (torn.status, wording("study-file.study-file") in torn.text) == (503, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -20,6 +20,7 @@ from tuner.config.profile import read_profile
 from tuner.core.layout import divisors_grid
 from tuner.core.model.network import predict
 
+from ..wording import wording
 from .typed import Typed
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
@@ -62,7 +63,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_everything_that_shows_a_simulated_study_says_so(tuner: Typed, study: Path) -> None:
-    assert tuner("rank", study).stdout.startswith(f"{MARK}\n\n{NAME} on a simulated box, ")
+    assert tuner("rank", study).stdout.startswith(wording("simulate.simulated-box", mark=MARK, name=NAME))
     for fmt in ("markdown", "html", "rst", "jira"):
         shown = tuner("export", study, "--format", fmt).stdout
         assert "no service ran" in shown.split("\n")[0], fmt
@@ -74,7 +75,9 @@ def test_everything_that_shows_a_simulated_study_says_so(tuner: Typed, study: Pa
     assert facts["study"]["provenance"]["simulated"] == "socorro-2014"
     assert facts["study"]["box_cores"] == 24.0
     for command in ("explain", "predict", "calibrate"):
-        assert tuner(command, study).stdout.startswith(f"{MARK}\n\n{NAME} on a simulated box"), command
+        assert tuner(command, study).stdout.startswith(
+            wording("simulate.simulated-box-2", mark=MARK, name=NAME)
+        ), command
         assert json.loads(tuner(command, study, "--json").stdout)["simulated"] is True, command
 
 
@@ -90,14 +93,12 @@ def test_what_is_told_meanwhile_has_the_time_of_the_simulation(tuner: Typed) -> 
     done = tuner("grid", "--simulate", PROFILES / "gil-bound.yaml", "--layouts", "1x8,8x1", *FEW[2:])
 
     lines = done.stderr.splitlines()
-    assert lines[0] == (
-        "Simulated: no service is started, a model of gil-bound on 8 cores gives every figure."
-    )
+    assert lines[0] == (wording("simulate.simulated-service-started-model"))
     windows = [line for line in lines if " block " in line]
     assert len(windows) == 4
     assert all(line.startswith("simulated 0:") for line in windows)
     assert "left, until" not in done.stderr
-    assert "8x1 is best: all others are significantly slower" in done.stdout
+    assert wording("simulate.x-best-all-others") in done.stdout
 
 
 def test_cores_are_those_of_the_simulated_box(tuner: Typed) -> None:
@@ -151,14 +152,9 @@ def test_a_study_goes_on_with_the_config_that_began_it_and_with_no_other_study_s
     assert same.returncode == less.returncode == 0, same.stderr + less.stderr
     assert "study.window" not in same.stderr + less.stderr
     assert other.returncode == 2
-    assert other.stderr == (
-        "Error: study.yaml: not what s.db was begun with: "
-        'study.layouts: ["4x6", "24x1"] in the study, ["4x4"] given; '
-        'study.window: "1m" in the study, "2m" given\n'
-        "Leave it out, or begin anew without --resume.\n"
-    )
+    assert other.stderr == (wording("grid.error-study-yaml-what"))
     assert wrong.returncode == 2
-    assert "study.yaml:1:33: study.window: '10' has no unit" in wrong.stderr
+    assert wording("simulate.study-yaml-study-window") in wrong.stderr
     assert "study.yaml:1:45: study.budget: " in wrong.stderr
     assert "study.yaml:1:51: study.bogus: unknown key" in wrong.stderr
 
@@ -177,7 +173,7 @@ def test_a_study_that_options_began_over_a_config_goes_on_with_that_config(tuner
     assert same.returncode == again.returncode == 0, same.stderr + again.stderr
     assert "in the study" not in same.stderr + again.stderr
     assert other.returncode == 2
-    assert 'begun with: study.warmup: "30s" in the study, "31s" given\n' in other.stderr
+    assert wording("watch.begun-study-warmup-s") in other.stderr
 
 
 def test_pairs_go_on_with_the_config_whose_layouts_they_replaced(tuner: Typed) -> None:
@@ -192,7 +188,7 @@ def test_pairs_go_on_with_the_config_whose_layouts_they_replaced(tuner: Typed) -
     assert same.returncode == begun.returncode, same.stderr
     assert "in the study" not in same.stderr
     assert other.returncode == 2
-    assert 'study.window: "1m" in the study, "2m" given' in other.stderr
+    assert wording("watch.study-window-m-study") in other.stderr
 
 
 def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_replaced(tuner: Typed) -> None:
@@ -208,7 +204,7 @@ def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_rep
 
     assert same.returncode == begun.returncode, same.stderr
     assert other.returncode == 2
-    assert 'begun with: study.warmup: "30s" in the study, "31s" given\n' in other.stderr
+    assert wording("watch.begun-study-warmup-s") in other.stderr
 
 
 def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only_told(tuner: Typed) -> None:
@@ -226,9 +222,9 @@ def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only
     refused = tuner(*resumed)
 
     assert told.returncode == 0, told.stderr
-    assert 'study.window: "1m" in the study, "2m" in study.yaml: the study\'s holds\n' in told.stderr
+    assert wording("watch.study-window-m-study-m") in told.stderr
     assert refused.returncode == 2
-    assert 'begun with: study.warmup_cap: "2m" in the study, "3m" given\n' in refused.stderr
+    assert wording("watch.begun-study-warmup-cap") in refused.stderr
 
 
 @pytest.mark.parametrize("typed", ["[", "[]", "[" * 100_000])
@@ -243,21 +239,18 @@ def test_what_a_strangers_file_says_was_typed_is_told_where_it_is_nothing(tuner:
     done = tuner("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "strange.db")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: the study does not tell what it was begun with: study_typed is '[")
-    assert done.stderr.endswith("\nGo on without the config, or take the file from a backup.\n")
+    assert done.stderr.startswith(wording("grid.error-study-does-tell"))
+    assert done.stderr.endswith(wording("grid.go-without-config-take"))
 
 
 def test_a_simulated_study_goes_on_simulated_or_not_at_all(tuner: Typed, study: Path) -> None:
     real = tuner("grid", "--resume", study)
     assert real.returncode == 2
-    assert real.stderr == (
-        f"Error: {study} is simulated (socorro-2014): a real box cannot go on with it\n"
-        f"Go on with: tuner grid --resume {study} --simulate PROFILE\n"
-    )
+    assert real.stderr == (wording("grid.error-simulated-socorro-real", study=study))
     other = tuner("grid", "--resume", study, "--simulate", PROFILES / "gil-bound.yaml")
     assert other.returncode == 2
-    assert f"{study} was begun with another profile: " in other.stderr
-    assert 'demands.gil: "586ms" in the study, "180ms" given' in other.stderr
+    assert wording("grid.begun-another-profile", study=study) in other.stderr
+    assert wording("watch.demands-gil-ms-study") in other.stderr
     same = tuner("grid", "--resume", study, "--simulate", SOCORRO)
     assert same.returncode == 0, same.stderr
     assert same.stdout == tuner("rank", study).stdout
@@ -272,7 +265,7 @@ def test_a_real_study_is_never_gone_on_with_by_simulating(tuner: Typed) -> None:
 
         assert done.returncode == 2
         assert f"{real} was measured on " in done.stderr
-        assert "--simulate cannot go on with it\n" in done.stderr
+        assert wording("grid.simulate-cannot-go") in done.stderr
     assert real.read_bytes() == before
 
 
@@ -284,7 +277,7 @@ def test_a_study_cut_off_by_ctrl_c_goes_on_to_the_same_end(tuner: Typed) -> None
     cut = tuner("grid", *asked, "--study", "cut.db", terminal=CtrlC(" block 2: "))
 
     assert cut.returncode == 130, cut.stderr
-    assert f"Go on with: tuner grid --resume cut.db --simulate {SOCORRO}\n" in cut.stderr
+    assert wording("brake.go-tuner-grid-resume-cut", socorro=SOCORRO) in cut.stderr
     assert 0 < sum(n for _, _, n in figures(tuner, "cut.db")) < 8
     resumed = tuner("grid", "--resume", "cut.db", "--simulate", SOCORRO)
     assert resumed.returncode == 0, resumed.stderr
@@ -375,11 +368,11 @@ def test_aa_says_that_it_was_simulated(tuner: Typed) -> None:
 
     pairs = tuner("aa", *again, "--layout", "8x1", "--repeats", "2")
     assert pairs.returncode == 0, pairs.stderr
-    assert pairs.stdout.startswith(f"{mark}8x1 against itself: 2 pairs of launches")
+    assert pairs.stdout.startswith(wording("simulate.x-against-itself-pairs", mark=mark))
     assert json.loads(tuner("aa", "simulated-gil-bound.aa.tuner.db", "--json").stdout)["simulated"] is True
     there = tuner("aa", "simulated-gil-bound.aa.tuner.db", *again)
     assert there.returncode == 2
-    assert "nothing is run, and --simulate has no place" in there.stderr
+    assert wording("simulate.nothing-run-simulate-has") in there.stderr
 
 
 @pytest.mark.long
@@ -389,7 +382,7 @@ def test_a_simulated_pilot_tells_what_a_study_takes(tuner: Typed) -> None:
     done = tuner("plan", "--simulate", profile, "--pilot", "30m", "--layouts", "1x8,2x4,8x1")
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Simulated: no service ran, a model of gil-bound on 8 cores")
+    assert done.stdout.startswith(wording("grid.simulated-service-ran-model"))
     assert "simulated-gil-bound, 3 layouts" in done.stdout
 
 

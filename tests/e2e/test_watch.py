@@ -22,6 +22,7 @@ import pytest
 
 from ..overviews import recorded
 from ..terminal_emulator import Emulator
+from ..wording import wording
 from .sleeping_worker import sleeping_worker
 
 pytestmark = pytest.mark.integration
@@ -188,11 +189,11 @@ def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner) -> 
             assert seen.ended() == 0  # with the study
 
         assert (tuner.folder / "sleeper.tuner.db-live").exists()
-        assert "Go on with: tuner grid --resume sleeper.tuner.db" in seen.screen()
+        assert wording("brake.go-tuner-grid-resume-sleeper") in seen.screen()
     done = tuner("watch", "sleeper.tuner.db")
     assert done.returncode == 0, done.stderr
     assert "now    " not in done.stdout
-    assert "Nobody measures at the moment" in done.stdout
+    assert wording("watch.nobody-measures-moment") in done.stdout
     facts = json.loads(tuner("watch", "sleeper.tuner.db", "--json").stdout)
     assert (facts["stage"], facts["live"]) == ("at-rest", None)
     assert facts["go_on"] == "tuner grid --resume sleeper.tuner.db"
@@ -211,7 +212,7 @@ def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(tuner) -> No
     drawn = tuner("watch", "s.tuner.db", "--svg", "s.svg", "--json")
 
     assert shown.returncode == drawn.returncode == 0, shown.stderr + drawn.stderr
-    assert shown.stdout.startswith("Simulated: no service ran, a model of waiting-bound on 2 cores")
+    assert shown.stdout.startswith(wording("grid.simulated-service-ran-model-waiting"))
     assert "\x1b" not in shown.stdout
     assert json.loads(drawn.stdout)["stage"] == "over"
     picture = (tuner.folder / "s.svg").read_text()

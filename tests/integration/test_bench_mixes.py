@@ -13,6 +13,8 @@ import pytest
 
 from tuner.adapters.sqlite import SqliteStore
 
+from ..wording import wording
+
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "model"
@@ -90,7 +92,7 @@ def test_another_question_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     )
 
     assert other.returncode == 2
-    assert 'was begun with something else: study.window: "3s" in the study, "4s" given' in other.stderr
+    assert wording("bench.begun-something-else-study") in other.stderr
     assert (tmp_path / "mixed.yaml").read_text() == written
 
 
@@ -100,7 +102,7 @@ def test_no_window_is_begun_once_the_time_is_over(tmp_path: Path) -> None:
     )
 
     assert late.returncode == 5
-    assert "The time is over" in late.stderr
+    assert wording("bench.time-over") in late.stderr
     assert not (tmp_path / "mixed.tuner.db").exists()
 
 

@@ -17,6 +17,8 @@ import tuner
 from tuner.adapters.box_lock import box_held
 from tuner.core.errors import ConfigError
 
+from ..wording import wording
+
 pytestmark = pytest.mark.integration
 HOLDER = """
 import sys
@@ -49,7 +51,7 @@ def test_the_second_tuner_is_told_who_has_the_box(other_tuner: subprocess.Popen[
         pytest.fail("two tuners had the box")
 
     assert f"pid {other_tuner.pid} of user " in refused.value.problem
-    assert "study night shift, since 20" in refused.value.problem
+    assert wording("launch.study-night-shift-since") in refused.value.problem
     assert refused.value.exit_code == 2
 
 
@@ -96,7 +98,10 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(lock: Path, t
     target.write_text("keep me")
     lock.symlink_to(target)
 
-    with pytest.raises(ConfigError, match="cannot open the box lock"), box_held("mine", lock):
+    with (
+        pytest.raises(ConfigError, match=wording("launch.cannot-open-box-lock").pattern),
+        box_held("mine", lock),
+    ):
         pytest.fail("a link was taken for a lock")
     assert target.read_text() == "keep me"
 
@@ -110,7 +115,7 @@ def test_a_lock_that_is_no_plain_file_of_its_own_is_refused(make, lock: Path) ->
     except OSError as error:
         pytest.skip(f"cannot be made here: {error}")
 
-    with pytest.raises(ConfigError, match="not a plain file of its own"), box_held("mine", lock):
+    with pytest.raises(ConfigError, match=wording("launch.plain-file-own").pattern), box_held("mine", lock):
         pytest.fail("it was taken for a lock")
 
 
@@ -123,7 +128,7 @@ def test_garbage_in_the_lock_file_does_not_matter(lock: Path) -> None:
 
 def test_a_lock_in_a_missing_folder_is_one_clear_error(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match="No such file or directory"),
+        pytest.raises(ConfigError, match=wording("launch.such-file-directory").pattern),
         box_held("mine", tmp_path / "no" / "lock"),
     ):
         pytest.fail("there is no such folder")
@@ -152,7 +157,7 @@ def test_an_ordinary_user_can_hold_a_lock_that_root_made_and_root_the_other_way_
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
-            told = pytest.raises(ConfigError, match="of user nobody, study theirs")
+            told = pytest.raises(ConfigError, match=wording("launch.user-nobody-study-theirs").pattern)
             with told, box_held("root's", folder / "lock"):
                 pytest.fail("two tuners had the box")
             process.kill()

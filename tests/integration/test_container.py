@@ -13,6 +13,7 @@ import pytest
 from ..e2e.sleeping_worker import sleeping_worker
 from ..permitted import not_permitted
 from ..programs import needed
+from ..wording import wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 TUNER = Path(sys.executable).parent / "tuner"
@@ -53,7 +54,7 @@ def test_the_load_in_a_container_is_the_services_and_that_is_said(tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert "container-load" in said
-    assert "load and active tasks are counted of the service alone" in said
+    assert wording("launch.load-active-tasks-counted") in said
     assert set(seen) <= {0, 1, 2, 3}  # never the host's: of its tasks there may be any number
     assert 1 in seen
     assert "the service's tasks" in kept["load_of"]

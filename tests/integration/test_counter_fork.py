@@ -19,6 +19,8 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.probe.counter import Counter, CounterError, open_counter, read_totals
 
+from ..wording import wording
+
 pytestmark = [
     pytest.mark.integration,
     # Servers do fork with threads running, and the counter has to stand it.
@@ -142,7 +144,7 @@ def test_a_disk_without_room_is_said_when_the_slot_is_taken(tmp_path: Path) -> N
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False
     )
 
-    assert told.stderr.startswith(f"cannot enlarge the counter {tmp_path}")
+    assert told.stderr.startswith(wording("command-line.cannot-enlarge-counter", tmp_path=tmp_path))
     assert told.stderr.endswith("File too large\n")
 
 
@@ -171,7 +173,7 @@ def test_the_probe_says_what_is_wrong_with_a_counter(tmp_path: Path) -> None:
         [path] = folder.iterdir()
         path.write_bytes(b"x" * 4096)
 
-        with pytest.raises(MeasurementError, match="is not a counter of tuner"):
+        with pytest.raises(MeasurementError, match=wording("command-line.counter-tuner").pattern):
             counting.read()
 
 
@@ -193,7 +195,7 @@ def test_a_counter_in_a_folder_that_is_gone_says_so_when_the_child_counts(tmp_pa
     folder.rmdir()
 
     def child() -> None:
-        with pytest.raises(CounterError, match="cannot make the counter"):
+        with pytest.raises(CounterError, match=wording("command-line.cannot-make-counter").pattern):
             slot.done()
 
     in_a_fork(child)

@@ -17,6 +17,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 
 from ..processes import is_running
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 FOR_EVER = "import time; time.sleep(300)"
@@ -101,7 +102,7 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
     feeder = CommandFeeder([sys.executable, "-c", "print('queue is closed'); raise SystemExit(3)"], tmp_path)
 
     with (
-        pytest.raises(MeasurementError, match=r"the feeder failed with exit code 3: queue is closed"),
+        pytest.raises(MeasurementError, match=wording("feeders.feeder-failed-exit-code-queue").pattern),
         feeder.feeding(Layout(1, 1)),
     ):
         wait_for(feeder.is_dry)
@@ -142,7 +143,7 @@ def spoilt_by(feeder: CommandFeeder) -> None:
 def test_a_feeder_that_failed_is_told_beside_what_that_spoilt(tmp_path: Path) -> None:
     feeder = CommandFeeder(("sh", "-c", "echo disk gone >&2; exit 5"), tmp_path)
 
-    with pytest.raises(MeasurementError, match="ran dry; the feeder failed with exit code 5: disk gone"):
+    with pytest.raises(MeasurementError, match=wording("feeders.ran-dry-feeder-failed").pattern):
         spoilt_by(feeder)
 
 
@@ -197,7 +198,7 @@ def test_a_feeder_that_is_stopped_before_it_has_begun_is_gone(tmp_path: Path) ->
 
 def test_a_missing_feeder_command_is_the_config_s_fault(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match="missing or not executable"),
+        pytest.raises(ConfigError, match=wording("feeders.missing-executable").pattern),
         CommandFeeder(["/no/such/program"], tmp_path).feeding(Layout(1, 1)),
     ):
         pytest.fail("it ran")

@@ -50,6 +50,7 @@ from ..fleet_processes import (
     until_in_a_window,
     wait_until,
 )
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "fleet.schema.json"
@@ -170,7 +171,7 @@ def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
         after = made(fleet, order("box-1", "two"))
 
     assert isinstance(news[-1], Lost)
-    assert "killed by signal 9" in news[-1].why
+    assert wording("launch.killed-signal") in news[-1].why
     assert of_order(after) == MADE
     assert box.process.poll() is None
 
@@ -386,7 +387,7 @@ def test_a_box_serves_one_fleet_and_a_name_is_of_one_box(machines: Machines, tmp
 
     again = machines.box("box-1")
     assert again.process.wait(PATIENCE_S) == 2
-    assert any("Error: this box is in a fleet already: pid " in line for line in again.said)
+    assert any(wording("launch.error-box-fleet-already") in line for line in again.said)
 
     machines.folder = tmp_path / "other"
     machines.folder.mkdir()

@@ -16,6 +16,7 @@ import pytest
 from tuner.adapters.box_lock import box_held
 
 from ..permitted import not_permitted, root_needed
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 NOBODY = 65534
@@ -97,7 +98,7 @@ def test_who_is_hidden_is_not_named_and_his_box_is_in_use_all_the_same(hidepid: 
     with box_held("root's", lock):
         told = told_to_a_stranger(hidepid, lock)
 
-    assert f"in use by another tuner: pid {os.getpid()} of user root, study root's" in told["box"]
+    assert wording("launch.use-another-tuner-pid", getpid=os.getpid()) in told["box"]
     assert f"pid {os.getpid()} of user root" in told["held"]
     assert told["shown"] == [False, None, []]
     assert told["missing"] == ["redis-server"]

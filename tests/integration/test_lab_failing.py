@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ..wording import wording
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
@@ -65,14 +67,14 @@ def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_ag
     out, err = first.communicate(timeout=LONG_S)
 
     assert first.returncode == 5, err
-    assert "wait s 0.1, pool asyncio failed: nornir_pool.py failed with exit code 1: no luck\n" in err
+    assert wording("lab.wait-s-pool-asyncio") in err
     found = read(out)
     (failed,) = found["failed"]
     assert failed["at"] == {"wait s": 0.1, "pool": "asyncio"}
     assert [row["at"]["wait s"] for row in found["rows"] if row["measured"]] == [0.05, 0.3]
     again = lab(tmp_path, python, "--results", "it.lab.json")
     out, _ = again.communicate(timeout=LONG_S)
-    assert "1 run failed (wait s, pool: 0.1, asyncio), tried again" in " ".join(out.split())
+    assert wording("lab.run-failed-wait-s") in " ".join(out.split())
 
     (tmp_path / "fail").unlink()
     last = lab(tmp_path, python, "--results", "it.lab.json", "--json")
@@ -80,7 +82,7 @@ def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_ag
 
     assert last.returncode == 0, err
     assert read(out)["failed"] == []
-    assert "1/1  wait s 0.1, pool asyncio: total s" in err
+    assert wording("lab.wait-s-pool-asyncio-total") in err
 
 
 def test_where_every_run_fails_nothing_was_measured(tmp_path: Path, python: Path) -> None:
@@ -89,9 +91,7 @@ def test_where_every_run_fails_nothing_was_measured(tmp_path: Path, python: Path
     out, err = done.communicate(timeout=LONG_S)
 
     assert (done.returncode, out) == (3, "")
-    assert (
-        "Error: no run of gornir gave anything; the last one: nornir_pool.py failed with exit code 1" in err
-    )
+    assert wording("lab.error-run-gornir-gave") in err
     assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 3
 
 
@@ -152,8 +152,8 @@ def test_one_that_is_ended_says_where_it_is_kept_and_how_to_go_on(
     out, err = ended.communicate(timeout=LONG_S)
 
     assert (ended.returncode, out) == (130, "")
-    assert "Kept in it.lab.json, the run in hand left out.\n" in err
-    assert err.endswith(f"Go on with: tuner lab gornir --results it.lab.json --python {python}\n")
+    assert wording("lab.kept-lab-json-run") in err
+    assert err.endswith(wording("lab.go-tuner-lab-gornir", python=python))
 
 
 @pytest.mark.long
@@ -194,4 +194,4 @@ esac
     assert [row["at"]["pool"] for row in found["rows"] if row["measured"]] == ["asyncio"] * 3
     assert [one["name"] for one in lost] == ["socorro", "nornir"]
     assert [sorted(one) for one in lost] == [["left_out", "name", "source", "title"]] * 2
-    assert lost[1]["left_out"][0].startswith(f"nornir is not installed for {python}. pip install")
+    assert lost[1]["left_out"][0].startswith(wording("grid.nornir-installed-pip-install", python=python))

@@ -13,6 +13,8 @@ import pytest
 from tuner.adapters.lab.go import Go, built, go_here
 from tuner.core.errors import ConfigError
 
+from ..wording import wording
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(700)]
 
 WORKER = Path(__file__).resolve().parents[2] / "workers" / "lab" / "goroutine_worker.sh"
@@ -66,7 +68,7 @@ def test_what_does_not_build_is_told_and_leaves_nothing(
 
     with pytest.raises(ConfigError) as error:
         built(tmp_path / "it.go", go, print)
-    assert "it.go does not build with Go" in error.value.problem
+    assert wording("lab.go-does-build-go") in error.value.problem
     assert told in error.value.problem
     assert list((tmp_path / "cache" / "tuner").iterdir()) == []
 
@@ -92,7 +94,7 @@ def test_the_go_on_the_path_is_taken_before_the_one_in_its_root(
 
     (tmp_path / "go").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "go").chmod(0o755)
-    with pytest.raises(ConfigError, match="does not say which Go it is"):
+    with pytest.raises(ConfigError, match=wording("lab.does-say-go").pattern):
         go_here()
 
 
@@ -145,8 +147,8 @@ def test_the_worker_of_a_study_finds_go_in_its_root_and_the_cache_where_the_user
     assert "-workers" in told
     assert list((tmp_path / ".cache" / "tuner").glob("goroutine_worker-*"))
     assert not (WORKER.parent / "here").exists()
-    assert "HOME: there is none: point XDG_CACHE_HOME to a folder of yours" in homeless
-    assert without_go == "no Go is here: put it on PATH\n"
+    assert wording("lab.home-there-none-point") in homeless
+    assert without_go == wording("lab.go-here-put-path")
 
 
 def test_a_worker_of_a_study_that_is_ended_while_it_is_built_leaves_nothing(

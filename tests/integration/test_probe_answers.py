@@ -19,6 +19,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
 
 from ..answering_server import Address, Send, dripping, endlessly, page, sending, server
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -94,7 +95,7 @@ def test_a_page_that_does_not_count_is_said_to_be_so(send: Send, said: str) -> N
 @pytest.mark.usefixtures("_fails_at_once")
 def test_a_page_that_comes_drop_by_drop_is_not_waited_for() -> None:
     with server(dripping(HEAD), http=True) as address:
-        assert "no whole page in 200ms" in error_of(prometheus_probe(address, 0.2))
+        assert wording("probes.whole-page-ms") in error_of(prometheus_probe(address, 0.2))
 
 
 def test_a_page_that_tells_its_length_may_leave_out_the_last_line_s_end() -> None:
@@ -154,7 +155,7 @@ def test_stats_that_come_drop_by_drop_are_not_waited_for() -> None:
     with server(dripping(b"{")) as address:
         said = error_of(uwsgi_probe(address, 0.2))
 
-    assert "no whole answer in 200ms" in said
+    assert wording("probes.whole-answer-ms") in said
 
 
 def test_requests_with_an_exception_are_failed_and_a_unix_socket_tells_as_well(tmp_path: Path) -> None:

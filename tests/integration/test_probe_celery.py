@@ -30,6 +30,7 @@ from tuner.core.window import Reading
 
 from ..rabbitmq_server import running_rabbitmq
 from ..redis_server import RedisServer
+from ..wording import wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 LONG_S = 120.0
@@ -323,10 +324,7 @@ def test_an_app_that_cannot_be_loaded_is_refused_and_its_secrets_are_not_told(ta
     with pytest.raises(ConfigError) as caught:
         probe_of(spec, [])
 
-    assert (
-        "the app broken cannot be loaded: OSError: cannot reach amqp://<hidden>@broker"
-        in caught.value.problem
-    )
+    assert wording("probes.app-broken-cannot-loaded") in caught.value.problem
 
 
 def test_a_broker_that_is_named_needs_no_app_and_one_that_is_silent_fails_the_launch(tasks: Tasks) -> None:
@@ -336,7 +334,7 @@ def test_a_broker_that_is_named_needs_no_app_and_one_that_is_silent_fails_the_la
     with pytest.raises(MeasurementError) as caught, probe.counting(Layout(1, 1)):
         pass
 
-    assert caught.value.problem.startswith("the celery probe cannot begin: ")
+    assert caught.value.problem.startswith(wording("probes.celery-probe-cannot-begin"))
     assert "127.0.0.1:1" in caught.value.problem
     assert "s3cret" not in caught.value.problem
 

@@ -22,6 +22,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.window import Reading
 
 from ..processes import is_running
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 LONG_S = 60.0
@@ -117,7 +118,7 @@ def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
         assert is_running(child)
         said = error_of(one.ask)
 
-    assert said == "the helper says.py did not answer in 500ms and was killed"
+    assert said == wording("probes.helper-says-py-did")
     deadline_s = time.monotonic() + LONG_S
     while is_running(child):
         assert time.monotonic() < deadline_s, "the child is still there"
@@ -133,8 +134,8 @@ def test_what_it_cannot_say_now_and_what_it_never_can_are_different_errors(tmp_p
         one.start()
         pids = one.pids()
 
-        assert error_of(one.ask) == "no answer from w1"
-        with pytest.raises(ConfigError, match="two nodes are called w1"):
+        assert error_of(one.ask) == wording("probes.answer-w")
+        with pytest.raises(ConfigError, match=wording("probes.two-nodes-called-w").pattern):
             one.ask()
         assert one.pids() == pids
 
@@ -143,7 +144,7 @@ def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "says.py").touch()
     start = HelperStart(tmp_path / "says.py", ["/no/such/python"], {}, str(tmp_path))
     with closing(Helper(start, {}, LONG_S)) as one:
-        assert error_of(one.start) == "/no/such/python cannot be run: No such file or directory"
+        assert error_of(one.start) == wording("launch.such-python-cannot-run")
 
 
 def test_it_ends_when_tuner_is_killed(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_a_node_that_was_restarted_counts_anew_and_nothing_is_lost(tmp_path: Pat
 
     assert reading.n_failed_total == 0
     assert len(warned) == 1
-    assert warned[0].startswith("count-restarted: Celery began to count anew: tasks done of w1 fell")
+    assert warned[0].startswith(wording("probes.count-restarted-celery-began"))
 
 
 def test_a_helper_that_asks_and_is_started_anew_loses_nothing_and_says_nothing(tmp_path: Path) -> None:
@@ -227,13 +228,13 @@ def test_a_helper_that_listens_and_is_started_anew_counts_from_0_and_says_so(tmp
 
     assert reading.n_failed_total == 5
     assert [text.partition(";")[0] for text in warned] == [
-        "count-restarted: Celery began to count anew: tasks done of w1 fell from 10 to 0",
-        "count-restarted: Celery began to count anew: tasks failed of w1 fell from 2 to 0",
+        wording("probes.count-restarted-celery-began-count"),
+        wording("probes.count-restarted-celery-began-count-anew"),
     ]
 
 
 @pytest.mark.parametrize("answer", [{"done": 5}, {"done": {"w1": -1}}, {"done": {"w1": "many"}}])
 def test_what_are_no_counts_is_said(tmp_path: Path, answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
-    with pytest.raises(MeasurementError, match="the helper told no counts of done"):
+    with pytest.raises(MeasurementError, match=wording("probes.helper-told-counts-done").pattern):
         told(tmp_path, [[answer] * 1000], lambda _: False, events=False)

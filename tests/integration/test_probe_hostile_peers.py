@@ -35,6 +35,7 @@ from tuner.probe.counter import open_counter
 
 from ..answering_server import Send, dripping, endlessly, page, sending, server
 from ..apart import print_with_growth, run_apart
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
@@ -234,7 +235,7 @@ def test_a_redirection_is_not_followed_anywhere() -> None:
                 _,
                 here,
             ):
-                assert "no page: status 302 Go" in error_of(prometheus(here))
+                assert wording("probes.page-status-go") in error_of(prometheus(here))
 
     assert asked == []
 
@@ -254,7 +255,7 @@ def test_a_pipe_in_the_place_of_a_database_or_a_log_is_not_waited_for(tmp_path: 
     link.symlink_to(path)
     for place in (path, link):
         sql = SqlProbe(CLOCK, lambda place=place: SqliteDatabase(place, 30.0), "select 1", None, no_warning)  # type: ignore[misc]
-        assert f"{place} is no file of SQLite" in error_of(sql)
+        assert wording("probes.file-sqlite", place=place) in error_of(sql)
 
 
 def test_a_counter_that_claims_what_no_worker_counts_is_refused(tmp_path: Path) -> None:
@@ -267,7 +268,7 @@ def test_a_counter_that_claims_what_no_worker_counts_is_refused(tmp_path: Path) 
             file.seek(64)
             file.write(b"\xff" * 8)
 
-        with pytest.raises(MeasurementError, match="are damaged: no worker can count so much"):
+        with pytest.raises(MeasurementError, match=wording("probes.damaged-worker-can-count").pattern):
             counting.read()
 
 
@@ -275,7 +276,7 @@ def test_counts_that_add_up_to_no_number_of_items_are_refused_by_statsd() -> Non
     with StatsdProbe(CLOCK, "all", None, no_warning).counting(Layout(1, 1)) as counting:
         send_to(counting, b"all:999999999999999|c|@0.000000000000001")
 
-        with pytest.raises(MeasurementError, match="it cannot be a count of items"):
+        with pytest.raises(MeasurementError, match=wording("probes.cannot-count-items").pattern):
             counting.read()
 
 
@@ -355,7 +356,7 @@ def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
 def test_eight_megabytes_of_the_worst_json_take_a_bounded_memory() -> None:
     told = run_apart(__name__, "json", "x")
 
-    assert "a worker has no count of requests" in told["error"]
+    assert wording("probes.worker-has-count-requests") in told["error"]
     assert told["grew_mb"] < 600
 
 

@@ -16,6 +16,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..redis_server import RedisServer
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 
@@ -144,7 +145,7 @@ def test_a_queue_that_is_fed_unseen_ends_the_launch(redis_server) -> None:
         client.rpush("queue", *range(5))
         said = error_of(counting)
 
-    assert "what has left the queue (fed is not told) of Redis fell (1 time in this launch)" in said
+    assert wording("probes.what-has-left-queue") in said
     assert warned == []
 
 
@@ -154,7 +155,7 @@ def test_results_that_expire_are_no_total(redis_server) -> None:
         fresh(counting)
         client.zrem("finished", "a")
 
-        assert "the sum of count of Redis fell" in error_of(counting)
+        assert wording("probes.sum-count-redis-fell") in error_of(counting)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_lost_connection_is_a_gap_and_in_the_end_an_error(redis_server) -> Non
 
     assert gap == before
     assert after.n_done_total == 4
-    assert "5 times in a row: ConnectionError" in said
+    assert wording("probes.times-row-connectionerror") in said
 
 
 def test_before_anything_starts_a_redis_that_is_not_there_is_told_in_one_line(

@@ -22,6 +22,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..postgres_server import PASSWORD, PostgresServer
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
@@ -123,12 +124,14 @@ def test_a_sqlite_file_that_is_not_there_is_said_and_not_made(
 
     said = error_of(SqliteDatabase(path, TIMEOUT_S), "select 1", monkeypatch)
 
-    assert said == "SQLite says: unable to open database file"
+    assert said == wording("study-file.sqlite-says-unable-open")
     assert not path.exists()
 
 
 def test_a_query_of_sqlite_that_never_ends_is_ended(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert error_of(SqliteDatabase(file, 0.2), ENDLESS, monkeypatch) == "a query took longer than 200ms"
+    assert error_of(SqliteDatabase(file, 0.2), ENDLESS, monkeypatch) == wording(
+        "probes.query-took-longer-than"
+    )
 
 
 def test_rows_that_go_make_a_count_that_is_no_total(file: Path) -> None:
@@ -137,7 +140,7 @@ def test_rows_that_go_make_a_count_that_is_no_total(file: Path) -> None:
         fresh(counting)
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("delete from job")
-        with pytest.raises(MeasurementError, match="query of the database fell"):
+        with pytest.raises(MeasurementError, match=wording("probes.query-database-fell").pattern):
             fresh(counting)
 
 
@@ -186,8 +189,8 @@ def test_a_query_that_takes_too_long_is_ended_by_the_server(
 
     # which of the two is first is a matter of luck on a busy box
     assert said in (
-        "PostgreSQL says: ERROR:  canceling statement due to statement timeout",
-        "PostgreSQL did not answer within 2s",
+        wording("probes.postgresql-says-error-canceling"),
+        wording("probes.postgresql-did-answer-within"),
     )
 
 
@@ -199,7 +202,9 @@ def test_a_server_that_hangs_does_not_hold_the_probe(
         backend = int(str(row[0]))
         os.kill(backend, signal.SIGSTOP)
         try:
-            with pytest.raises(MeasurementError, match=r"PostgreSQL did not answer within 2s"):
+            with pytest.raises(
+                MeasurementError, match=wording("probes.postgresql-did-answer-within").pattern
+            ):
                 database.rows("select 1")
         finally:
             os.kill(backend, signal.SIGCONT)
@@ -233,12 +238,12 @@ def test_a_wrong_password_is_refused_and_not_told(
 
     said = error_of(PostgresDatabase(url, TIMEOUT_S), "select 1", monkeypatch)
 
-    assert 'password authentication failed for user "tuner"' in said
+    assert wording("probes.password-authentication-failed-user") in said
     assert "Tr0ub4dor" not in said
 
 
 def test_a_url_that_is_none_is_refused_without_telling_its_password() -> None:
-    with pytest.raises(ConfigError, match="the url of the sql probe is none") as caught:
+    with pytest.raises(ConfigError, match=wording("probes.url-sql-probe-none").pattern) as caught:
         check_postgres_url("postgresql://u:Tr0ub4dor@h/d?no_such=1")
 
     assert "Tr0ub4dor" not in f"{caught.value.problem} {caught.value.hint}"

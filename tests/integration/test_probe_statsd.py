@@ -12,6 +12,8 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
 from tuner.core.layout import Layout
 
+from ..wording import wording
+
 pytestmark = pytest.mark.integration
 
 
@@ -75,4 +77,4 @@ def test_packets_that_the_kernel_drops_are_told(monkeypatch: pytest.MonkeyPatch)
 
     ((slug, text),) = warned
     assert slug == "packets-lost"
-    assert f"2x3: the kernel dropped {200 - n_seen} packets" in text
+    assert wording("probes.x-kernel-dropped-packets", value=200 - n_seen) in text

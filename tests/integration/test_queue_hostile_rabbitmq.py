@@ -23,6 +23,7 @@ from tuner.core.errors import ConfigError, TunerError
 from ..answering_server import Send, dripping, endlessly, server
 from ..apart import print_with_growth, run_apart
 from ..refusals import error_of, is_one_line
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 OURS = Claim("ours", "ours.tuner.db", "here")
@@ -199,7 +200,7 @@ def test_the_word_of_another_study_is_told_without_what_a_terminal_would_obey() 
     with lying(talking({GET: delivered(word)})) as url:
         error = error_of(queue_at(url), RabbitQueue.check)
 
-    assert "is fed by another study" in error
+    assert wording("feeders.fed-another-study-2") in error
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_a_message_with_odd_headers_is_sampled_as_one_that_cannot_be_cloned(head
 def test_odd_messages_are_of_no_form() -> None:
     with (
         lying(talking({GET: delivered(b"x", b"\x02\xff\xfeV")})) as url,
-        pytest.raises(ConfigError, match="no messages of dramatiq or celery wait"),
+        pytest.raises(ConfigError, match=wording("feeders.messages-dramatiq-celery-wait").pattern),
     ):
         found_queue(url, None, None, LONG_S)
 

@@ -24,6 +24,7 @@ from tuner.ports import Counting
 
 from ..answering_server import Send, endlessly, server
 from ..refusals import error_of
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 OURS = Claim("ours", "ours.tuner.db", "here")
@@ -91,7 +92,7 @@ def test_garbage_is_told_in_one_short_line_whatever_was_asked(answer: bytes) -> 
         ]
 
     for line in said:
-        assert line.startswith(("redis://127.0.0.1", "the queue jobs of redis://"))
+        assert line.startswith(("redis://127.0.0.1", wording("feeders.queue-jobs-redis")))
         assert line.isprintable()
         assert len(line) < 500
 
@@ -143,7 +144,7 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
             tmp_path,
             lambda *_: None,
         )
-        with pytest.raises(ConfigError, match="the answer is none of Redis"):
+        with pytest.raises(ConfigError, match=wording("probes.answer-none-redis").pattern):
             feeder.prepare()
         with pytest.raises(ConfigError, match="redis://127"):
             found_queue(url, None, None, LONG_S)
@@ -167,7 +168,7 @@ def test_a_scan_that_never_comes_to_its_end_is_left(form: str, monkeypatch: pyte
     with lying(scanning) as url:
         said = error_of(queue_at(url, form), RedisQueue.release)
 
-    assert "looking through it took more than 0.2 s" in said
+    assert wording("feeders.looking-through-took-more") in said
 
 
 @pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "taskiq"])
@@ -184,7 +185,7 @@ def test_a_list_from_which_some_are_always_removed_is_left(
     with lying(removing) as url:
         said = error_of(queue_at(url, form), RedisQueue.release)
 
-    assert "looking through it took more than 0.2 s" in said
+    assert wording("feeders.looking-through-took-more") in said
 
 
 def test_a_redis_that_stops_answering_in_a_scan_is_left() -> None:

@@ -18,6 +18,7 @@ from tuner.core.errors import ConfigError
 
 from ..holes import need_holes
 from ..processes import is_running
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 60.0
@@ -40,9 +41,9 @@ def test_exit_code_0_lets_it_go_on_and_anything_else_is_told_with_the_last_line(
     with command("echo fine").asking({}) as asked:
         assert awaited(asked).refusal is None
     with command("echo first; echo 'queue  too deep' >&2; echo; exit 3").asking({}) as asked:
-        assert awaited(asked).refusal == "sh ended with exit code 3: queue too deep"
+        assert awaited(asked).refusal == wording("probes.sh-ended-exit-code")
     with command("kill -9 $$").asking({}) as asked:
-        assert awaited(asked).refusal == "sh was killed by signal 9"
+        assert awaited(asked).refusal == wording("launch.sh-killed-signal")
 
 
 def test_it_is_run_again_and_again(tmp_path: Path) -> None:
@@ -50,8 +51,8 @@ def test_it_is_run_again_and_again(tmp_path: Path) -> None:
     with command(f"test ! -e {flag}").asking({}) as asked:
         assert awaited(asked).refusal is None
         flag.touch()
-        assert (
-            awaited(asked, lambda answer: answer.refusal is not None).refusal == "sh ended with exit code 1"
+        assert awaited(asked, lambda answer: answer.refusal is not None).refusal == wording(
+            "probes.sh-ended-exit-code-2"
         )
         flag.unlink()
         assert awaited(asked, lambda answer: answer.refusal is None)
@@ -59,7 +60,7 @@ def test_it_is_run_again_and_again(tmp_path: Path) -> None:
 
 def test_it_is_told_what_runs() -> None:
     with command('echo "$TUNER_LAYOUT"; exit 1').asking({"layout": "4x2"}) as asked:
-        assert awaited(asked).refusal == "sh ended with exit code 1: 4x2"
+        assert awaited(asked).refusal == wording("probes.sh-ended-exit-code-x")
 
 
 def is_gone(pid_file: Path) -> bool:
@@ -72,7 +73,7 @@ def test_one_that_does_not_end_is_killed_with_what_it_started_and_has_said_no(tm
     with command(script, timeout_s=2.0).asking({}) as asked:
         answer = awaited(asked)
 
-    assert answer.refusal == "sh did not end within 2s"
+    assert answer.refusal == wording("services.sh-did-end-within")
     deadline = time.monotonic() + PATIENCE_S
     while not is_gone(child) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -100,7 +101,7 @@ def test_one_that_prints_without_end_takes_a_bounded_part_of_the_disk_and_its_la
         asked.answer()  # looked after once more, now that nobody writes
         used_bytes = os.fstat(output).st_blocks * 512
 
-    assert said == "sh ended with exit code 1: too deep"
+    assert said == wording("probes.sh-ended-exit-code-too")
     assert used_bytes < 4 * KEPT_BYTES
 
 
@@ -122,7 +123,7 @@ def test_a_command_that_is_not_there_is_told_before_anything_runs() -> None:
     with pytest.raises(ConfigError) as caught:
         RepeatedCommand(SystemClock(), ["no-such-thing"], 1.0, 1.0)
 
-    assert caught.value.problem == "the brake's command no-such-thing is missing or not executable"
+    assert caught.value.problem == wording("feeders.brake-command-such-thing")
 
 
 def test_one_that_cannot_be_run_has_said_no(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_one_that_cannot_be_run_has_said_no(tmp_path: Path) -> None:
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
     with RepeatedCommand(SystemClock(), [str(program)], 1.0, 1.0).asking({}) as asked:
-        assert awaited(asked).refusal == f"{program} cannot be run: No such file or directory"
+        assert awaited(asked).refusal == wording("launch.cannot-run-such-file", program=program)
 
 
 def test_the_box_tells_its_load_and_memory() -> None:

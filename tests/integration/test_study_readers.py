@@ -19,6 +19,7 @@ from tuner.adapters.study_file import is_held
 from tuner.core.errors import ConfigError
 
 from ..overviews import recorded
+from ..wording import wording
 
 pytestmark = pytest.mark.integration
 RACE = "crash-processor-2-cores-busy.tuner.db"
@@ -157,7 +158,7 @@ def test_a_file_system_without_locks_is_read_and_not_written(
 
     assert not is_held(file)
     assert read_again(file)
-    with pytest.raises(ConfigError, match="cannot be locked: No locks available"):
+    with pytest.raises(ConfigError, match=wording("study-file.cannot-locked-locks-available").pattern):
         SqliteStore.open(file)
 
 

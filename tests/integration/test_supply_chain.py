@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ..unit.test_locks import wheel
+from ..wording import wording
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "requirements"
@@ -57,7 +58,7 @@ def test_the_bill_is_valid_by_cyclonedx_own_schema_and_a_wrong_one_is_not(
 
     assert (right.returncode, right.stdout) == (0, f"{bill}: CycloneDX 1.6\n")
     assert refused.returncode == 1
-    assert "'perhaps' is not one of" in refused.stderr
+    assert wording("command-line.perhaps-one") in refused.stderr
 
 
 def test_a_bill_without_a_wheel_or_a_date_is_refused_in_two_lines(tmp_path: Path) -> None:
@@ -66,7 +67,10 @@ def test_a_bill_without_a_wheel_or_a_date_is_refused_in_two_lines(tmp_path: Path
         sys.executable, REQUIREMENTS / "sbom.py", wheel(tmp_path, b"\x7fELF"), SOURCE_DATE_EPOCH="today"
     )
 
-    assert (nothing.returncode, nothing.stderr.splitlines()[0]) == (2, "Error: name one wheel")
+    assert (nothing.returncode, nothing.stderr.splitlines()[0]) == (
+        2,
+        wording("command-line.error-name-one-wheel"),
+    )
     assert dateless.returncode == 2
     assert "SOURCE_DATE_EPOCH" in dateless.stderr
 
@@ -79,4 +83,4 @@ def test_an_audit_that_reaches_nobody_says_so_and_is_no_success(audit_python: Pa
     audited = run(audit_python, REQUIREMENTS / "audit.py", "build", **unreachable, **nothing_kept)
 
     assert audited.returncode == 3, audited.stdout
-    assert audited.stdout.startswith("build.txt: the advisories cannot be had, nothing was looked up: ")
+    assert audited.stdout.startswith(wording("command-line.build-txt-advisories-cannot"))

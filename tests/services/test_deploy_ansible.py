@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from ..e2e.sleeping_worker import sleeping_worker
+from ..wording import wording
 from .ansible_fleet import BIN, DEPLOY, Ansible, LocalFleet, changed, told, write_inventory
 from .measured import LONG_S, wait_for, windows_of
 
@@ -148,7 +149,7 @@ def test_a_fleet_is_brought_up_used_and_taken_away_and_nothing_is_left(fleet: Lo
     assert changed(fleet.play("up.yml")) == UNCHANGED
     assert changed(fleet.play("up.yml", "--check")) == UNCHANGED
 
-    assert "The answer is known" in fleet.play("study.yml")
+    assert wording("grid.answer-known") in fleet.play("study.yml")
     results = fleet.folder / "results"
     rows = json.loads(of_tuner("rank", results / "night.tuner.db", "--json"))["layouts"]
     assert {row["layout"] for row in rows} == {"1x1", "2x2"}
@@ -175,8 +176,8 @@ def test_a_study_that_was_stopped_goes_on(fleet: LocalFleet) -> None:
     n_before = len(windows_of(study))
     went_on = fleet.play("study.yml")
 
-    assert "night has no answer: it was stopped" in in_a_line(stopped)
-    assert "The answer is known" in went_on
+    assert wording("check.night-has-answer-stopped") in in_a_line(stopped)
+    assert wording("grid.answer-known") in went_on
     assert 0 < n_before < len(windows_of(study))
 
 
@@ -188,7 +189,7 @@ def test_a_box_that_does_not_come_is_named(fleet: LocalFleet) -> None:
     done = fleet.attempt("study.yml", "-e", "tuner_study_boxes_wait_s=6")
 
     assert done.returncode != 0
-    assert "these are missing: box-2." in in_a_line(told(done))
+    assert wording("services.these-missing-box") in in_a_line(told(done))
     assert not (fleet.folder / "control" / "var" / "night.tuner.db").exists()
 
 
@@ -243,7 +244,7 @@ def test_what_others_made_is_neither_replaced_nor_taken_away(fleet: LocalFleet) 
     fleet.attempt("down.yml", "--limit", "control")
 
     assert done.returncode != 0
-    assert f"{others} is there already, and was not made by this role" in in_a_line(told(done))
+    assert wording("watch.there-already-made-role", others=others) in in_a_line(told(done))
     assert (others / "precious").exists()
 
 

@@ -12,6 +12,7 @@ from redis import Redis
 
 from ..postgres_server import PostgresServer
 from ..redis_server import RedisServer
+from ..wording import wording
 from .measured import (
     ALONE,
     LONG_S,
@@ -165,4 +166,4 @@ def test_a_feeder_without_gnocchi_says_whose_python_it_needs(gnocchi: Gnocchi, s
     arguments = gnocchi.arguments("1x1", 5, "--max-attempts", "1", "--set", f"python={sys.executable}")
     said = tuner(gnocchi.folder, services_venv, *arguments)
 
-    assert "name the Python that has it, --set python=PATH" in said
+    assert wording("services.name-python-has-set") in said

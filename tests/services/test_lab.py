@@ -20,6 +20,8 @@ from tuner.adapters.lab.published import published
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import ProgramExperiment
 
+from ..wording import wording
+
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
@@ -58,7 +60,7 @@ def test_all_of_them_are_run_and_told_with_every_published_figure_beside(
     facts = json.loads(out)
     Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
     # layouts of socorro lack windows on a box that is too busy for them
-    assert every.returncode == (5 if "Windows that count are lacking" in out else 0), err
+    assert every.returncode == (5 if wording("grid.windows-count-lacking") in out else 0), err
     assert [found["name"] for found in facts["experiments"]] == [one.name for one in EXPERIMENTS]
     for found, experiment in zip(facts["experiments"], EXPERIMENTS, strict=True):
         points = experiment.points(list(experiment.published(published())), quick=True)
@@ -135,4 +137,4 @@ def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
     done = lab(tmp_path, *words)
     out, err = done.communicate(timeout=LONG_S)
     assert (done.returncode, err) == (0, "")  # all is there: nothing is run
-    assert out.startswith("nornir: how many threads are enough threads?\n")
+    assert out.startswith(wording("lab.nornir-how-many-threads"))

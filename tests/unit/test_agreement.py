@@ -8,6 +8,8 @@ from tuner.core.agreement import disagreement
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 
+from ..wording import wording
+
 LAYOUT = Layout(2, 3)  # six items in hand at most
 NAMES = ("probe a", "cross_check b")
 
@@ -43,10 +45,7 @@ def test_both_counts_are_told_with_what_was_allowed() -> None:
     (reason,) = disagreement(LAYOUT, edges(1000), edges(900), 0.02, NAMES)
 
     assert reason.slug == "probes-disagree"
-    assert reason.detail == (
-        "probe a counted 1000 items, cross_check b 900 in the same time: 10 % apart; allowed are 2 % and"
-        " 6 items in hand"
-    )
+    assert reason.detail == (wording("probes.probe-counted-items-cross"))
 
 
 def test_a_window_without_length_is_not_compared() -> None:

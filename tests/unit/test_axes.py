@@ -16,6 +16,8 @@ from tuner.core.layout import Layout
 from tuner.core.worker_facts import fact_of, facts_by_variant, of_variants
 from tuner.services.rolling_out import rollout_of
 
+from ..wording import wording
+
 JOBS = 'service:\n  kind: script\n  name: jobs\n  command: [python3, -u, w.py, "{threads}"]\n  axes:\n'
 
 
@@ -59,7 +61,7 @@ def test_another_interpreter_runs_the_same_program(words: list[str], run: str) -
 
 @pytest.mark.parametrize("words", [["uv", "run", "celery"], ["nginx", "-g"]])
 def test_a_command_that_runs_no_python_of_its_own_is_refused(words: list[str]) -> None:
-    with pytest.raises(ConfigError, match="write a command for this value"):
+    with pytest.raises(ConfigError, match=wording("compare.write-command-value").pattern):
         Change(interpreter=["python3.13"]).of(words, lambda _word: None)
 
 
@@ -138,10 +140,10 @@ def test_too_many_variants_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     values = "{" + ", ".join(f"v{n}: {{}}" for n in range(11)) + "}"
 
     assert problem(tmp_path, JOBS + f"    a: {values}\n    b: {values}\n").endswith(
-        "service.axes: they make 121 variants, and 100 is the most"
+        wording("config.service-axes-they-make")
     )
     text = JOBS + "    a: {x: {}, y: {}}\nstudy: {variants: [x, z]}\n"
-    assert problem(tmp_path, text) == "s.yaml:7:23: study.variants.1: this service has no variant z"
+    assert problem(tmp_path, text) == wording("config.s-yaml-study-variants")
 
 
 def test_an_axis_of_a_known_service_is_read_as_its_command_is(tmp_path: Path) -> None:
@@ -184,13 +186,13 @@ def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_told(tmp_
     assert found.command[:5] == ("taskset", "-c", "0", "nice", "python3.13")
     assert found.command[5:8] == ("-m", "tuner_workers.crash_processor", "run")
     assert "--producer-consumer-class" in found.command
-    assert "Install tuner, which has the worker, for python3.13." in found.remarks
+    assert wording("export.install-tuner-has-worker") in found.remarks
 
 
 def test_variants_that_the_built_in_worker_has_not_made_of_axes_are_refused(tmp_path: Path) -> None:
     said = problem(tmp_path, "service: {kind: crash-processor, variants: {a: {}}}")
 
-    assert "the built-in worker has axes" in said
+    assert wording("config.built-worker-has-axes") in said
 
 
 def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
@@ -213,7 +215,7 @@ def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
 def test_a_profile_takes_the_place_of_one_service_only(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("study: {cores: 2}\n" + JOBS + "    a: {x: {}, y: {}}\n")
 
-    with pytest.raises(ConfigError, match=r"s.yaml:6:3: service.axes: a profile knows of no variants"):
+    with pytest.raises(ConfigError, match=wording("grid.s-yaml-service-axes").pattern):
         settings_of(tmp_path / "s.yaml", {}, without=("service",))
 
 

@@ -20,6 +20,7 @@ from tuner.reports.axes import axes_table
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
+from ..wording import wording
 from .test_report_ranking import study_of, window
 
 AXES = {"python": ["3.11", "3.13"], "malloc": ["glibc", "jemalloc", "arena"]}
@@ -134,7 +135,7 @@ def test_a_ranking_tells_it_in_every_format() -> None:
 
     assert axes_of(study.config) == {"python": ["3.11", "3.13"]}
     text = render_ranking(study, ranking, "simple")
-    assert "What an axis alone changes: throughput" in text
+    assert wording("compare.what-axis-alone-changes-throughput") in text
     (row,) = [line for line in text.splitlines() if "3.13" in line and "python" in line]
     assert "more" in row
     (fact,) = json.loads(render_ranking(study, ranking, "json"))["axes"]

@@ -22,6 +22,7 @@ from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 
 from ..bench_modules import MODEL, loaded
+from ..wording import wording
 
 LAYOUTS = [
     *map(parse_layout, ["1x1", "1x2", "1x4", "1x8", "2x1", "2x2", "2x4", "4x1", "4x2", "8x1"]),
@@ -184,7 +185,7 @@ def test_the_law_in_two_dimensions_tells_processes_from_threads(bench: Any) -> N
 
 
 def test_a_law_of_three_parameters_is_not_fitted_to_two_numbers_of_workers(bench: Any) -> None:
-    with pytest.raises(ValueError, match="three numbers of workers"):
+    with pytest.raises(ValueError, match=wording("bench.three-numbers-workers").pattern):
         bench.mix_peers.by_usl(points_of(bench, {LAYOUTS[0]: 1.0, LAYOUTS[1]: 2.0}), LAYOUTS)
 
 
@@ -299,8 +300,8 @@ def test_a_peer_that_cannot_speak_is_named_with_its_reason(bench: Any) -> None:
 
     judged = judged_of(bench, few)
 
-    assert judged.peer("USL(N)").silent.startswith("three numbers of workers")
-    assert "says nothing: three numbers of workers" in bench.mix_report.render([judged], [])
+    assert judged.peer("USL(N)").silent.startswith(wording("bench.three-numbers-workers"))
+    assert wording("bench.says-nothing-three-numbers") in bench.mix_report.render([judged], [])
     assert judged.left_out is None
 
 
@@ -338,7 +339,7 @@ def test_the_report_has_every_layout_and_every_peer(bench: Any) -> None:
 
     text = bench.mix_report.render([judged], ["mixed was measured before it was registered"])
 
-    assert "Warning: mixed was measured before it was registered." in text
+    assert wording("bench.warning-mixed-measured-before") in text
     for name in ("1x8 convoy", "8x1", "network", "bounds", "USL(N)", "USL(P,T)"):
         assert name in text
     told = bench.mix_report.as_json([judged], [])
@@ -374,7 +375,7 @@ def test_a_mix_measured_before_it_was_registered_or_with_other_values_is_told(be
     later_s = registry.registered.timestamp() + 60
     assert of.unregistered(recorded(mix, later_s), registry) is None
     assert "other values" in of.unregistered(recorded(replace(mix, python=0.5), later_s), registry)
-    assert "before it was registered" in of.unregistered(recorded(mix, later_s - 120), registry)
+    assert wording("bench.before-registered") in of.unregistered(recorded(mix, later_s - 120), registry)
 
 
 @pytest.mark.parametrize("cv", [0.0, 0.3, 0.7])

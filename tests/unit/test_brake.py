@@ -7,6 +7,8 @@ import pytest
 from tuner.core.brake import Answer, BoxNow, BrakeLimits, Braking, braked_by
 from tuner.core.load import DECAY
 
+from ..wording import wording
+
 GIB = 1024**3
 
 
@@ -26,7 +28,7 @@ def test_memory_counts_at_once_as_bytes() -> None:
     braking = Braking(BrakeLimits(memory_bytes=4.0 * GIB))
 
     assert braking.look(0.0, box(used=4.0)) is None
-    assert braking.look(1.0, box(used=4.5)) == "memory in use on the box is 4.5 GiB, over 4 GiB"
+    assert braking.look(1.0, box(used=4.5)) == wording("brake.memory-use-box-gib")
 
 
 def looked_at_load(braking: Braking, loads: list[float]) -> list[float]:
@@ -77,7 +79,7 @@ def test_the_share_of_errors_is_of_the_last_half_minute_and_has_to_last() -> Non
     said = looked_at_items(braking, good + bad)
 
     # one in ten fails from second 60 on: that is over 5 % of 300 items once 16 failed, in second 75
-    assert said[0] == (80, "21 of 300 items failed within 30s: 7 %, over 5 %, for 5s")
+    assert said[0] == (80, wording("brake.items-failed-within-s"))
 
 
 def test_few_items_have_no_share_of_errors() -> None:
@@ -87,7 +89,7 @@ def test_few_items_have_no_share_of_errors() -> None:
     # slow items: as far back as it takes to have enough of them
     slow = looked_at_items(Braking(limits), [(n // 10, n // 10) for n in range(200)])
     assert slow[0][0] == 100
-    assert slow[0][1].startswith("10 of 20 items failed within 1m31s: 50 %")
+    assert slow[0][1].startswith(wording("brake.items-failed-within-m"))
 
 
 def test_a_command_has_to_say_no_again_after_so_long() -> None:
@@ -96,7 +98,7 @@ def test_a_command_has_to_say_no_again_after_so_long() -> None:
 
     assert braking.look(2.0, box(), answer=no) is None
     assert braking.look(15.0, box(), answer=no) is None  # the same answer still
-    assert braking.over == "sh ended with exit code 1"
+    assert braking.over == wording("probes.sh-ended-exit-code-2")
     assert braking.look(16.0, box(), answer=again) == "sh: too deep"
 
 
@@ -112,9 +114,7 @@ def test_everything_that_is_over_is_told() -> None:
     for at_s in range(11):
         said = braking.look(float(at_s), box(8.0, used=6.0))
 
-    assert said == (
-        "memory in use on the box is 60 % (6 GiB of 10 GiB), over 50 %, for 10s; load 8.00 is over 4, for 10s"
-    )
+    assert said == (wording("brake.memory-use-box-gib-gib"))
 
 
 def test_what_a_launch_keeps_of_the_brake_can_be_read_back() -> None:

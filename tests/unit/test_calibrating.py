@@ -25,6 +25,8 @@ from tuner.reports.calibration import calibration_facts, render_calibration
 from tuner.study import run_study
 from tuner.study.calibrating import around_their_means, read_calibration
 
+from ..wording import wording
+
 SHOP = Profile(
     "shop",
     Demands(0.02, child_s=0.06, asleep_s=0.04),
@@ -89,7 +91,7 @@ def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path
     kept = through_a_file(calibrated, tmp_path)
 
     assert kept.simulated == calibrated.simulated == tuple(simulated_told(store.study()))
-    assert kept.simulated[0].startswith("Simulated: no service ran, a model of shop on 4 cores gave")
+    assert kept.simulated[0].startswith(wording("grid.simulated-service-ran-model-shop"))
     assert through_a_file(read_calibration(stored("1x1"), "s.db"), tmp_path).simulated == ()
 
 
@@ -107,7 +109,7 @@ def test_what_starting_children_takes_is_told_and_kept_apart_from_waiting_for_di
     assert told["mean"] == pytest.approx(0.015, rel=0.05)
     assert calibrated.calibration.profile.demands.blocked_s == pytest.approx(0.03, rel=0.05)
     assert "starting children" in render_calibration(calibrated)
-    assert "What starting a child takes is part of" not in render_calibration(calibrated)
+    assert wording("model.what-starting-child-takes") not in render_calibration(calibrated)
     kept = through_a_file(calibrated, tmp_path)
     assert kept.calibration.profile.demands.spawn_s == pytest.approx(told["mean"], rel=0.01)
 
@@ -149,10 +151,7 @@ def test_windows_of_another_variant_are_left_aside_and_said_to_be() -> None:
     calibrated = read_calibration(stored("1x1,2x2,4x1@gevent,1x4@gevent"), "s.db")
 
     assert calibrated.seen.layouts == tuple(parse_layouts("1x1,2x2"))
-    assert (
-        "Left aside, as items of another variant of the service differ: 1x4@gevent, 4x1@gevent"
-        " (--variant gevent takes them)." in render_calibration(calibrated)
-    )
+    assert wording("grid.left-aside-items-another") in render_calibration(calibrated)
     assert "Left aside" not in render_calibration(read_calibration(stored("1x1,2x2"), "s.db"))
 
 
@@ -164,10 +163,10 @@ def test_one_variant_alone_is_calibrated_as_it_is() -> None:
 
 def test_of_two_variants_and_nothing_else_one_is_to_be_named() -> None:
     store = stored("1x1@fast,1x1@gevent,2x2@fast")
-    with pytest.raises(ConfigError, match="windows of 2 variants of the service") as caught:
+    with pytest.raises(ConfigError, match=wording("model.windows-variants-service").pattern) as caught:
         read_calibration(store, "s.db")
 
-    assert caught.value.hint == "Say which to take: --variant fast."
+    assert caught.value.hint == wording("grid.say-take-variant-fast")
     assert read_calibration(store, "s.db", variant="fast").seen.layouts == tuple(
         parse_layouts("1x1@fast,2x2@fast")
     )
@@ -177,16 +176,14 @@ def test_the_variant_that_is_named_is_calibrated_and_the_service_as_it_is_left_a
     calibrated = read_calibration(stored("1x1,2x2,1x1@gevent,4x1@gevent"), "s.db", variant="gevent")
 
     assert calibrated.seen.layouts == tuple(parse_layouts("1x1@gevent,4x1@gevent"))
-    assert "differ: 1x1, 2x2 (without --variant they are taken)." in render_calibration(calibrated)
+    assert wording("grid.differ-x-x-without") in render_calibration(calibrated)
 
 
 def test_a_variant_that_was_not_measured_is_told_with_those_that_were() -> None:
     with pytest.raises(ConfigError) as caught:
         read_calibration(stored("1x1,1x1@gevent"), "s.db", variant="fast")
 
-    assert caught.value.problem == (
-        "--variant fast: s.db has no window of it that counts, only of the service as it is, gevent"
-    )
+    assert caught.value.problem == (wording("grid.variant-fast-s-db"))
 
 
 def test_a_gil_that_was_assumed_is_said_to_be() -> None:
@@ -228,4 +225,4 @@ def test_no_calibration_knows_what_starting_a_child_takes() -> None:
     text = render_calibration(read_calibration(stored("1x1"), "s.db"))
 
     assert "starting children" not in text
-    assert "What starting a child takes is part of waiting uninterruptibly." in text
+    assert wording("model.what-starting-child-takes-part") in text

@@ -10,6 +10,8 @@ from tuner.config.filled import filled
 from tuner.config.load import canonical_json, load_settings
 from tuner.core.changes import changed_settings
 
+from ..wording import wording
+
 
 def test_the_same_settings_differ_in_nothing_whatever_their_order() -> None:
     assert changed_settings('{"a": 1, "b": {"c": [1, 2]}}', '{"b": {"c": [1, 2]}, "a": 1}') == []
@@ -20,8 +22,8 @@ def test_each_setting_that_differs_is_named_with_both_values() -> None:
     given = '{"study": {"window": 60.0, "seed": 1}, "service": {"name": "y"}}'
 
     assert changed_settings(kept, given) == [
-        "study.window: 600.0 in the study, 60.0 given",
-        'service.name: "x" in the study, "y" given',
+        wording("watch.study-window-study-given"),
+        wording("watch.service-name-x-study"),
     ]
 
 
@@ -29,15 +31,15 @@ def test_a_setting_that_is_new_gone_or_unset_is_named_too() -> None:
     kept, given = '{"a": 1, "b": null, "d": {"e": 1}}', '{"b": 2, "c": [3], "d": null}'
 
     assert changed_settings(kept, given) == [
-        "a: 1 in the study, nothing given",
-        "b: nothing in the study, 2 given",
-        'd: {"e": 1} in the study, nothing given',
-        "c: nothing in the study, [3] given",
+        wording("watch.study-nothing-given"),
+        wording("watch.b-nothing-study-given"),
+        wording("doctor.d-e-study-nothing"),
+        wording("watch.c-nothing-study-given"),
     ]
 
 
 def test_a_list_that_differs_is_shown_whole() -> None:
-    assert changed_settings('{"a": [1, 2]}', '{"a": [2, 1]}') == ["a: [1, 2] in the study, [2, 1] given"]
+    assert changed_settings('{"a": [1, 2]}', '{"a": [2, 1]}') == [wording("watch.study-given")]
 
 
 def test_a_setting_that_an_older_study_did_not_have_and_nobody_sets_is_no_change() -> None:

@@ -12,6 +12,7 @@ from tuner.core.two_studies import Changes, LayoutChange
 from tuner.reports.charts.changes import changes_picture
 from tuner.reports.charts.picture import NARROW, WIDE
 
+from ..wording import wording
 from .test_compared import BEFORE, changed
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -52,11 +53,11 @@ def test_what_surely_changed_what_may_be_luck_and_what_is_not_known_are_of_unlik
 
     assert told == [
         "1x1: 20.0 % more (10.0 to 30.0), surely more",
-        "2x1: 2.0 % less (10.0 less to 10.0 more), may be luck",
-        "3x1: 10.0 % more (no interval), noise unknown",
+        wording("report.x-less-less-more"),
+        wording("report.x-more-interval-noise"),
     ]
     legend = {one.text for one in picture.iter(f"{SVG}text")}
-    assert {"surely changed", "may be luck", "nothing tells its noise"} <= legend
+    assert {"surely changed", "may be luck", wording("report.nothing-tells-noise")} <= legend
     assert "all together" not in legend
     assert len(picture.findall(f".//{SVG}circle[@class='open']")) == 2  # the mark, and its sign in the legend
 
@@ -72,7 +73,7 @@ def test_an_interval_that_reaches_far_out_does_not_squeeze_all_others() -> None:
 def test_more_layouts_than_can_be_shown_are_named_by_their_number() -> None:
     found = of_ratios(*[Estimate(1.0, 0.9, 1.1)] * 70)
 
-    assert "10 more layouts are in the table." in [one.text for one in drawn(found).iter(f"{SVG}text")]
+    assert wording("report.more-layouts-table") in [one.text for one in drawn(found).iter(f"{SVG}text")]
 
 
 def test_nothing_is_drawn_of_nothing() -> None:

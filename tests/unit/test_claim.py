@@ -21,6 +21,8 @@ from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
+from ..wording import wording
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 L4X6, L6X4, L8X3, L24X1, L1X24, L48X1 = LAYOUTS = parse_layouts("4x6,6x4,8x3,24x1,1x24,48x1")
 STUDY = StudyRecord(
@@ -170,11 +172,11 @@ def test_without_an_answer_the_notes_say_what_is_not_known_and_what_more_time_wo
 
     assert answer_notes(claim_of()) == []
     assert answer_notes(claim_of(open_)) == [
-        "To take 4x6 now would be wrong with a probability of 20 % at most.",
-        "How much more it takes to know is not known yet.",
+        wording("rank.take-x-now-would"),
+        wording("rank.how-much-more-takes"),
     ]
     assert answer_notes(claim_of(replace(open_, doubt=None), rest=Rest(14, 8400.0))) == [
-        "At most 14 more windows, 2 h 20 min, are likely to decide it."
+        wording("rank.most-more-windows-h")
     ]
     assert "another version" in answer_notes(claim_of(n_otherwise=3))[0]
 
@@ -185,15 +187,9 @@ def test_the_notes_say_whether_a_model_guided_the_race_and_how_far_it_was_off() 
     off = claim_of(replace(ANSWER, guidance=replace(guidance, used=False, n_held_out=1, error_ratio=0.3)))
     early = claim_of(replace(ANSWER, guidance=Guidance(True, 0)))
 
-    assert answer_notes(guided) == [
-        "The queueing model helped to choose what to measure: it foretold the first window of 11 layouts"
-        " 4.1 % off in the median (5.34 % without it)."
-    ]
-    assert answer_notes(off) == [
-        "The queueing model was switched off: it foretold the first window of 1 layout"
-        " 30 % off in the median, 5.34 % without it."
-    ]
-    assert answer_notes(early) == ["The queueing model has not foretold a layout yet."]
+    assert answer_notes(guided) == [wording("rank.queueing-model-helped-choose")]
+    assert answer_notes(off) == [wording("rank.queueing-model-switched-off")]
+    assert answer_notes(early) == [wording("rank.queueing-model-has-foretold")]
     assert answer_facts(claim_of())["guide"] is None
     assert answer_facts(guided)["guide"] == {
         "used": True,

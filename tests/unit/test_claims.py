@@ -12,6 +12,7 @@ import pytest
 from tuner.cli import COMMANDS
 
 from ..figures_on_pages import PRINTED, Stamp, figures_of, read_page
+from ..wording import wording
 
 pytestmark = pytest.mark.once
 
@@ -166,7 +167,7 @@ def test_a_stamp_holds_until_the_next_one_or_the_next_heading() -> None:
     assert [text for _, text in read.bare] == ["It takes 5 ms.", "It takes 9 ms."]
     assert [len(stamp.figures) for stamp in read.stamps] == [2, 1]
     assert read.stamps[0].figures[1] == PRINTED
-    assert [text for _, text in read.misspelt] == ["<!-- Measured: make grid -->"]
+    assert [text for _, text in read.misspelt] == [wording("rank.measured-make-grid")]
 
 
 def test_a_stamp_of_the_page_holds_where_no_other_does() -> None:

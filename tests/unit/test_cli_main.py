@@ -15,6 +15,8 @@ from tuner.cli.rank import confidence_level
 from tuner.core.layout import Layout, divisors_grid
 from tuner.core.spread import well_spread
 
+from ..wording import wording
+
 HEAVY = (
     "pydantic",
     "supervisor",
@@ -78,7 +80,7 @@ def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
     there.write_text("mine")
 
     assert run(["init", "-o", str(there), "--", "python3", "w.py"]) == 2
-    assert capsys.readouterr().err.splitlines()[1:] == ["Name another file with -o."]
+    assert capsys.readouterr().err.splitlines()[1:] == [wording("command-line.name-another-file-o")]
     assert there.read_text() == "mine"
 
 

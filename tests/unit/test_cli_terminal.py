@@ -7,6 +7,8 @@ from tuner.adapters.terminal import LineProgress, render_window
 from tuner.core.layout import Layout
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
+from ..wording import wording
+
 LAYOUT = Layout(4, 6)
 
 
@@ -46,7 +48,7 @@ def test_a_void_window_says_why_and_no_throughput() -> None:
 
     line = render_window(window(void=void), 0, 1, 1, None)
 
-    assert line == "4x6 block 1: void window, source-dry: the source ran out; disturbed: others used 2 cores"
+    assert line == wording("rank.x-block-void-window")
 
 
 def test_without_a_terminal_a_window_is_a_line_and_a_warning_carries_its_slug() -> None:

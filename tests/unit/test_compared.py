@@ -22,6 +22,8 @@ from tuner.reports.comparison_words import comparison_notes, comparison_sentence
 from tuner.reports.formats import table_formats
 from tuner.reports.page.comparison import render_comparison_page
 
+from ..wording import wording
+
 BEFORE = {"4x6": 2600.0, "6x4": 2500.0, "24x1": 2000.0, "1x24": 900.0}
 NASTY = "<script>|\x1b[31m*x*\u202etxt.exe"
 
@@ -82,8 +84,8 @@ def test_the_answer_that_moved_is_told_with_what_the_new_one_gives_more() -> Non
     told = " ".join(comparison_sentences(found))
 
     assert found.best.moved
-    assert "The answer moved from 4x6 to 6x4, which now gives " in told
-    assert "4x6 beside the others: " in told
+    assert wording("compare.answer-moved-x-x") in told
+    assert wording("compare.x-beside-others") in told
     assert "less" in told
 
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_told_apart_is_told_with_what_would_show() -> None:
     if found.best.after == Layout(4, 6):
         pytest.fail("the draws were to have 6x4 first")
 
-    assert "nothing tells the two apart" in comparison_sentences(found)[0]
+    assert wording("compare.nothing-tells-two-apart") in comparison_sentences(found)[0]
     assert "does not show" in comparison_sentences(found)[0]
 
 
@@ -106,7 +108,7 @@ def test_figures_of_noisy_studies_are_written_out() -> None:
 
     told = render_comparison(compared(noisy, after, 0.95), "simple")
 
-    assert "nothing tells the two apart" in told
+    assert wording("compare.nothing-tells-two-apart") in told
     assert re.search(r"\de\+\d", told) is None
 
 
@@ -114,8 +116,8 @@ def test_nothing_that_changed_is_told_with_the_change_that_would_show() -> None:
     found = changed({})
 
     assert not any(one.has_changed or one.stands_out for one in found.throughput.layouts)
-    assert "4x6 is best in both" in comparison_sentences(found)[0]
-    assert "No change is seen; one of a single layout shows from about " in comparison_sentences(found)[-1]
+    assert wording("compare.x-best-both") in comparison_sentences(found)[0]
+    assert wording("compare.change-seen-one-single") in comparison_sentences(found)[-1]
 
 
 def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> None:
@@ -173,7 +175,7 @@ def test_all_figures_that_both_know_are_compared() -> None:
 
 
 def test_studies_without_a_common_layout_are_told() -> None:
-    with pytest.raises(ConfigError, match="no layout that both measured: 4x6, 6x4, 24x1, 1x24; 2x2"):
+    with pytest.raises(ConfigError, match=wording("compare.layout-both-measured-x").pattern):
         compared(known(BEFORE), known({"2x2": 100.0}, name="after.tuner.db"), 0.95)
 
 
@@ -183,18 +185,18 @@ def test_a_layout_of_which_a_launch_finished_nothing_is_left_out_and_named() -> 
     found = compared(known(BEFORE), replace(after, windows=windows), 0.95)
 
     assert found.left_out == (Layout(4, 6),)
-    assert "Left out, since a launch finished no item: 4x6." in comparison_notes(found)
+    assert wording("compare.left-out-since-launch") in comparison_notes(found)
 
 
 def test_what_makes_two_studies_hard_to_compare_is_noted() -> None:
     found = changed({}, service="other", n_blocks=1, created_wall_s=1.0, provenance={"simulated": "socorro"})
     told = " ".join(comparison_notes(found))
 
-    assert "after.tuner.db has one block" in told
+    assert wording("fleet.after-tuner-db-has") in told
     assert "different services" in told
-    assert "compares a model with the service" in told
-    assert "before.tuner.db is the younger one" in told
-    assert "Too little was measured" in " ".join(comparison_sentences(found))
+    assert wording("compare.compares-model-service") in told
+    assert wording("compare.before-tuner-db-younger") in told
+    assert wording("compare.too-little-measured") in " ".join(comparison_sentences(found))
 
 
 @pytest.mark.parametrize(
@@ -322,4 +324,4 @@ def test_a_box_that_drifted_on_within_blocks_is_noted() -> None:
     told = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))
 
     assert found.drifting == ()
-    assert "after.tuner.db: launches next to each other are alike" in told
+    assert wording("compare.after-tuner-db-launches") in told

@@ -10,6 +10,8 @@ from tuner.cli import COMMANDS, run
 from tuner.cli.completion import SCRIPTS, SHELLS, candidates
 from tuner.core.errors import TunerError
 
+from ..wording import wording
+
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "bench" / "studies" / "gunicorn-2-cores-busy.tuner.db"
 
@@ -129,8 +131,8 @@ def test_installing_twice_is_installing_once(
 def test_a_shell_that_is_not_known_is_told_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--show-completion", "tcsh"]) == TunerError.exit_code
     assert capsys.readouterr().err.splitlines() == [
-        "Error: --show-completion tcsh: no such shell is known",
-        "One of bash, zsh, fish.",
+        wording("command-line.error-show-completion-tcsh"),
+        wording("command-line.one-bash-zsh-fish"),
     ]
 
 

@@ -8,6 +8,8 @@ import pytest
 from tuner.config.environment_file import LARGEST_BYTES, parse_line, read_environment_file
 from tuner.core.errors import ConfigError
 
+from ..wording import wording
+
 
 @pytest.mark.parametrize(
     ("line", "name", "value"),
@@ -40,11 +42,11 @@ def test_every_wrong_line_is_told_with_its_number_and_without_its_value(tmp_path
         read_environment_file(file)
 
     assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
-        ":3: no = in the line",
-        ":4: what stands before the = is no name for an environment variable",
-        ":6: C: the quote is not closed",
-        ":7: TUNER_X is tuner's own to set",
-        ":8: D: something follows the closing quote",
+        wording("config.line"),
+        wording("config.what-stands-before-name"),
+        wording("config.c-quote-closed"),
+        wording("config.tuner-x-tuner-own"),
+        wording("config.d-something-follows-closing"),
     ]
 
 
@@ -56,11 +58,11 @@ def test_nothing_of_a_key_of_several_lines_is_told(tmp_path: Path) -> None:
         read_environment_file(file)
 
     assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
-        ":1: KEY: the quote is not closed",
-        ":2: what stands before the = is no name for an environment variable",
-        ":3: what stands before the = is no name for an environment variable",
-        ":4: no = in the line",
-        ":5: no = in the line",
+        wording("config.key-quote-closed"),
+        wording("config.what-stands-before-name-environment"),
+        wording("config.what-stands-before-name-environment-variable"),
+        wording("config.line-2"),
+        wording("config.line-3"),
     ]
 
 
@@ -80,7 +82,7 @@ def test_the_last_of_a_name_wins_and_line_ends_do_not_matter(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_not_there_or_no_text_is_a_config_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot read the environment file"):
+    with pytest.raises(ConfigError, match=wording("config.cannot-read-environment-file").pattern):
         read_environment_file(tmp_path / "none.env")
     (tmp_path / "bytes.env").write_bytes(b"A=\xff\n")
     with pytest.raises(ConfigError, match="not UTF-8"):
@@ -93,7 +95,7 @@ def test_what_has_no_end_is_not_read(tmp_path: Path, name: str) -> None:
     if name == "pipe":
         os.mkfifo(file)
 
-    with pytest.raises(ConfigError, match="is no file of variables"):
+    with pytest.raises(ConfigError, match=wording("config.file-variables").pattern):
         read_environment_file(file)
 
 
@@ -101,5 +103,5 @@ def test_a_file_too_large_for_variables_is_told(tmp_path: Path) -> None:
     file = tmp_path / "large.env"
     file.write_bytes(b"#" * (LARGEST_BYTES + 1))
 
-    with pytest.raises(ConfigError, match="is no file of variables: larger than 256 KiB"):
+    with pytest.raises(ConfigError, match=wording("config.file-variables-larger-than").pattern):
         read_environment_file(file)

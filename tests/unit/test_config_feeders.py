@@ -11,6 +11,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.pace import Pace, Share, WithinP95, rate_kept
 from tuner.core.redaction import HIDDEN
 
+from ..wording import wording
+
 URL = "http://127.0.0.1:8000/search?q=tea"
 
 
@@ -106,9 +108,7 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
     limited = load(tmp_path, f"{{kind: http, url: '{URL}'}}\nstudy: {{max_p95: 200ms}}")
     assert limited.study.limits == {"p95_s": 0.2}
 
-    with pytest.raises(
-        ConfigError, match=r"s.yaml:6:18: study.max_p95: this service does not report latency"
-    ):
+    with pytest.raises(ConfigError, match=wording("config.s-yaml-study-max").pattern):
         load(tmp_path, "{kind: none}\nstudy: {max_p95: 200ms}")
 
 
@@ -229,5 +229,5 @@ def test_a_brake_for_errors_needs_a_form_that_tells_them(tmp_path: Path, form: s
     if tells:
         assert load(tmp_path, feeder).brake is not None
     else:
-        with pytest.raises(ConfigError, match="probe queue cannot count failed items"):
+        with pytest.raises(ConfigError, match=wording("doctor.probe-queue-cannot-count").pattern):
             load(tmp_path, feeder)

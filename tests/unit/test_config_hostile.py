@@ -13,6 +13,7 @@ from tuner.config.document import LARGEST_BYTES
 from tuner.core.errors import ConfigError
 
 from ..odd_values import ODD
+from ..wording import wording
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted([ROOT / "configs" / "script.yaml", *(ROOT / "configs" / "lab").glob("*.yaml")])
@@ -139,14 +140,14 @@ def test_an_escape_of_what_no_program_takes_is_told_where_it_stands(tmp_path: Pa
     path = tmp_path / "s.yaml"
     path.write_text(f'service:\n  kind: script\n  name: a\n  command: "worker {escape}"\n', encoding="utf-8")
 
-    assert told(path).startswith(f"{path}:4:12: the escape of character #x")
+    assert told(path).startswith(wording("config.escape-character-x", path=path))
 
 
 def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text('service: {name: "\\UFFFFFFFF"}\n', encoding="utf-8")
 
-    assert told(path).startswith(f"{path}: not YAML: an escape is of no character")
+    assert told(path).startswith(wording("config.yaml-escape-character", path=path))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ def test_a_path_whose_name_is_too_long_is_told_with_its_place(
     problem = told(path)
 
     assert f"service.{place}: " in problem
-    assert problem.endswith("File name too long")
+    assert problem.endswith(wording("config.file-name-too-long"))
 
 
 @pytest.mark.parametrize(
@@ -217,4 +218,4 @@ def test_the_home_of_a_user_that_is_none_is_told(tmp_path: Path, service: str) -
     said = told(path)
 
     assert said.startswith(f"{path}:1:")
-    assert "there is no home of ~nobody-of-this-name" in said
+    assert wording("config.there-home-nobody-name") in said

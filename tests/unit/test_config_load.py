@@ -10,6 +10,8 @@ from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 
+from ..wording import wording
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted([*(ROOT / "configs").glob("*.yaml"), *(ROOT / "configs" / "lab").glob("*.yaml")])
 
@@ -43,19 +45,15 @@ study:
 """
 
     assert problems_of(tmp_path, text) == [
-        "s.yaml:3:9: service.name: should be letters, digits and . _ - only, 64 at most:"
-        " it names files and marks",
-        "s.yaml:4:18: service.command.1: {thread} is none of {processes}, {threads}, {process}, {variant},"
-        " {cores}; write {{ and }} for braces; did you mean threads?",
-        "s.yaml:5:3: service.enviroment: unknown key, did you mean environment?",
-        "s.yaml:7:13: study.layouts.0: layout 0x4 has nothing to run. Use counts of 1 or more.",
-        "s.yaml:7:18: study.layouts.1: '4x' is not a layout."
-        " Write PROCESSESxTHREADS, as 4x6, or 4x6@VARIANT; 8x- where a service has no threads to choose.",
-        "s.yaml:8:11: study.window: '1:30' is a time of day, not a duration. Write 1h30m or 1m30s.",
-        "s.yaml:9:12: study.repeats: should be a whole number (got 'four')",
-        "s.yaml:10:9: study.seed: YAML reads 010 as an octal number; write 10",
-        "s.yaml:11:11: study.warmup: should be auto or a duration: '30' has no unit."
-        " Write 30s for seconds, 30m for minutes.",
+        wording("config.s-yaml-service-name"),
+        wording("fleet.s-yaml-service-command"),
+        wording("simulate.s-yaml-service-enviroment"),
+        wording("grid.s-yaml-study-layouts"),
+        wording("config.s-yaml-study-layouts"),
+        wording("config.s-yaml-study-window"),
+        wording("config.s-yaml-study-repeats"),
+        wording("config.s-yaml-study-seed"),
+        wording("config.s-yaml-study-warmup"),
     ]
 
 
@@ -100,10 +98,8 @@ def test_an_option_goes_before_the_config_and_is_blamed_for_its_own_value(tmp_pa
     )
     assert load(tmp_path, text, layouts="1x1").study.grid is None
     assert load(tmp_path, "study: {layouts: [1x1]}", grid="small").study.layouts is None
-    assert problems_of(tmp_path, text, window="0s") == ["--window: should be longer than 0"]
-    assert problems_of(tmp_path, text, layouts="0x4") == [
-        "--layouts: layout 0x4 has nothing to run. Use counts of 1 or more."
-    ]
+    assert problems_of(tmp_path, text, window="0s") == [wording("check.window-should-longer-than")]
+    assert problems_of(tmp_path, text, layouts="0x4") == [wording("grid.layouts-layout-x-has")]
 
 
 def test_shares_are_written_in_percent_or_as_a_number_and_kept_as_a_number(tmp_path: Path) -> None:
@@ -143,11 +139,9 @@ def test_a_strategy_on_the_command_line_leaves_out_what_the_config_says_for_anot
     assert load(tmp_path, race, strategy="all").study.within is None
     assert load(tmp_path, race, strategy="all", repeats="2").study.repeats == 2
     assert problems_of(tmp_path, race, strategy="all", within="3%") == [
-        "--within: belongs to strategy race, this study's is all"
+        wording("config.within-belongs-strategy-race")
     ]
-    assert problems_of(tmp_path, "study: {repeats: 5}") == [
-        "s.yaml:1:18: study.repeats: belongs to strategy all, this study's is race"
-    ]
+    assert problems_of(tmp_path, "study: {repeats: 5}") == [wording("config.s-yaml-study-repeats-belongs")]
 
 
 POOLS = """service:
@@ -197,10 +191,7 @@ def test_layouts_are_of_the_variants_that_a_service_has(tmp_path: Path, study: s
 def test_what_is_wrong_in_a_variant_is_told_where_it_stands(tmp_path: Path) -> None:
     text = POOLS.replace('--fork, "{processes}"', '--threads, "{threads}"')
 
-    assert problems_of(tmp_path, text) == [
-        "s.yaml:7:69: service.variants.prefork.command.2: variant prefork: asks for"
-        " {threads}, and threads is no"
-    ]
+    assert problems_of(tmp_path, text) == [wording("config.s-yaml-service-variants")]
 
 
 def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(tmp_path: Path) -> None:
@@ -214,9 +205,9 @@ def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(
     pool = load(tmp_path, service % (", connections: 2", ""))
     assert " ".join(map(str, pool.layouts_for(2))) == "1x1 1x2 1x4"
     assert problems_of(tmp_path, service % (", connections: 2", ", layouts: [1x9, 2x1]")) == [
-        "s.yaml:2:44: study.layouts.1: 2x1 opens 4 connections, and 3 is the most"
+        wording("config.s-yaml-study-layouts-x")
     ]
-    with pytest.raises(ConfigError, match="every layout opens more than 3 connections"):
+    with pytest.raises(ConfigError, match=wording("grid.every-layout-opens-more").pattern):
         planned(load(tmp_path, service % (", connections: 9", "")))
 
 
@@ -284,9 +275,9 @@ def test_secrets_are_not_kept_and_have_to_be_named_again(tmp_path: Path) -> None
 
     assert "hunter2" not in kept
     assert "DB_PASSWORD" in kept
-    with pytest.raises(ConfigError, match="does not hold the secrets") as caught:
+    with pytest.raises(ConfigError, match=wording("config.does-hold-secrets").pattern) as caught:
         settings_of_study(kept, "a.tuner.db")
-    assert caught.value.hint == "Name the config again: tuner grid CONFIG --resume a.tuner.db"
+    assert caught.value.hint == wording("config.name-config-again-tuner")
 
 
 def test_a_config_that_is_not_there_not_text_or_a_folder_is_told_in_one_line(tmp_path: Path) -> None:

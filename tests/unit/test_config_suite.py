@@ -13,6 +13,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.suite import SuiteNoise
 
+from ..wording import wording
+
 WHOLE: dict[str, Any] = {
     "layouts": ["4x6", "24x1", "12x2@pool"],
     "surfaces": [[1.5, 2, 3], [3, 2, 1]],
@@ -116,7 +118,7 @@ def test_what_is_missing_is_told(key: str) -> None:
 def test_a_key_that_is_nearly_right_is_shown_beside_the_one_that_is_missing() -> None:
     text = json.dumps({("launchs" if key == "launch_s" else key): value for key, value in WHOLE.items()})
 
-    assert refused(text) == "s.json: launch_s is missing; 'launchs' is not known"
+    assert refused(text) == wording("launch.s-json-launch-s")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_what_is_no_suite_at_all_is_told(text: str, said: str) -> None:
 def test_a_number_beyond_all_numbers_is_refused() -> None:
     text = with_().replace("[1.5, 2, 3]", "[1e999, 2, 3]")
 
-    assert refused(text) == "s.json: surfaces[0][0]: should be a number, got Infinity"
+    assert refused(text) == wording("simulate.s-json-surfaces-should")
 
 
 def test_a_byte_that_is_no_utf_8_is_told_with_its_place(tmp_path: Path) -> None:
@@ -159,10 +161,10 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_file_that_is_not_there_are_told(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json"):
-        with pytest.raises(ConfigError, match="cannot read the suite"):
+        with pytest.raises(ConfigError, match=wording("simulate.cannot-read-suite").pattern):
             read_suite(path)
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
-    with pytest.raises(ConfigError, match="/dev/zero is no suite: larger than 64 MiB"):
+    with pytest.raises(ConfigError, match=wording("simulate.dev-zero-suite-larger").pattern):
         read_suite(Path("/dev/zero"))

@@ -16,6 +16,8 @@ from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.window import Reading, VoidReason
 from tuner.reports.ranking_words import LOAD_TOLD, OWN_LOAD_TOLD
 
+from ..wording import wording
+
 RECORDED = Path(__file__).resolve().parent.parent / "proc"
 FIRST_NAMESPACE, ANOTHER_NAMESPACE = "pid:[4026531836]", "pid:[4026532179]"
 TUNER = 30
@@ -128,7 +130,7 @@ def test_pressure_of_the_host_is_not_taken_for_the_containers(container: Recorde
 
     assert (container.proc / "pressure" / "cpu").is_file()
     assert usage.cpu_pressure_s_total is None
-    assert "pressure is not known" in container.warnings[0][1]
+    assert wording("launch.pressure-known") in container.warnings[0][1]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_ha
         after = watch.usage()
 
     told = container.warnings[0][1]
-    assert "strangers cannot be seen, and void no window: " in told
+    assert wording("launch.strangers-cannot-seen-void") in told
     assert why in told
     assert after.service_cpu_s_total > before.service_cpu_s_total
     assert after.foreign_cpu_s_total == pytest.approx(before.foreign_cpu_s_total) == pytest.approx(0.0)
@@ -190,7 +192,7 @@ def test_a_study_keeps_that_strangers_could_not_be_seen(container: RecordedConta
     hidden = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
 
     assert "strangers" not in seen
-    assert hidden["strangers"].startswith("cannot be seen: /proc/stat is made for this container (lxcfs)")
+    assert hidden["strangers"].startswith(wording("launch.cannot-seen-proc-stat"))
 
 
 def test_a_kernel_without_pid_namespaces_has_no_containers(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_a_study_keeps_that_its_load_is_of_the_service_alone(container: Recorded
     container.lives_in(FIRST_NAMESPACE)
     outside = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
 
-    assert within["load_of"] == "the service's tasks: /proc/loadavg is the host's"
+    assert within["load_of"] == wording("launch.service-tasks-proc-loadavg")
     assert "load_of" not in outside
-    assert "the kernel's load average" in LOAD_TOLD
-    assert "of the service's tasks alone" in OWN_LOAD_TOLD
+    assert wording("launch.kernel-load-average") in LOAD_TOLD
+    assert wording("launch.service-tasks-alone") in OWN_LOAD_TOLD

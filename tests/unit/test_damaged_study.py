@@ -30,6 +30,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import VoidReason
 from tuner.study import run_study
 
+from ..wording import wording
+
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
 LAUNCH = LaunchRecord(0, 9, 1, Layout(1, 2), "a", 9.0, None, None, None)
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -421,7 +423,7 @@ def test_an_upgraded_file_has_digests_of_all_that_it_holds(tmp_path: Path) -> No
     with changed(path) as connection:
         connection.execute("UPDATE window SET n_done = n_done + 8 WHERE id = 2")
 
-    assert refused(path) == f"{path} is damaged: window 2 is not as it was written"
+    assert refused(path) == wording("study-file.damaged-window-written", path=path)
 
 
 def test_a_file_with_digests_is_not_upgraded_where_they_are_not_right(file: Path) -> None:
@@ -432,7 +434,7 @@ def test_a_file_with_digests_is_not_upgraded_where_they_are_not_right(file: Path
     with pytest.raises(ConfigError) as caught:
         SqliteStore.open(file)
 
-    assert caught.value.problem == f"{file} is damaged: window 2 is not as it was written"
+    assert caught.value.problem == wording("study-file.damaged-window-written-2", file=file)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
@@ -445,7 +447,7 @@ def test_a_window_that_is_gone_is_missed_where_only_some_are_asked_for(file: Pat
         connection.execute("DELETE FROM digest WHERE of = 'window' AND id = ?", (gone,))
     with SqliteStore.open(file, read_only=True) as store:
         sums = store.sums()
-        with pytest.raises(ConfigError, match="is damaged: the windows of launch 3 are not all there"):
+        with pytest.raises(ConfigError, match=wording("study-file.damaged-windows-launch-all").pattern):
             sums.windows_of([3])
 
 
@@ -487,7 +489,7 @@ def test_what_changed_on_the_disk_is_seen_before_its_row_gets_a_new_digest(
     with SqliteStore.open(file) as store, pytest.raises(ConfigError, match=told):
         write(store)
 
-    assert "is not as it was written" in refused(file)
+    assert wording("study-file.written") in refused(file)
 
 
 def test_a_box_that_joins_again_makes_no_new_digest_of_when_it_was_there_before(file: Path) -> None:
@@ -495,7 +497,7 @@ def test_a_box_that_joins_again_makes_no_new_digest_of_when_it_was_there_before(
         connection.execute("UPDATE box SET cores = 64 WHERE id = 1")
     with SqliteStore.open(file) as store:
         store.add_box(replace(FACTS, name="a"), 7.0)
-        with pytest.raises(ConfigError, match="is damaged: box 1 is not as it was written"):
+        with pytest.raises(ConfigError, match=wording("study-file.damaged-box-written").pattern):
             store.boxes()
 
 
@@ -511,7 +513,7 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
 def test_a_study_that_is_refused_is_closed_at_once(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE study SET seed = seed + 1")
-    with pytest.raises(ConfigError, match="what was asked for is not as it was written") as caught:
+    with pytest.raises(ConfigError, match=wording("study-file.what-asked-written").pattern) as caught:
         SqliteStore.open(file)
 
     held = {os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")}
@@ -526,7 +528,7 @@ def test_what_would_be_waited_for_is_no_study_file(tmp_path: Path, kind: str) ->
         path = tmp_path / "s.tuner.db"
         os.mkfifo(path)
 
-    assert refused(path) == f"{path} is a pipe, socket or device, not a study file"
+    assert refused(path) == wording("study-file.pipe-socket-device-study", path=path)
 
 
 def test_what_a_killed_writer_left_is_found_behind_a_link(file: Path, tmp_path: Path) -> None:

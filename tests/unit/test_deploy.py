@@ -8,6 +8,8 @@ import pytest
 from tuner.adapters.supervisord_config import open_files_needed, render_config
 from tuner.core.service import ServiceSpec
 
+from ..wording import wording
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
@@ -51,6 +53,6 @@ def test_a_trial_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [
-        "Error: there is no trial 'suspned'",
-        "Type deploy/trial.sh image, or systemd, suspend, limits, compose, cluster.",
+        wording("command-line.error-there-trial-suspned"),
+        wording("command-line.type-deploy-trial-sh"),
     ]

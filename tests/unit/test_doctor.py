@@ -43,6 +43,7 @@ from tuner.core.layout import Layout
 from tuner.reports.doctor import render_findings, render_findings_json
 
 from ..permitted import closed
+from ..wording import wording
 
 BUSY_BOX = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
 NEED = needed(
@@ -218,10 +219,7 @@ def test_what_needs_an_unknown_room_is_told_in_a_whole_sentence() -> None:
     filled = FolderSeen("/spool", "the spool", 0, 1024**3, True)
 
     (finding,) = disk_findings([filled, logs])
-    assert finding.found == (
-        "1 GiB free in /spool and /tmp; the spool takes nothing more;"
-        " what launches write and log comes on top"
-    )
+    assert finding.found == (wording("doctor.gib-free-spool-tmp"))
 
 
 def test_a_folder_that_nobody_logs_to_needs_no_room_for_logs() -> None:
@@ -342,7 +340,7 @@ def test_the_table_tells_effect_and_cure_of_what_is_not_in_order() -> None:
     text = render_findings(worst_first(SOME))
 
     assert text.splitlines() == [
-        "1 blocker: a study should not begin here. 1 warning, 1 in order.",
+        wording("doctor.blocker-study-should-begin-here"),
         "",
         "BLOCKER  disk   full",
         "                effect: ends",

@@ -19,6 +19,8 @@ from tuner.core.doctor.kernel import kernel_findings
 from tuner.core.doctor.room import TaskLimit, disk_findings, limits_findings, needed
 from tuner.core.layout import Layout
 
+from ..wording import wording
+
 RECORDED = Path(__file__).resolve().parent.parent / "proc"
 N_CPUS = {"doctor_metal": 8, "doctor_guest": 4, "doctor_container": 4}
 
@@ -65,7 +67,7 @@ def test_a_box_is_told_of_what_spoils_the_answer_there_and_of_nothing_else(
 def test_hardware_with_two_threads_a_core_shows_them_its_governor_and_its_turbo() -> None:
     found = found_on("doctor_metal")
 
-    assert found["smt"].found == "on: 8 CPUs for the workers are 4 cores"
+    assert found["smt"].found == wording("doctor.cpus-workers-cores")
     assert found["governor"].found == "powersave"
     assert found["turbo"].found == "on"
     assert found["clock"].found.startswith("tsc, ")
@@ -75,40 +77,36 @@ def test_hardware_with_two_threads_a_core_shows_them_its_governor_and_its_turbo(
 def test_workers_on_some_of_the_cpus_share_cores_with_what_runs_beside_them() -> None:
     smt = found_on("doctor_metal", wanted=4)["smt"]
 
-    assert smt.found == "on: 4 CPUs for the workers are 4 cores, shared with 4 CPUs that are not theirs"
+    assert smt.found == wording("doctor.cpus-workers-cores-shared")
     assert "tuner" in smt.effect
 
 
 def test_a_quota_is_told_with_the_group_that_sets_it() -> None:
     guest, container = (found_on(box, wanted=1)["cores"] for box in ("doctor_guest", "doctor_container"))
 
-    assert guest.found == "1.5 cores (a quota of 1.5 cores in cgroup /docker/0f1e), on 4 CPUs"
-    assert container.found == "1.5 cores (a quota of 1.5 cores in cgroup /app.slice), on 4 CPUs"
+    assert guest.found == wording("doctor.cores-quota-cores-cgroup")
+    assert container.found == wording("doctor.cores-quota-cores-cgroup-app")
 
 
 def test_layouts_for_more_cores_than_there_are_are_told() -> None:
     cores = found_on("doctor_metal", wanted=24)["cores"]
 
-    assert (cores.level, cores.found) == ("warn", "8 cores (all 8 CPUs) for layouts of 24")
+    assert (cores.level, cores.found) == ("warn", wording("doctor.cores-all-cpus-layouts"))
 
 
 def test_a_quota_and_layouts_for_more_than_it_are_both_told() -> None:
     cores = found_on("doctor_guest", wanted=24)["cores"]
 
     assert cores.level == "warn"
-    assert cores.found == (
-        "1.5 cores (a quota of 1.5 cores in cgroup /docker/0f1e), on 4 CPUs for layouts of 24"
-    )
-    assert "once a quota is used up" in cores.effect
-    assert "more processes than that only wait" in cores.effect
+    assert cores.found == (wording("doctor.cores-quota-cores-cgroup-docker"))
+    assert wording("doctor.once-quota-used-up") in cores.effect
+    assert wording("doctor.more-processes-than-only") in cores.effect
     assert "Lift the quota" in cores.cure
     assert "--cores 1" in cores.cure
 
 
 def test_what_the_hypervisor_kept_since_boot_is_told() -> None:
-    assert found_on("doctor_guest")["steal-since-boot"].found == (
-        "8 % of all CPU time since boot (virtual machine (Standard PC))"
-    )
+    assert found_on("doctor_guest")["steal-since-boot"].found == (wording("doctor.all-cpu-time-since"))
 
 
 def test_what_a_kernel_does_not_tell_is_unknown_and_never_guessed() -> None:
@@ -119,7 +117,7 @@ def test_what_a_kernel_does_not_tell_is_unknown_and_never_guessed() -> None:
     assert UNKNOWN in found["memory-figures"].found
     assert UNKNOWN in found["delay-accounting"].found
     assert found_on("doctor_metal")["delay-accounting"].found.startswith(
-        "schedstat is filled in; task_delayacct off"
+        wording("doctor.schedstat-filled-task-delayacct")
     )
 
 
@@ -142,8 +140,8 @@ def test_a_container_is_told_and_its_pressure_is_that_of_its_cgroup(tmp_path: Pa
 
     seen, hidden = found_in(tmp_path), found_in(None)
     assert (seen["pressure"].level, hidden["pressure"].level) == ("ok", "warn")
-    assert seen["container"].found.startswith("this is a container")
-    assert "strangers are looked for on 4 CPUs" in seen["container"].found
+    assert seen["container"].found.startswith(wording("launch.container"))
+    assert wording("launch.strangers-looked-cpus") in seen["container"].found
     assert found_on("doctor_metal")["container"].found.startswith("none")
 
 
@@ -170,9 +168,7 @@ def test_a_group_with_too_few_pids_blocks_the_layout_that_needs_more() -> None:
     _, processes = limits_findings(seen, need)
 
     assert processes.level == "blocker"
-    assert processes.found == (
-        "50 processes and threads left of 60 (pids.max of cgroup /docker/0f1e); 8x4 needs about 56"
-    )
+    assert processes.found == (wording("doctor.processes-threads-left-pids"))
 
 
 def test_limits_that_a_config_sets_its_workers_go_before_those_of_tuner() -> None:
@@ -236,4 +232,4 @@ def test_a_holder_who_took_the_box_at_no_time_is_told_all_the_same(tmp_path: Pat
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     (tmp_path / "locks").write_text(f"1: FLOCK  ADVISORY  WRITE 1 {device}:{status.st_ino} 0 EOF\n")
 
-    assert holder_of(lock, proc=tmp_path) == "pid 1 of user eve, study s, since ?"
+    assert holder_of(lock, proc=tmp_path) == wording("doctor.pid-user-eve-study")

@@ -18,6 +18,7 @@ from tuner.reports.page import render_page
 from tuner.reports.ranking import render_ranking
 
 from ..fleet_files import ALIKE, BEGAN_S, A, B, C, fleet_file
+from ..wording import wording
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_the_ranking_says_on_how_many_boxes_and_for_which_it_holds(file: Path) -
 
     assert {row.layout: row.rank for row in ranking.rows} == {B: 1, C: 2, A: 3}
     assert " on 3 boxes, " in text.splitlines()[0]
-    assert "On 3 boxes: who is better holds for boxes like these, items are of these on average." in text
+    assert wording("fleet.boxes-who-better-holds") in text
     assert "\nbox-2 " in text
 
 
@@ -72,7 +73,7 @@ def test_a_study_of_one_box_says_nothing_of_boxes(tmp_path: Path) -> None:
 def test_a_fleet_of_which_one_box_measured_says_that_it_is_of_this_box_alone(tmp_path: Path) -> None:
     file = fleet_file(tmp_path / "one.tuner.db", {"box-1": ALIKE["box-1"]})
 
-    assert "Of box-1 alone: what other boxes would say is not in it." in ranked(file)[1].notes
+    assert wording("grid.box-alone-what-other-boxes") in ranked(file)[1].notes
 
 
 def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
@@ -80,7 +81,7 @@ def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
     _, others = ranked(slow_file, question=Question(without_boxes=("box-3",)))
 
     assert alone.boxes is None
-    assert "Of box-3 alone: what other boxes would say is not in it." in alone.notes
+    assert wording("grid.box-alone-what-other-boxes-would") in alone.notes
     assert {row.layout: row.n_windows for row in alone.rows} == {A: 3, B: 3, C: 3}
     assert others.boxes is not None
     assert [one.box for one in others.boxes.levels] == ["box-1", "box-2"]
@@ -122,7 +123,7 @@ def test_a_layout_that_wins_on_one_box_and_collapses_on_another_is_told(tmp_path
     notes = facts_notes(fleet_file(tmp_path / "s.tuner.db", gives))
 
     (told,) = (note for note in notes if note.startswith("2x1 measured best on "))
-    assert told.startswith("2x1 measured best on box-1, and on box-3 gives 4")
+    assert told.startswith(wording("fleet.x-measured-best-box"))
     assert told.endswith(" less than 4x1.")
 
 
@@ -132,9 +133,9 @@ def test_the_report_has_a_section_of_the_boxes_with_what_they_are_not_alike_in(s
     text = render_page(overview(slow_file))
 
     assert 'id="boxes"' in text
-    assert "What the boxes are not alike in" in text
+    assert wording("report.what-boxes-alike") in text
     assert "python" in text
-    assert "not heard of for 20 s" in text
+    assert wording("fleet.heard-s") in text
     assert "box-3 is 14 % slower" in text
 
 

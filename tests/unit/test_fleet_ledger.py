@@ -25,6 +25,8 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
 from tuner.core.strategy import Proposal
 
+from ..wording import wording
+
 ONE = Seen("tcp://1", "worker-1", BoxFacts("box-1", 4.0, {}), ("host-1", "boot", "lock"))
 TWO = Seen("tcp://2", "worker-2", BoxFacts("box-2", 4.0, {}), ("host-2", "boot", "lock"))
 LAUNCH = LaunchRecord(0, 0, 1, Layout(1, 1), "box-1", 1.0, None, None, None)
@@ -69,7 +71,7 @@ def test_an_order_of_which_news_are_missing_is_lost_once_its_box_is_free(ledger:
 
     assert heard(ledger, 2, Ended("o", LAUNCH)) == []
     assert ledger.broken() == ["o"]
-    assert heard(ledger, 3, None) == [Lost("o", "some of its news were lost on the way")]
+    assert heard(ledger, 3, None) == [Lost("o", wording("fleet.some-news-lost-way"))]
     assert ledger.broken() == []
 
 
@@ -106,8 +108,8 @@ def test_a_process_that_ends_without_a_word_makes_its_order_lost(ledger: Ledger)
 
 
 def test_what_a_process_says_of_its_loss_is_told_once_it_is_gone(ledger: Ledger) -> None:
-    assert heard(ledger, 0, Lost("o", "no port is free")) == []
-    assert heard(ledger, 1, None, why="exit code 1") == [Lost("o", "no port is free")]
+    assert heard(ledger, 0, Lost("o", wording("fleet.port-free"))) == []
+    assert heard(ledger, 1, None, why="exit code 1") == [Lost("o", wording("fleet.port-free"))]
 
 
 def test_a_box_that_is_gone_takes_its_order_along(ledger: Ledger) -> None:

@@ -20,6 +20,7 @@ from tuner.core.strategy import Answer, Goal, Kind, Proposal
 from tuner.core.suite import Suite, SuiteNoise
 
 from ..luck import at_most
+from ..wording import wording
 from .spread_boxes import Boxes
 
 KINDS: tuple[Kind, ...] = ("strict", "calibrated")
@@ -369,7 +370,7 @@ def test_the_rest_of_several_boxes_is_told_once_it_can_be_and_nothing_is_left_at
 
 
 def test_there_is_no_other_kind() -> None:
-    with pytest.raises(ValueError, match="no such kind of race: none"):
+    with pytest.raises(ValueError, match=wording("rank.such-kind-race-none").pattern):
         FleetRace(Goal(LAYOUTS, kind="none"), 1)
 
 

@@ -28,6 +28,8 @@ from tuner.study.fleet_recall import recalled_fleet
 from tuner.study.fleet_study import run_fleet
 from tuner.study.ordered import make_order
 
+from ..wording import wording
+
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
 FACTS = {"host": "here", "tuner": "1"}
@@ -287,7 +289,7 @@ def test_a_block_whose_box_was_gone_before_its_first_launch_is_made_by_another()
 
 def test_a_service_that_starts_nowhere_ends_the_study() -> None:
     broken = [Trouble("dies-at-start")]
-    with pytest.raises(MeasurementError, match="does not start on any box"):
+    with pytest.raises(MeasurementError, match=wording("fleet.does-start-any-box").pattern):
         Ran(2, troubles={"box-1": broken, "box-2": broken})
 
 
@@ -416,7 +418,7 @@ def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once
 
 
 def test_a_grid_whose_budget_has_no_room_for_a_block_is_refused() -> None:
-    with pytest.raises(ConfigError, match="one block of the 3 layouts takes 45s at least"):
+    with pytest.raises(ConfigError, match=wording("grid.one-block-layouts-takes").pattern):
         Ran(2, budget_s=40.0)
 
 
@@ -447,8 +449,6 @@ def test_a_layout_that_fails_on_one_box_alone_is_tried_as_often_as_any_and_named
 
     assert max(launch.attempt for _, launch in ran.store.launches()) == 3
     (why,) = (text for slug, text in ran.progress.warnings if slug == "box-left-out")
-    assert why == (
-        "box-1 is left out: 2 times in a row all launches of a layout failed that others run, 2x2 the last"
-    )
+    assert why == (wording("fleet.box-left-out-times"))
     assert ran.outcome.left_out == ()
     assert ran.outcome.exit_code == 0

@@ -11,6 +11,7 @@ from tuner.core.strategies.followed import FollowedOnFleet
 from tuner.core.strategy import Goal, Observed
 from tuner.core.window import Sample
 
+from ..wording import wording
 from .test_follower import Silent
 from .test_live_file import taken
 
@@ -49,7 +50,7 @@ def test_a_box_that_goes_is_warned_of_and_shown_no_more() -> None:
 
     assert [one.box for one in follower.live().boxes] == ["box-2"]
     assert follower.live().n_taken == 1
-    assert told.warnings == [("box-gone", "box-1 is gone: not heard of for 20 s")]
+    assert told.warnings == [("box-gone", wording("fleet.box-gone-heard-s"))]
     assert told.boxes_left == ["box-1"]
 
 

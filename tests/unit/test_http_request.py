@@ -9,6 +9,8 @@ from tuner.adapters.load.requests_file import read_requests
 from tuner.core.errors import ConfigError
 from tuner.core.http_request import parse_url, rendered_request
 
+from ..wording import wording
+
 BASE = parse_url("http://127.0.0.1:8000/")
 
 
@@ -93,5 +95,5 @@ def test_a_unix_socket_is_named_by_its_path_and_requests_of_a_file_go_there(tmp_
     "url", ["http+unix://run/", f"http+unix://%2F{'a' * 107}/", "http+unix:///run/a.sock"]
 )
 def test_what_names_no_unix_socket_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="names no unix socket"):
+    with pytest.raises(ConfigError, match=wording("feeders.names-unix-socket").pattern):
         parse_url(url)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from tuner.core.additive import AdditiveFit, Observation, fit
 
+from ..wording import wording
+
 N_LAYOUTS, N_BLOCKS = 5, 5
 
 
@@ -131,7 +133,7 @@ def test_large_designs_with_holes_are_solved_as_well() -> None:
 
 
 def test_every_layout_needs_an_observation() -> None:
-    with pytest.raises(ValueError, match="every layout needs an observation"):
+    with pytest.raises(ValueError, match=wording("command-line.every-layout-needs-observation").pattern):
         fit([Observation(1, 0, 1.0)], 2)
-    with pytest.raises(ValueError, match="every layout needs an observation"):
+    with pytest.raises(ValueError, match=wording("command-line.every-layout-needs-observation").pattern):
         fit([], 0)

@@ -30,6 +30,7 @@ from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
 
 from ..e2e.typed import Typed
+from ..wording import wording
 
 SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
@@ -136,7 +137,7 @@ def test_a_published_knee_is_held_against_the_measured_one(whole: Outcome) -> No
     for row in agreeing["nornir_2020"]["rows"]:
         row[-1] = nornir_run((row[0], row[1])).values["total_s"]
 
-    assert here.claim.startswith("Waits of 50 ms: of 8 numbers of workers, 1000 are the fewest")
+    assert here.claim.startswith(wording("lab.waits-ms-numbers-workers"))
     assert here.holds is False
     assert all(finding.holds for finding in nornir_outcome(agreeing, n=3).findings[:4])
 
@@ -223,13 +224,13 @@ def test_people_read_a_table_and_then_what_was_claimed(whole: Outcome) -> None:
     )
     lines = render_lab(whole, box, "simple").splitlines()
 
-    assert lines[0] == "nornir: how many threads are enough threads?"
-    assert "nornir 3.6.0, 2 cores, a CPU" in lines[4]
+    assert lines[0] == wording("lab.nornir-how-many-threads-enough")
+    assert wording("lab.nornir-cores-cpu") in lines[4]
     (row,) = (line for line in lines if line.split()[:3] == ["0.05", "100", "5.532"])
     assert row.split()[-1] == "*"  # the model was fitted to it
-    assert any(line.startswith("The model, fitted to 4 measured rows (*), is off by ") for line in lines)
-    assert sum(line.startswith(("Holds here: ", "Does not hold here: ")) for line in lines) == 6
-    assert sum(line.startswith("Cannot be told by these runs: ") for line in lines) == 1
+    assert any(line.startswith(wording("lab.model-fitted-measured-rows")) for line in lines)
+    assert sum(line.startswith(("Holds here: ", wording("lab.does-hold-here"))) for line in lines) == 6
+    assert sum(line.startswith(wording("lab.cannot-told-these-runs")) for line in lines) == 1
 
 
 def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcome) -> None:
@@ -244,11 +245,9 @@ def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcom
 def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
     page = render_document(lab_page(whole, "Measured here: x.", "it.svg", "tuner lab nornir"), "markdown")
 
-    assert page.startswith(
-        "# nornir: how many threads are enough threads?\n\n**Of the workers that were tried"
-    )
+    assert page.startswith(wording("lab.nornir-how-many-threads-enough-threads"))
     assert "](it.svg)" in page
-    assert "```sh\ntuner lab nornir\n```" in page
+    assert wording("lab.sh-tuner-lab-nornir") in page
     assert page.count("\n- ") == 7
 
 
@@ -280,9 +279,9 @@ def test_the_list_names_every_experiment_with_its_source() -> None:
 
 
 def test_an_experiment_that_is_not_there_is_told_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="no experiment is called 'nornri'") as told:
+    with pytest.raises(ConfigError, match=wording("lab.experiment-called-nornri").pattern) as told:
         experiment_named("nornri")
-    assert told.value.hint == "Did you mean nornir?"
+    assert told.value.hint == wording("launch.did-you-mean-nornir")
 
 
 def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
@@ -293,7 +292,7 @@ def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: 
     alone = Typed(tmp_path)("lab", "nornir", "--quick", "--python", bare)
 
     assert alone.returncode == 2
-    assert alone.stderr.startswith(f"Error: nornir is not installed for {bare}\n")
+    assert alone.stderr.startswith(wording("grid.error-nornir-installed", bare=bare))
     assert list(tmp_path.glob("*.lab.json")) == []
 
 
@@ -378,5 +377,5 @@ def test_numbers_without_end_are_no_results(tmp_path: Path, key: str, number: st
     file.write_text(wrong, encoding="utf-8")
 
     assert wrong != text
-    with pytest.raises(ConfigError, match="it does not read as one"):
+    with pytest.raises(ConfigError, match=wording("lab.does-read-one").pattern):
         read_results(file)

@@ -20,6 +20,8 @@ from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_th
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner_workers.lab import far_away
 
+from ..wording import wording
+
 SEEDS = published()
 COSTS = PoolCosts(1e-3, 0.0, 4e-5)  # from 207 us on six threads pay
 BUSY_S = 2e-5
@@ -126,10 +128,7 @@ def test_the_rule_is_held_against_every_row_of_a_pool(whole: Outcome) -> None:
     assert rule.why.startswith("It costs 1.0")
     assert "Right in 40 of the 40 rows" in rule.why
     six = rule.why.split(" 6 threads: ")[1].split(" 8 threads: ")[0]
-    assert six.endswith(
-        "; measured: up to 141 us (7.0 times what is computed) they lose, from 242 us (12.0 times what is "
-        "computed) on they win."
-    )
+    assert six.endswith(wording("lab.measured-up-us-times"))
 
 
 def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:
@@ -142,7 +141,7 @@ def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:
 
     assert rule.holds is False
     assert "Right in 39 of the 40 rows" in rule.why
-    assert "wrong: remote redis, 200 us away, 4 threads." in rule.why
+    assert wording("lab.wrong-remote-redis-us") in rule.why
 
 
 def test_runs_that_differ_on_who_wins_tell_nothing() -> None:
@@ -160,12 +159,12 @@ def test_who_wins_is_held_against_who_was_said_to_win(whole: Outcome) -> None:
     verdicts = {finding.claim: finding.holds for finding in whole.findings[:6]}
 
     assert verdicts == {
-        "Local file: 6 threads take 8.21 times as long as one.": True,
-        "Local redis: 6 threads take 4.23 times as long as one.": True,
-        "Remote file, 200 us away: 6 threads are 1.57 times as fast as one.": True,
-        "Remote redis, 200 us away: 6 threads take 1.27 times as long as one.": False,
-        "Remote file, 400 us away: 6 threads are 1.78 times as fast as one.": True,
-        "Remote redis, 400 us away: 6 threads are 1.72 times as fast as one.": True,
+        wording("lab.local-file-threads-take"): True,
+        wording("lab.local-redis-threads-take"): True,
+        wording("lab.remote-file-us-away"): True,
+        wording("lab.remote-redis-us-away"): False,
+        wording("lab.remote-file-us-away-threads"): True,
+        wording("lab.remote-redis-us-away-threads"): True,
     }
 
 
@@ -181,7 +180,7 @@ def test_one_run_tells_who_wins_only_where_it_is_clear() -> None:
 
 def test_what_is_further_away_gains_more(whole: Outcome) -> None:
     assert [finding.holds for finding in whole.findings[6:8]] == [True, True]
-    assert "round trips of 420 and 220 us" in whole.findings[6].why
+    assert wording("lab.round-trips-us") in whole.findings[6].why
 
 
 def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_against_it(
@@ -230,7 +229,7 @@ def test_without_a_redis_the_files_are_run(tmp_path: Path, monkeypatch: pytest.M
     tools = tools_of(Gnocchi(), POINTS, sys.executable)
     able = [at for at in POINTS if tools.can_run(Gnocchi().job(at))]
 
-    assert "30 points left out: redis-server is not installed." in tools.left_out
+    assert wording("lab.points-left-out-redis") in tools.left_out
     assert {str(at[0]) for at in able} == {"local file", "remote file"}
     told = outcome(Gnocchi(), SEEDS, [made(at) for at in able])
     assert the_rule(told).holds is True

@@ -20,6 +20,8 @@ from tuner.reports.charts.lab import lab_picture
 from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json
 
+from ..wording import wording
+
 SEEDS = published()
 COSTS = PoolCosts(0.25, 60e-6, 100e-6, 2e-3)
 #: what a batch takes beside the wait: to start, in the run, of CPU (seconds)
@@ -80,7 +82,7 @@ def test_all_pools_stand_in_one_table_wait_by_wait(whole: Outcome) -> None:
 
 
 def test_its_source_is_that_of_the_table_beside(whole: Outcome) -> None:
-    assert whole.source.startswith("'how many threads are enough threads?', 1 May 2020; 10 000 goroutines")
+    assert whole.source.startswith(wording("lab.how-many-threads-enough"))
     assert source_of(Nornir(), SEEDS) == SEEDS["nornir_2020"]["source"]
 
 
@@ -109,7 +111,7 @@ def test_the_model_sees_the_shortest_waits_and_the_corners_and_tells_the_others(
     ]  # fmt: skip
     assert len(errors) == 28
     assert max(map(abs, errors.values())) < 0.05
-    assert "Go 100 11 ms to start and end and 7.0 us a task" in whole.model
+    assert wording("lab.go-ms-start-end") in whole.model
 
 
 def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_against_it(
@@ -129,9 +131,7 @@ def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_a
 
 def test_claims_hold_where_it_is_as_published(whole: Outcome) -> None:
     assert verdicts(whole) == [True] * 6
-    assert finding_of(whole, "GOMAXPROCS 100").claim.endswith(
-        ": +23 ms and +0.07 s of that in the mean of the waits."
-    )
+    assert finding_of(whole, "GOMAXPROCS 100").claim.endswith(wording("lab.ms-s-mean-waits"))
     assert "+20 ms" in finding_of(whole, "GOMAXPROCS 100").why
 
 
@@ -206,7 +206,7 @@ def test_the_box_is_told_with_what_some_runs_needed_and_what_was_left_out() -> N
         Gornir(), box, 2, 3, repeats=1, quick=False, also=needs_at(Gornir(), points), left_out=left_out
     )
 
-    assert "; CPython 3.12.1, go 1.26.8, 2 cores, a CPU." in told
+    assert wording("lab.cpython-go-cores-cpu") in told
     assert told.endswith(left_out[0])
 
 
@@ -224,7 +224,7 @@ def test_a_need_that_is_not_there_leaves_its_points_out() -> None:
     points: list[At] = [(0.1, 100.0), (0.1, 200.0), (0.1, 100.0)]
     tools = tools_of(OfElsewhere(), points, python)
 
-    assert tools.left_out == (f"2 points left out: no-such-package is not installed for {python}.",)
+    assert tools.left_out == (wording("grid.points-left-out-such", python=python),)
     assert not tools.can_run(OfElsewhere().job(points[0]))
     assert tools.can_run(Job("it.py", ()))
     assert tools.hint.startswith("pip install 'tuner[lab]'")

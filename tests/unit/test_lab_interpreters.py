@@ -25,6 +25,7 @@ from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab, render_lab_json
 
 from ..e2e.typed import Typed
+from ..wording import wording
 from .test_lab_gornir import a_run as gornir_run
 
 SEEDS = published()
@@ -91,8 +92,8 @@ def test_what_the_interpreter_alone_changes_has_an_interval_over_the_points(whol
     assert cpu.ratio == pytest.approx(CPU_RATIO, rel=0.01)
     assert cpu.is_sure
     assert (total.low, total.ratio, total.high) == (1, 1, 1)
-    assert "CPU s of 3.13.0 is 0.80 times" in whole.follows
-    assert "total s of 3.13.0" not in whole.follows
+    assert wording("lab.cpu-s-times") in whole.follows
+    assert wording("lab.total-s") not in whole.follows
 
 
 def test_a_change_within_its_interval_is_none() -> None:
@@ -100,9 +101,9 @@ def test_a_change_within_its_interval_is_none() -> None:
     told = [one for one in found.findings if one.claim.startswith("Not published: Python 3.13.0 instead of")]
 
     assert [one.holds for one in told] == [False, None, None, None, False, None]
-    assert told[0].why == "It is the same at all 15 points."
-    assert told[1].why.startswith("Not told apart from none: 1.00 times (")
-    assert found.follows.endswith("What the interpreter alone changes, for certain: nothing.")
+    assert told[0].why == wording("lab.same-all-points")
+    assert told[1].why.startswith(wording("lab.told-apart-none-times"))
+    assert found.follows.endswith(wording("lab.what-interpreter-alone-changes"))
 
 
 def test_what_go_runs_is_run_once_and_is_no_change_by_an_interpreter() -> None:
@@ -119,9 +120,9 @@ def test_what_go_runs_is_run_once_and_is_no_change_by_an_interpreter() -> None:
     ((_, _, changes),) = experiment.changes(found.rows)
     assert {change.n_points for change in changes} == {18}
     assert sum("whatever GOMAXPROCS" in claim for claim in claims) == 1
-    assert sum("Goroutines take less CPU time than" in claim for claim in claims) == 2
-    assert claims[0].startswith("Goroutines take the wait")
-    assert claims[3].startswith("Python 3.11.7. Goroutines take less")
+    assert sum(wording("lab.goroutines-take-less-cpu") in claim for claim in claims) == 2
+    assert claims[0].startswith(wording("lab.goroutines-take-wait"))
+    assert claims[3].startswith(wording("lab.python-goroutines-take-less"))
     assert found.model.count("Go 100") == 1
     assert "as a goroutine" in found.follows
     assert all(row.modelled for row in found.rows if row.measured)
@@ -154,7 +155,7 @@ def test_results_of_several_are_told_again_without_naming_them(tmp_path: Path) -
     done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "What the interpreter alone changes, for certain" in done.stdout
+    assert wording("lab.what-interpreter-alone-changes-certain") in done.stdout
 
 
 def test_results_are_not_gone_on_with_by_other_interpreters(tmp_path: Path) -> None:
@@ -165,12 +166,12 @@ def test_results_are_not_gone_on_with_by_other_interpreters(tmp_path: Path) -> N
     done = Typed(tmp_path)(*words)
 
     assert done.returncode == 2
-    assert "it.lab.json was made with Python 3.11.7, 3.13.0, not with Python 3." in done.stderr
+    assert wording("lab.lab-json-made-python") in done.stderr
     done = Typed(tmp_path)(*words[:-2])
 
     assert done.returncode == 2
-    assert "it.lab.json was made with Python 3.11.7, 3.13.0, not with Python 3." in done.stderr
-    assert "Leave --python out to go on with it" in done.stderr
+    assert wording("lab.lab-json-made-python") in done.stderr
+    assert wording("grid.leave-python-out-go") in done.stderr
 
 
 @pytest.mark.parametrize("n_runs", [0, 1])
@@ -198,14 +199,14 @@ def test_a_file_with_a_point_of_another_experiment_is_refused(tmp_path: Path, at
     done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert ") that is none of nornir's (python, wait s, workers)" in done.stderr
+    assert wording("grid.none-nornir-python-wait") in done.stderr
 
 
 def test_two_interpreters_of_one_version_are_refused(tmp_path: Path) -> None:
     done = Typed(tmp_path)("lab", "nornir", "--python", sys.executable, "--python", sys.executable)
 
     assert done.returncode == 2
-    assert "are both Python 3." in done.stderr
+    assert wording("grid.both-python") in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,6 +21,7 @@ from tuner.core.lab.verdicts import both, either
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import lab_page, render_lab
 
+from ..wording import wording
 from . import test_lab, test_lab_gnocchi, test_lab_gornir, test_lab_pi_pools
 
 SEEDS = test_lab.SEEDS
@@ -90,10 +91,8 @@ def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path)
 
     assert read_results(tmp_path / "it.lab.json") == results
     assert failures_told(Nornir(), results.failed) == [
-        "2 runs failed (wait s, workers: 0.1, 200; 0.05, 200), tried again when the file is gone on with: "
-        "it.py broke.",
-        "1 run failed (wait s, workers: 0.1, 500), tried again when the file is gone on with: "
-        "it.py took longer than 5 min and was killed.",
+        wording("lab.runs-failed-wait-s"),
+        wording("lab.run-failed-wait-s-workers"),
     ]
     assert results.with_run(Run(one.at, 0, {"total_s": 1.0})).failed == (other, late)
 

@@ -30,6 +30,8 @@ from tuner.core.lab.verdicts import Ratio, both, either
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab
 
+from ..wording import wording
+
 SEEDS = published()
 CORES = 4
 SLOWER = 1.25  #: a job, when all cores compute
@@ -121,7 +123,7 @@ def test_the_model_has_seen_four_kinds_of_jobs_and_no_pool_at_work(whole: Outcom
     by_turns = [at for at in errors if at[0] == C and at[2] in (SEMAPHORE, SCHEDULED)]
     assert len(by_turns) == 14
     assert max(abs(errors[at]) for at in by_turns) < 1e-9
-    assert "4 cores that all compute are worth 3.20" in whole.model
+    assert wording("lab.cores-all-compute-worth") in whole.model
 
 
 def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_against_it(
@@ -154,11 +156,11 @@ def test_cores_that_lose_nothing_starve_nobody_and_leave_nothing_to_mend(whole: 
     }
 
     assert {begins: finding(whole, begins).holds for begins in verdicts} == verdicts
-    assert "4 cores, 2 where those that share one" in finding(whole, "A job that only computes").why
+    assert wording("lab.cores-where-those-share") in finding(whole, "A job that only computes").why
     why = finding(whole, "One thread per job").why
-    assert "to 15 of those tried" in why
+    assert wording("lab.those-tried") in why
     assert "full from 14.4 per core" in why
-    assert "published figures from 11.5" in why
+    assert wording("lab.published-figures") in why
 
 
 def rising(at: At, values: dict[str, float]) -> None:
@@ -216,9 +218,9 @@ def test_rows_beside_others_tell_nothing_and_claims_on_the_other_rows_are_told()
     assert disturbed == {SCHEDULED}
     assert all(row.n_disturbed == (3 if row.is_disturbed else 0) for row in found.rows)
     assert finding(found, "A scheduled pool").holds is None
-    assert "C, sleeps too, scheduled was not run undisturbed" in finding(found, "A scheduled pool").why
+    assert wording("lab.c-sleeps-too-scheduled") in finding(found, "A scheduled pool").why
     assert finding(found, "A fixed pool").holds is True
-    assert "beside 27 runs: no claim rests on those" in render_lab(found, "Here.", "plain").replace("\n", " ")
+    assert wording("lab.beside-runs-claim-rests") in render_lab(found, "Here.", "plain").replace("\n", " ")
 
 
 def test_of_several_runs_the_undisturbed_ones_count() -> None:
@@ -263,7 +265,7 @@ def test_jobs_that_keep_in_step_do_not_starve() -> None:
     found = finding(pi_outcome(in_step), "It rises because threads starve")
 
     assert found.holds is False
-    assert "30: 1.00. Over the cores' work" in found.why
+    assert wording("lab.over-cores-work") in found.why
 
 
 def test_what_uses_more_cores_under_the_gil_than_one_has_none() -> None:
@@ -283,7 +285,7 @@ def test_it_is_told_and_drawn(quick: bool) -> None:
     csv = render_lab(found, "", "csv").splitlines()
 
     assert len(told) == len(csv) - 1 == len([row for row in found.rows if row.measured])
-    assert render_lab(found, "Somewhere.", "simple").startswith("pi-pools: how many threads may there be?\n")
+    assert render_lab(found, "Somewhere.", "simple").startswith(wording("lab.pi-pools-how-many"))
     assert found.follows.count(". ") == 1  # two sentences
 
 
@@ -307,7 +309,9 @@ def test_many_lines_come_in_panels_whose_names_do_not_meet(whole: Outcome) -> No
     names = sorted((x, y) for x, y, text in texts if text in pools)
 
     assert [text for _, _, text in texts if "time, of" in text] == [
-        f"{work}, {kind}: time, of one job's CPU" for work in (C, PYTHON) for kind in (CPU, SLEEPS)
+        wording("lab.time-one-job-cpu", work=work, kind=kind)
+        for work in (C, PYTHON)
+        for kind in (CPU, SLEEPS)
     ]
     assert len(names) == 11
     assert all(x != other_x or other_y - y > 12 for (x, y), (other_x, other_y) in pairwise(names))

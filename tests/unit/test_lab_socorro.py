@@ -42,6 +42,8 @@ from tuner.core.window import VoidReason
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab
 
+from ..wording import wording
+
 SEEDS = published()
 BOX = Machine(cores=2.0)
 ITEM = Demands(gil_s=0.005, child_s=0.048, asleep_s=0.007)
@@ -116,7 +118,7 @@ def test_what_is_held_against_the_runs_stands_in_the_publication() -> None:
     assert told["24x1"]["load"] == f"steady at {CORES}"
     assert told["1x24"]["load"] == f"rarely above {socorro_claims.MOST_LOAD:g}"
     light = told[str(socorro_claims.LIGHT)]["load"]
-    assert light == f"{100 * socorro_claims.LIGHT_SHARE:.0f} % of the load of 24x1"
+    assert light == wording("lab.load-x", value=f"{100 * socorro_claims.LIGHT_SHARE:.0f}")
 
 
 def test_published_items_become_times_of_one_process_and_loads_numbers() -> None:
@@ -194,14 +196,14 @@ def test_two_cores_are_full_with_any_layout_and_24_are_not(whole: Outcome) -> No
     enough_here, enough_far = findings(whole, "One process gains nothing past 12")
 
     assert here.holds is False
-    assert "the cores stop every layout first" in here.why
+    assert wording("lab.cores-stop-every-layout") in here.why
     assert enough_here.holds is True
-    assert "2 are the fewest" in enough_here.why or "4 are the fewest" in enough_here.why
+    assert wording("lab.fewest") in enough_here.why or wording("lab.fewest-2") in enough_here.why
     assert far.holds is True
-    assert "one process stops at its GIL, 5.0 ms of it for an item, so at most 1" in far.why
+    assert wording("lab.one-process-stops-gil") in far.why
     assert enough_far.holds is False  # 12 threads leave the GIL idle a part of the time: 24 do not
     assert whole.follows.count(". ") == 1
-    assert whole.follows.startswith("On the 2 cores of this box ")
+    assert whole.follows.startswith(wording("lab.cores-box"))
 
 
 def test_mixed_layouts_that_lie_closer_than_their_runs_are_not_told_apart(whole: Outcome) -> None:
@@ -209,7 +211,7 @@ def test_mixed_layouts_that_lie_closer_than_their_runs_are_not_told_apart(whole:
     best, _ = findings(whole, "Of the published layouts 4x6 is best")
 
     assert here.holds is None
-    assert "do not tell them apart" in here.why
+    assert wording("lab.do-tell-them-apart") in here.why
     assert best.holds is None
 
 
@@ -223,7 +225,7 @@ def test_a_spawn_that_holds_the_gil_and_a_slower_interpreter_are_seen() -> None:
     (spawn,) = findings(found, "where starting a child holds the GIL")
 
     assert interpreters.holds is False
-    assert "in times of Python 3.11: 3.13 1.20" in interpreters.why
+    assert wording("lab.times-python") in interpreters.why
     assert spawn.holds is True
 
 
@@ -239,7 +241,7 @@ def test_runs_beside_others_tell_nothing() -> None:
     found = socorro_outcome(studied(quick=True, n=1, foreign=0.8))
 
     assert {one.holds for one in found.findings} == {None}
-    assert found.follows.startswith("Too little was run undisturbed")
+    assert found.follows.startswith(wording("lab.too-little-run-undisturbed"))
     assert all(row.is_disturbed for row in found.rows if row.measured)
 
 
@@ -250,9 +252,9 @@ def test_layouts_that_gave_no_window_are_left_out_of_claims_and_of_the_model() -
     found = socorro_outcome(bare)
 
     assert {one.holds for one in found.findings} == {None}
-    assert any("this box, threaded, 1, 24 was not run undisturbed" in one.why for one in found.findings)
-    assert found.follows.startswith("Too little was run")
-    assert found.model == "Without a run of 1x1 there is no model."
+    assert any(wording("lab.box-threaded-run-undisturbed") in one.why for one in found.findings)
+    assert found.follows.startswith(wording("lab.too-little-run"))
+    assert found.model == wording("lab.without-run-x-there")
     assert render_lab(found, "", "simple")
     assert ElementTree.fromstring(lab_picture(found).svg(standalone=True)) is not None
 

@@ -25,6 +25,7 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..e2e.typed import Typed
+from ..wording import wording
 
 QUICK = Results("socorro", True, 1, 1, 2, {})
 STUDY = "it.layouts.tuner.db"
@@ -80,7 +81,7 @@ def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: P
     again, _ = made(tmp_path, found)
 
     (told,) = found.gaps
-    assert told.startswith(f"Windows that count are lacking: {lost} 0 of 1; tuner rank ")
+    assert told.startswith(wording("grid.windows-count-lacking-tuner", lost=lost))
     assert again.gaps == found.gaps
 
 
@@ -114,7 +115,7 @@ def test_of_several_pythons_the_first_runs_the_layouts_and_others_do_not_go_on(t
     assert kept.left_out == ()
     assert {"python 3.98.0", "python 3.99.1.dev"} <= kept.provenance.keys()
     third = python(tmp_path / "python3.97", "3.97.0")
-    with pytest.raises(ConfigError, match=r"was made with Python 3.98.0, 3.99.1.dev, not with Python 3.97"):
+    with pytest.raises(ConfigError, match=wording("lab.made-python-dev-python").pattern):
         run_studies(Socorro(), replace(asked, also=(third,)), kept, stop, lambda _: None, lambda *_: None)
 
 
@@ -123,22 +124,21 @@ def test_a_look_says_that_only_the_first_of_several_pythons_runs_it(tmp_path: Pa
 
     found, _ = made(tmp_path, python=sys.executable, also=(other,))
 
-    assert found.left_out[-1] == f"Of the Pythons that were named {sys.executable} alone runs the layouts."
+    assert found.left_out[-1] == wording("grid.pythons-named-alone-runs", executable=sys.executable)
 
 
 def test_what_was_typed_is_told_by_the_results(tmp_path: Path) -> None:
     pythons = {"worker_program": "/b/python3", "python 3.11.7": "/a b/python3", "python 3.12.1": "/b/python3"}
 
-    assert lab_command(QUICK) == "tuner lab socorro --quick"
-    assert lab_command(replace(QUICK, repeats=3, seed=7)) == "tuner lab socorro --quick --repeats 3 --seed 7"
-    assert (
-        lab_command(replace(QUICK, quick=False, repeats=3, provenance=pythons))
-        == "tuner lab socorro --python /b/python3 --python '/a b/python3'"
+    assert lab_command(QUICK) == wording("lab.tuner-lab-socorro-quick")
+    assert lab_command(replace(QUICK, repeats=3, seed=7)) == wording("lab.tuner-lab-socorro-quick-repeats")
+    assert lab_command(replace(QUICK, quick=False, repeats=3, provenance=pythons)) == wording(
+        "lab.tuner-lab-socorro-python"
     )
     found = {"python 3.11": "/a/python3"}
-    assert lab_command(replace(QUICK, provenance=found)) == "tuner lab socorro --quick"
+    assert lab_command(replace(QUICK, provenance=found)) == wording("lab.tuner-lab-socorro-quick")
     looked, _ = made(tmp_path, python=sys.executable)
-    assert lab_command(looked) == f"tuner lab socorro --quick --python {sys.executable}"
+    assert lab_command(looked) == wording("lab.tuner-lab-socorro-quick-python", executable=sys.executable)
 
 
 def test_further_pythons_that_have_what_is_needed_are_told(
@@ -152,7 +152,7 @@ def test_further_pythons_that_have_what_is_needed_are_told(
 
     (told,) = others_told(["nornir"], "/opt/python", "CPython 3.13.1")
 
-    assert told.startswith("Interpreters are not compared: --python /opt/python --python ")
+    assert told.startswith(wording("grid.interpreters-compared-python-opt"))
     assert told.split(" would ")[0].split("--python ")[2:] == [str(tmp_path / "python3.11")]
     assert others_told([], "/opt/python", "CPython 3.13.1") == ()
 
@@ -163,5 +163,5 @@ def test_a_python_that_is_none_by_its_name_is_told_before_anything_is_written(tm
     done = Typed(tmp_path)("lab", "socorro", "--quick", "--python", mine, "--results", "it.lab.json")
 
     assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: --python: {mine} is no Python by its name, as python3.13\n")
+    assert done.stderr.startswith(wording("config.error-python-python-name", mine=mine))
     assert [one.name for one in tmp_path.iterdir()] == ["my-interp"]

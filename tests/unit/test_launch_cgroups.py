@@ -14,6 +14,8 @@ from tuner.adapters.cpu_accounts import ServiceAccount, ServiceUse
 from tuner.adapters.process_tree import TICKS_PER_S
 from tuner.core.window import VoidReason
 
+from ..wording import wording
+
 BUSY_BOX = Path(__file__).resolve().parents[1] / "proc" / "busy_box" / "before"
 
 
@@ -63,13 +65,13 @@ def test_what_systemd_delegates_is_ours_to_divide(tree: Tree, value: bytes, ours
 def test_a_cgroup_that_cannot_be_written_is_told_as_such(tree: Tree) -> None:
     (tree.own / "cgroup.procs").unlink()  # to root all that is there can be written
 
-    assert tree.asked() == LaunchCgroups(None, "none: the cgroup of tuner cannot be written")
+    assert tree.asked() == LaunchCgroups(None, wording("launch.none-cgroup-tuner-cannot"))
 
 
 def test_version_1_has_no_cgroup_for_a_launch(tree: Tree) -> None:
     (tree.proc / "self" / "cgroup").write_text("9:cpuset:/elsewhere\n")
 
-    assert tree.asked() == LaunchCgroups(None, "none: no cgroups of version 2 are mounted")
+    assert tree.asked() == LaunchCgroups(None, wording("launch.none-cgroups-version-mounted"))
 
 
 def test_in_a_container_the_root_of_the_mount_is_ours(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.spread import well_spread
 
+from ..wording import wording
+
 SERVICE = "service: {kind: script, name: pool, command: run, threads: no}\n"
 UVICORN = Layout(8, 1, has_threads=False)
 
@@ -46,7 +48,7 @@ def test_what_is_no_layout_is_told_with_both_ways_to_write_one(text: str) -> Non
 
 @pytest.mark.parametrize("text", ["1x1,,2x2", ",1x1", "1x1, ,2x2,"])
 def test_a_layout_that_is_missing_between_commas_is_told(text: str) -> None:
-    with pytest.raises(ConfigError, match="a layout is missing between the commas of"):
+    with pytest.raises(ConfigError, match=wording("command-line.layout-missing-between-commas").pattern):
         parse_layouts(text)
 
 
@@ -133,6 +135,6 @@ def test_rules_to_size_a_service_without_threads_are_of_its_processes() -> None:
     whats = [(rule.kind, rule.what) for rule in sizing_rules(demands, box, seen)]
 
     assert whats == [
-        ("single-threads", "processes that fill the box"),
-        ("utilization", "processes in all: cores / utilization"),
+        ("single-threads", wording("command-line.processes-fill-box")),
+        ("utilization", wording("lab.processes-all-cores-utilization")),
     ]

@@ -15,6 +15,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
+from ..wording import wording
 from . import boards
 
 
@@ -40,7 +41,7 @@ def test_what_runs_is_in_the_file_as_long_as_the_study_is_measured(tmp_path: Pat
     assert is_held
     assert live is not None
     assert (live.phase, live.layout, live.block, live.n_taken) == ("starting", Layout(4, 6), 2, 7)
-    assert live.warnings == (("no-backend", "told before the study is held"),)
+    assert live.warnings == (("no-backend", wording("watch.told-before-study-held")),)
     assert shown.live is not None
     assert shown.is_held
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.tuner.db"]
@@ -161,7 +162,7 @@ def test_where_it_cannot_be_written_the_study_is_told_once_and_goes_on(tmp_path:
 
     assert len(told) == 1
     assert told[0].startswith("no-live-file: ")
-    assert told[0].endswith("s.tuner.db-live cannot be written: No such file or directory")
+    assert told[0].endswith(wording("launch.s-tuner-db-live"))
 
 
 def test_a_link_that_somebody_laid_is_not_written_through(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tuner.reports.cells import painted
 from tuner.reports.live import Look, live_lines
 
 from ..terminal_emulator import Emulator
+from ..wording import wording
 from . import boards
 
 LAYOUT = Layout(4, 6)
@@ -113,9 +114,9 @@ def test_layouts_what_runs_and_finished_windows_are_there_and_only_lines_stay(te
     assert "Warning: [red]1x24?[31m[/red] failed [left-out]" in shown
     assert shown.count("crash-processor on stage-1") == 1  # drawn over, not below
     assert "  4x6           2 61" in shown
-    assert "cannot run: no window counts" in shown
+    assert wording("grid.cannot-run-window-counts") in shown
     assert "▶ 6x4" in shown
-    assert "1 of at most 3 windows, at most 2 h 00 min left" in shown
+    assert wording("launch.most-windows-most-h") in shown
     emulator.feed(terminal.read())
     assert [row for row in emulator.rows if row and row[0] != "1" and row[0] != "2" and row[0] != "0"] == []
     assert emulator.unknown == []

@@ -16,6 +16,7 @@ import pytest
 from packaging.markers import Marker
 
 from ..bench_modules import loaded
+from ..wording import wording
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "requirements"
@@ -93,7 +94,7 @@ def test_the_page_of_licences_has_every_package_of_the_locks_once(scripts: Simpl
 def test_a_licence_that_nobody_has_looked_at_stops_the_page(
     scripts: SimpleNamespace, expression: str
 ) -> None:
-    with pytest.raises(scripts.licences.UnknownLicence, match="nobody has said what"):
+    with pytest.raises(scripts.licences.UnknownLicence, match=wording("launch.nobody-has-said-what").pattern):
         scripts.licences.asks_more(expression)
 
 
@@ -196,7 +197,7 @@ def test_an_audit_without_advisories_is_no_clean_one(scripts: SimpleNamespace) -
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert code == 3
-    assert text == "run.txt: no advisories to be had for 1 of 2 packages; rich: Dependency not found on PyPI"
+    assert text == wording("launch.run-txt-advisories-had")
     assert scripts.audit.told("run", "no route to host")[0] == 3
     assert scripts.audit.told("run", scripts.audit.answer_of('{"dependencies": []}', []))[0] == 3
 
@@ -216,7 +217,7 @@ def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNa
 
     assert scripts.audit.told("run", scripts.audit.answer_of(report, asked(scripts, "click==8.5.1"))) == (
         0,
-        "run.txt: 1 packages looked up, nothing known",
+        wording("launch.run-txt-packages-looked"),
     )
 
 
@@ -227,7 +228,7 @@ def test_a_package_that_an_audit_leaves_out_is_told_and_is_not_clean(scripts: Si
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert code == 3
-    assert text.endswith("for 1 of 2 packages; numpy 2.5.5: pip-audit left it out")
+    assert text.endswith(wording("launch.packages-numpy-pip-audit"))
 
 
 #: reads requirements as pip-audit does: what a marker keeps off this Python is left out without a word
@@ -262,4 +263,4 @@ def test_packages_of_other_pythons_are_looked_up_too(
 
     code, text = scripts.audit.told(lock, scripts.audit.ask(lock, "pypi"))
 
-    assert (code, text) == (0, f"{lock}.txt: {len(packages)} packages looked up, nothing known")
+    assert (code, text) == (0, wording("launch.txt-packages-looked-up", lock=lock, len=len(packages)))

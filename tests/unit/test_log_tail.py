@@ -8,6 +8,8 @@ import pytest
 
 from tuner.adapters.log_tail import last_lines
 
+from ..wording import wording
+
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n"
 
 
@@ -41,4 +43,4 @@ def test_of_a_line_without_an_end_nothing_is_told_but_its_length(tmp_path: Path)
     log = tmp_path / "log"
     log.write_bytes(b"y" * (3 << 20))
 
-    assert last_lines(log) == ["(a line of more than 1 MiB)"]
+    assert last_lines(log) == [wording("launch.line-more-than-mib")]

@@ -19,6 +19,8 @@ from tuner.adapters.queues.redis_forms import FORMS
 from tuner.adapters.queues.sample_file import read_sample, write_sample
 from tuner.core.errors import ConfigError
 
+from ..wording import wording
+
 RABBITMQ_MESSAGES = Path(__file__).parents[1] / "golden" / "messages_rabbitmq"
 MESSAGES = Path(__file__).parents[1] / "golden" / "messages"
 ID = b"01234567-89ab-4cde-8f01-23456789abcd"
@@ -126,7 +128,7 @@ def test_a_message_of_rabbitmq_that_cannot_be_cloned_says_why(part: str, value: 
 
 @pytest.mark.parametrize("form", list(RABBITMQ_FORMS))
 def test_a_sample_of_redis_is_none_of_rabbitmq_nor_the_other_way_round(form: str) -> None:
-    with pytest.raises(UnclonableError, match="was not recorded from RabbitMQ"):
+    with pytest.raises(UnclonableError, match=wording("feeders.recorded-rabbitmq").pattern):
         RABBITMQ_FORMS[form].cut(recorded(form), "q")
     (message, *_) = read_sample(RABBITMQ_MESSAGES / "celery.json", "celery")
     with pytest.raises(UnclonableError):

@@ -21,6 +21,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.quantiles import student_t_quantile
 
+from ..wording import wording
 from .synthetic_clocks import ALONE, BOX, Noise, layouts, study_of
 
 ITEM = Demands(0.02, child_s=0.03, asleep_s=0.04, blocked_s=0.01)
@@ -139,8 +140,8 @@ def test_an_item_waits_while_its_backend_computes_as_it_does_for_a_child() -> No
     at_work = [replace(one, child_cpu_s=0.0, backend_cpu_s=one.child_cpu_s) for one in windows]
 
     assert told_by_1x1(at_work, BOX).mean == pytest.approx(told_by_1x1(windows, BOX).mean)
-    assert "0.03 s an item is that of the backends" in said(at_work)
-    assert "backends that the config" not in said(windows)
+    assert wording("model.s-item-backends") in said(at_work)
+    assert wording("model.backends-config") not in said(windows)
 
 
 def test_strangers_that_leave_less_than_a_core_make_no_demand_larger() -> None:
@@ -291,25 +292,25 @@ def test_what_the_windows_cannot_tell_is_said() -> None:
 
     assert "One launch" in said(windows[:2])
     assert "One launch" not in said(windows)
-    assert "lets go of the GIL" in said(windows)
-    assert "lets go of the GIL" not in said(windows, replace(BOX, has_gil=False))
+    assert wording("launch.lets-go-gil") in said(windows)
+    assert wording("launch.lets-go-gil") not in said(windows, replace(BOX, has_gil=False))
     assert "state D" not in said(windows)
-    assert "was not seen: it counts as sleep" in said(changed(windows, blocked_s=None))
-    assert "what the items told the probe" in said(changed(windows, source="probe"))  # type: ignore[arg-type]
-    assert "start the workers themselves" in said(shell)
-    assert "compute side by side" in said(side_by_side)
-    assert "compute side by side" not in said(windows)
+    assert wording("model.seen-counts-sleep") in said(changed(windows, blocked_s=None))
+    assert wording("model.what-items-told-probe") in said(changed(windows, source="probe"))  # type: ignore[arg-type]
+    assert wording("model.start-workers-themselves") in said(shell)
+    assert wording("model.compute-side-side") in said(side_by_side)
+    assert wording("model.compute-side-side") not in said(windows)
 
 
 def test_nothing_to_calibrate_on_is_one_clear_error() -> None:
     windows = study_of(ITEM, ALONE)
 
-    with pytest.raises(ConfigError, match="no window to calibrate on"):
+    with pytest.raises(ConfigError, match=wording("model.window-calibrate").pattern):
         calibrate_alone([], BOX)
     with pytest.raises(ConfigError, match=r"no window of 1x1 \(1x2, 2x1\)") as caught:
         calibrate_alone(study_of(ITEM, layouts("1x2", "2x1")), BOX)
     assert "1x1" in (caught.value.hint or "")
-    with pytest.raises(ConfigError, match="none of the 6 windows says what CPU"):
+    with pytest.raises(ConfigError, match=wording("model.none-windows-says-what").pattern):
         calibrate_alone(changed(windows, service_cpu_s=0.0), BOX)
     variants = [*windows, replace(windows[0], layout=replace(windows[0].layout, variant="gthread"))]
     with pytest.raises(ConfigError, match=r"2 variants of the service \(as it is, gthread\)"):

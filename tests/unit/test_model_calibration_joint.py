@@ -29,6 +29,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
 
+from ..wording import wording
 from .synthetic_clocks import ALONE, BOX, GRID, SMALL, Noise, layouts, study_of
 
 PYTHON = Demands(0.034, child_s=0.009, asleep_s=0.017)
@@ -83,8 +84,8 @@ def test_processes_of_one_thread_leave_open_what_lets_go_of_the_gil_and_that_is_
 
     assert interval.low is not None
     assert interval.low < 0.5 * 0.042
-    assert any("lets go of the GIL" in note for note in blind.notes)
-    assert not any("lets go of the GIL" in note for note in seeing.notes)
+    assert any(wording("launch.lets-go-gil") in note for note in blind.notes)
+    assert not any(wording("launch.lets-go-gil") in note for note in seeing.notes)
 
 
 @pytest.mark.once
@@ -155,7 +156,7 @@ def test_without_1x1_demands_are_found_all_the_same_and_that_is_said() -> None:
     assert fields(calibration.profile.demands) == pytest.approx(
         fields(PYTHON), rel=0.05, abs=0.02 * PYTHON.total_s
     )
-    assert any("1x1 was not measured" in note for note in calibration.notes)
+    assert any(wording("lab.x-measured") in note for note in calibration.notes)
 
 
 def test_windows_of_older_files_take_part_with_the_cpu_of_the_whole_service() -> None:
@@ -355,12 +356,12 @@ def test_terms_are_chosen_anew_without_the_layout_that_is_held_out() -> None:
 
 
 def test_what_a_study_cannot_give_is_one_clear_error() -> None:
-    with pytest.raises(ConfigError, match="1x4 alone cannot tell") as caught:
+    with pytest.raises(ConfigError, match=wording("model.x-alone-cannot-tell").pattern) as caught:
         calibrate_jointly(study_of(PYTHON, layouts("1x4")), BOX)
     assert "1x1" in (caught.value.hint or "")
-    with pytest.raises(ConfigError, match="no window to calibrate on"):
+    with pytest.raises(ConfigError, match=wording("model.window-calibrate").pattern):
         calibrate_jointly([], BOX)
-    with pytest.raises(ConfigError, match="no window of 1x1"):
+    with pytest.raises(ConfigError, match=wording("grid.window-x").pattern):
         held_out(study_of(PYTHON, layouts("1x4", "4x1")), BOX, method="alone")
 
 

@@ -26,6 +26,8 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict
 
+from ..wording import wording
+
 SOCORRO = Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54)
 BOX = Machine(24)
 
@@ -117,7 +119,7 @@ def test_the_published_service_is_bound_by_the_gil_in_one_process_and_by_the_cor
     assert {text: one.what for text, one in found.items()} == {
         "1x1": ("waiting",), "1x24": ("gil",), "24x1": ("cores",), "8x6": ("cores",),
     }  # fmt: skip
-    assert sentence(found["1x24"]) == "1x24: the GIL is busy 100 %, ~16 of 24 threads wait for it"
+    assert sentence(found["1x24"]) == wording("model.x-gil-busy-threads")
     assert sentence(found["8x6"]).startswith("8x6: all 24 cores busy, ~")
 
 
@@ -137,7 +139,7 @@ def test_by_hand_one_process_of_four_threads() -> None:
         "asleep": (0.35, "modelled"),
         "gil_line": (0.35, "modelled"),
     }
-    assert sentence(found) == "1x4: the GIL is busy 90 %, ~1.4 of 4 threads wait for it"
+    assert sentence(found) == wording("model.x-gil-busy-threads-wait")
 
 
 def test_who_waits_for_the_gil_is_measured_where_somebody_looked() -> None:
@@ -156,7 +158,7 @@ def test_who_waits_for_the_gil_is_measured_where_somebody_looked() -> None:
         "asleep": (0.35, "modelled"),
         "contended": (0.07, "modelled"),
     }
-    assert sentence(found) == "1x4: the GIL is busy 90 %, 1.2 of 4 threads wait for it"
+    assert sentence(found) == wording("model.x-gil-busy-threads-wait-2")
 
 
 @pytest.mark.parametrize(("waiting_s", "gil"), [(300.0, 1.0), (246.0, 0.82), (30.0, 0.1), (400.0, 1.0)])
@@ -276,9 +278,7 @@ def test_a_backend_fills_the_cores_as_children_do_and_is_named_as_their_user() -
     assert found.what == ("cores",)
     assert found.utilization["cores"].value == pytest.approx(1.0, abs=0.02)
     assert (found.others_cores, found.backend_cores) == pytest.approx((3.0, 3.0), abs=0.06)
-    assert sentence(found).startswith(
-        "12x1: all 4 cores busy, others use 3 of them (the backends of the config 3), ~"
-    )
+    assert sentence(found).startswith(wording("model.x-all-cores-busy"))
 
 
 def test_while_its_backend_computes_a_thread_sleeps_and_that_is_no_sign_of_a_shared_wait() -> None:
@@ -304,7 +304,7 @@ def test_a_backend_that_computes_longer_for_an_item_when_many_ask_it_binds_by_na
 
     assert found.what == ("backend",)
     assert found.shares["contended"].value == pytest.approx(0.6, abs=0.01)
-    assert sentence(found).endswith("the backends of the config use 4.8 cores")
+    assert sentence(found).endswith(wording("model.backends-config-use-cores"))
 
 
 def test_a_backend_on_cores_of_its_own_is_named_too() -> None:
@@ -313,7 +313,7 @@ def test_a_backend_on_cores_of_its_own_is_named_too() -> None:
     found = diagnose_one(seen, Machine(2), Expected(0.0, 0.0, 0.4, 0.0, 1.5))
 
     assert found.what == ("backend",)
-    assert sentence(found).endswith("the backends of the config use 0.5 cores")
+    assert sentence(found).endswith(wording("model.backends-config-use-cores-2"))
     assert found.utilization["cores"].value == pytest.approx(0.05)
 
 
@@ -348,13 +348,8 @@ def test_strangers_are_told() -> None:
     full = own_cpu("1x1", 0.4, others_cpu_s=160.0, run_delay_s=40.0)
     way = own_cpu("1x1", 0.01, others_cpu_s=199.0, run_delay_s=2.0)
 
-    assert sentence(diagnose_one(full, Machine(2), None)) == (
-        "1x1: all 2 cores busy, others use 1.6 of them, its thread waits 40 % of the time for one"
-    )
-    assert sentence(diagnose_one(way, Machine(2), None)) == (
-        "1x1: others keep 2 of 2 cores busy, and make way (cores 100 %, GIL 1 %), its threads wait or sleep"
-        " 97 %, wait for a core 2 %, are in Python 1 % of the time"
-    )
+    assert sentence(diagnose_one(full, Machine(2), None)) == (wording("lab.x-all-cores-busy"))
+    assert sentence(diagnose_one(way, Machine(2), None)) == (wording("doctor.x-others-keep-cores"))
 
 
 def test_without_a_gil_there_is_no_such_station_and_no_line_for_it() -> None:
@@ -393,7 +388,7 @@ def test_the_cpu_of_a_master_is_called_so_and_not_a_childs() -> None:
 
     assert found.shares["master"].value == pytest.approx(0.15)
     assert "child" not in found.shares
-    assert "have their master at work 15 %" in sentence(found)
+    assert wording("model.have-their-master-work") in sentence(found)
 
 
 def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
@@ -401,10 +396,7 @@ def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
 
     assert found.shares["elsewhere"] == Figure(pytest.approx(0.95), "measured")
     assert found.gain_ratio is None
-    assert sentence(found) == (
-        "1x4: nothing is full (GIL 20 %, cores 10 %), its threads wait or sleep 95 %, are in Python 5 % of"
-        " the time"
-    )
+    assert sentence(found) == (wording("doctor.x-nothing-full-gil"))
 
 
 def test_nothing_to_go_by_is_refused() -> None:

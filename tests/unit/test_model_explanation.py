@@ -35,6 +35,8 @@ from tuner.core.requests import Requests
 from tuner.core.window import VoidReason
 from tuner.reports.explain import explanation_table, render_explanation_json
 
+from ..wording import wording
+
 L1X1, L2X2 = Layout(1, 1), Layout(2, 2)
 PRESSED = (VoidReason("memory-pressure", "tasks waited for memory in 20 % of the window"),)
 DISTURBED = (VoidReason("disturbed", "foreign CPU"),)
@@ -154,8 +156,8 @@ def test_windows_void_for_memory_pressure_alone_tell_what_binds_a_layout() -> No
 
     first, second = evidence_of(study_of(L1X1, L2X2), windows, {})
 
-    assert first.memory == "tasks waited for memory in 1 of its 2 windows"
-    assert second.memory == "tasks waited for memory in 1 of its 1 window"
+    assert first.memory == wording("model.tasks-waited-memory-windows")
+    assert second.memory == wording("model.tasks-waited-memory-window")
     assert {one.what for one in explain([first, second], Machine(2)).diagnoses} == {("memory",)}
 
 
@@ -167,7 +169,7 @@ def test_memory_binds_where_its_limit_is_shown_to_be_passed(state: str, name: st
 
     (one,) = evidence_of(study_of(L1X1), [window(L1X1)], {L1X1: Verdict(state, (finding,))})  # type: ignore[arg-type]
 
-    assert one.memory == ("its memory is 9 GiB, and the limit is 8 GiB" if binds else None)
+    assert one.memory == (wording("model.memory-gib-limit-gib") if binds else None)
 
 
 def test_on_fewer_cores_than_the_box_has_others_are_charged_with_what_the_rest_cannot_hold() -> None:
@@ -384,8 +386,11 @@ def test_threads_that_fill_a_process_are_the_fewest_that_give_95_percent_of_its_
     assert threads is not None
     gives = predict(demands, machine, [Layout(1, threads - 1), Layout(1, threads)]).throughput_per_s
     assert gives[0] < ENOUGH / 0.586 <= gives[1]
-    assert "1 + 6.55 = 7.55 would keep it busy" in rules["threads"].reason
-    assert rules["threads"].extrapolated == ("more than 2 threads in a process", "more than 2 cores busy")
+    assert wording("model.would-keep-busy") in rules["threads"].reason
+    assert rules["threads"].extrapolated == (
+        wording("model.more-than-threads-process"),
+        "more than 2 cores busy",
+    )
     assert rules["utilization"].count == 28  # 24 / (3.886 / 4.426) = 27.3
     assert rules["utilization"].extrapolated == ("more than 2 cores busy",)
 

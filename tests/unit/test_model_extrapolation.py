@@ -15,6 +15,8 @@ from tuner.core.model.prediction.extrapolation import (
     reasons,
 )
 
+from ..wording import wording
+
 SQUARE = parse_layouts("1x1,4x1,1x4,4x4")
 LAYOUTS = st.builds(Layout, st.integers(1, 64), st.integers(1, 64))
 
@@ -68,12 +70,12 @@ def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
     seen = Seen(Machine(2), tuple(SQUARE))
 
     assert told(seen, Layout(8, 2)) == ["more than 4 processes"]
-    assert told(seen, Layout(1, 8)) == ["more than 4 threads in a process"]
-    assert told(seen, Layout(8, 8)) == ["more than 4 processes", "more than 4 threads in a process"]
+    assert told(seen, Layout(1, 8)) == [wording("model.more-than-threads-process-2")]
+    assert told(seen, Layout(8, 8)) == ["more than 4 processes", wording("model.more-than-threads-process-2")]
     assert told(seen, Layout(2, 2)) == []
     assert told(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == ["more than 1 process"]
     corner = Seen(Machine(2), tuple(parse_layouts("1x1,4x1,1x4")))
-    assert told(corner, Layout(4, 4)) == ["not between measured layouts"]
+    assert told(corner, Layout(4, 4)) == [wording("model.between-measured-layouts")]
 
 
 def test_more_cores_are_extrapolation_for_those_who_use_them() -> None:
@@ -98,7 +100,7 @@ def test_second_threads_of_cores_count_as_seen_once_layouts_filled_them() -> Non
     smt = Machine(4, physical_cores=2)
     alone, full = Seen(smt, (Layout(1, 1),)), Seen(smt, (Layout(1, 1), Layout(4, 4)), busy_cores=2.6)
 
-    assert "two threads on a physical core (SMT)" in reasons(
+    assert wording("model.two-threads-physical-core") in reasons(
         alone, smt, Layout(4, 1), cpu_cores=2.4, n_runnable=3.0
     )
     assert reasons(full, smt, Layout(4, 4), cpu_cores=2.6, n_runnable=9.0) == []

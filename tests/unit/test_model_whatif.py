@@ -9,6 +9,8 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
 
+from ..wording import wording
+
 ITEM = Demands(gil_s=0.1, child_s=0.4, asleep_s=0.3)
 
 
@@ -64,7 +66,7 @@ def test_changes_of_one_demand_are_made_one_after_the_other() -> None:
     assert changed.asleep_s == pytest.approx(0.35)
     assert changed.child_s == pytest.approx(0.8)
     assert changed.gil_s == ITEM.gil_s
-    assert str(change) == "CPU of children x2, waiting asleep x0.5, waiting asleep +200ms"
+    assert str(change) == wording("model.cpu-children-x-waiting-asleep")
 
 
 def test_every_demand_that_takes_time_can_be_changed() -> None:
@@ -99,12 +101,12 @@ def test_more_than_there_is_cannot_be_taken_away() -> None:
     with pytest.raises(ConfigError, match=r"waiting asleep takes 0\.3 s of an item") as caught:
         change.check(ITEM)
 
-    assert caught.value.hint == "Take less away, or write --wait x0."
+    assert caught.value.hint == wording("model.take-less-away-write")
 
 
 def test_nothing_is_taken_away_from_nothing() -> None:
     """x0 is no way out: any share of nothing is refused, too."""
-    with pytest.raises(ConfigError, match="takes 0 s of an item") as caught:
+    with pytest.raises(ConfigError, match=wording("model.takes-s-item").pattern) as caught:
         parse_what_if({"spawn": ["-1ms"]}, no_gil=False).check(Demands(gil_s=0.1))
 
     assert caught.value.hint == "Leave it out."
@@ -138,5 +140,5 @@ def test_what_is_left_of_a_draw_is_of_the_demand_that_the_middle_has_most_of() -
 
 
 def test_something_must_be_left_of_an_item() -> None:
-    with pytest.raises(ConfigError, match="leaves nothing that an item asks for"):
+    with pytest.raises(ConfigError, match=wording("model.leaves-nothing-item-asks").pattern):
         parse_what_if({"gil": ["x0"]}, no_gil=False).check(Demands(gil_s=0.1))

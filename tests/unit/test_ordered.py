@@ -16,6 +16,8 @@ from tuner.core.strategy import Proposal
 from tuner.study import run_study
 from tuner.study.ordered import make_order, telling_interval_s
 
+from ..wording import wording
+
 A, B = Layout(1, 4), Layout(2, 2)
 SERVICE = VirtualService({A: 10.0, B: 20.0})
 SHORT: dict[str, Any] = {"window_s": 10.0, "warmup_s": 5.0, "cores": 4, "box_cores": 4.0, "n_blocks": 1}
@@ -98,7 +100,7 @@ def test_a_layout_that_does_not_start_ends_with_its_error_and_a_warning() -> Non
 
     assert kinds(news) == [Began, Warned, Ended]
     assert isinstance(news[-1], Ended)
-    assert news[-1].launch.error == "2x2 died at start: exit code 1"
+    assert news[-1].launch.error == wording("launch.x-died-start-exit-code")
 
 
 def test_a_box_that_cannot_run_the_service_at_all_refuses() -> None:

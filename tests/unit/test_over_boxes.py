@@ -18,6 +18,7 @@ from tuner.core.quantiles import studentized_range_quantile
 from tuner.core.standings import Standings, standings
 from tuner.core.tally import LaunchTally
 
+from ..wording import wording
 from .box_launches import drawn, whole
 
 A, B, C = LAYOUTS = (Layout(1, 1), Layout(1, 2), Layout(2, 1))
@@ -173,7 +174,7 @@ def test_where_no_two_layouts_were_on_two_boxes_it_is_said_that_boxes_are_taken_
     found = ranked(rates)
 
     assert found.ranks == {A: 3, B: 2, C: 1}
-    assert [note for note in found.notes if "whether they do the same on all is not known" in note]
+    assert [note for note in found.notes if wording("rank.whether-they-do-same") in note]
     assert found.boxes is not None
     assert found.boxes.apart is None
 

@@ -13,6 +13,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
+from ..wording import wording
+
 
 def test_a_port_is_told_to_the_service_which_may_listen_there_and_nobody_gets_it_by_chance() -> None:
     with own_port("http://127.0.0.1:{TUNER_PROBE_PORT}/metrics") as (url, told):
@@ -43,5 +45,5 @@ def test_two_probes_cannot_both_have_the_port_of_the_launch(tmp_path: Path) -> N
         f"  probe: {probe % 'a'}\n  cross_check: {probe % 'b'}\n"
     )
 
-    with pytest.raises(ConfigError, match="and probe has it"):
+    with pytest.raises(ConfigError, match=wording("config.probe-has").pattern):
         settings_of(tmp_path / "s.yaml", {})

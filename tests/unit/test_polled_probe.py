@@ -21,6 +21,8 @@ from tuner.adapters.probes.polled import (
 from tuner.core.errors import MeasurementError
 from tuner.core.window import Reading
 
+from ..wording import wording
+
 PATIENCE_S = 30.0
 
 
@@ -103,8 +105,8 @@ def test_so_many_failures_in_a_row_are_an_error_that_says_why() -> None:
     with asked(Answers(Counts({"a": 5}), SILENT)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert error.problem.startswith("the probe did not get its count from it ")
-    assert error.problem.endswith(f"{MOST_FAILURES} times in a row: no answer")
+    assert error.problem.startswith(wording("probes.probe-did-get-count"))
+    assert error.problem.endswith(wording("probes.times-row-answer", most_failures=MOST_FAILURES))
 
 
 def test_a_service_that_just_started_has_longer_to_answer_and_counts_0_until_then() -> None:
@@ -121,7 +123,7 @@ def test_who_never_answers_is_an_error_in_the_end() -> None:
     with asked(Answers(SILENT)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert f"{MOST_FAILURES_AT_FIRST} times in a row" in error.problem
+    assert wording("probes.times-row", most_failures_at_first=MOST_FAILURES_AT_FIRST) in error.problem
 
 
 def test_a_count_that_begins_anew_is_told_once_and_nothing_is_lost() -> None:
@@ -130,9 +132,7 @@ def test_a_count_that_begins_anew_is_told_once_and_nothing_is_lost() -> None:
         read_until(counting, lambda reading: reading.n_done_total == 13)
         counting.read()
 
-    assert warned == [
-        ("count-restarted", "it began to count anew: a fell from 110 to 3; what it had counted is kept")
-    ]
+    assert warned == [("count-restarted", wording("probes.began-count-anew-fell"))]
 
 
 def test_a_count_that_keeps_falling_is_no_total() -> None:
@@ -140,7 +140,7 @@ def test_a_count_that_keeps_falling_is_no_total() -> None:
     with asked(Answers(*turns)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert f"a of it fell ({MOST_FALLS + 1} times in this launch)" in error.problem
+    assert wording("probes.fell-times-launch", value=MOST_FALLS + 1) in error.problem
 
 
 def test_failed_items_that_are_among_all_are_not_done_and_done_never_falls() -> None:
@@ -186,7 +186,7 @@ def test_series_that_come_and_go_are_not_remembered_for_ever() -> None:
     with asked(other_series_each_time) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert "more than 10000 series came and went" in error.problem
+    assert wording("probes.more-than-series-came") in error.problem
 
 
 def test_a_problem_that_quotes_others_is_one_short_line() -> None:

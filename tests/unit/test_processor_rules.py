@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tuner_workers.crash_processor.classifiers import CLASSIFIERS, classify
 from tuner_workers.crash_processor.rules import apply_rules
 
+from ..wording import wording
+
 ANNOTATIONS = ("ProductName", "Version", "CrashTime", "StartupTime", "InstallTime", "Add-ons", "Email", "URL",
                "OOMAllocationSize", "SystemMemoryUsePercentage", "Notes", "Hang", "AbortMessage")  # fmt: skip
 
@@ -38,14 +40,14 @@ def test_a_clock_that_went_back_gives_no_negative_age() -> None:
     processed, notes = _rules(CrashTime="100", StartupTime="200")
 
     assert processed["uptime"] == 0
-    assert notes == ["uptime is negative: -100"]
+    assert notes == [wording("crash-processor.uptime-negative")]
 
 
 def test_credentials_in_a_url_are_not_kept() -> None:
     processed, notes = _rules(URL="https://anna:secret@example.org/x?y=a@b")
 
     assert processed["url"] == "https://example.org/x?y=a@b"
-    assert notes == ["credentials removed from URL"]
+    assert notes == [wording("crash-processor.credentials-removed-url")]
 
 
 def test_addons_are_unquoted_and_split() -> None:
@@ -55,7 +57,7 @@ def test_addons_are_unquoted_and_split() -> None:
         {"id": "adblock@example.com", "version": "3.2"},
         {"id": "plain", "version": "NO_VERSION"},
     ]
-    assert notes == ["add-on without a version: 'plain'"]
+    assert notes == [wording("crash-processor.add-without-version-plain")]
 
 
 def test_a_driver_is_found_in_free_text() -> None:
@@ -68,7 +70,7 @@ def test_a_number_that_is_none_is_noted() -> None:
     processed, notes = _rules(OOMAllocationSize="lots")
 
     assert processed["oom_allocation_size"] is None
-    assert notes == ["OOMAllocationSize is not a number: 'lots'"]
+    assert notes == [wording("crash-processor.oomallocationsize-number-lots")]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # busy boxes

@@ -16,6 +16,8 @@ from tuner_workers.crash_processor.signature import (
     normalize_function,
 )
 
+from ..wording import wording
+
 
 def _frames(*functions: str) -> list[dict[str, Any]]:
     return [{"function": function, "module": "app"} for function in functions]
@@ -96,8 +98,8 @@ def test_a_stack_of_nothing_but_skipped_frames_keeps_the_innermost() -> None:
 
 
 def test_no_frames_give_an_empty_signature_that_says_so() -> None:
-    assert crash_signature([], {}, "")[0] == "EMPTY: no crashing thread identified"
-    assert crash_signature([], {}, "SIGSEGV")[0] == "EMPTY: no frame data available"
+    assert crash_signature([], {}, "")[0] == wording("crash-processor.empty-crashing-thread-identified")
+    assert crash_signature([], {}, "SIGSEGV")[0] == wording("crash-processor.empty-frame-data-available")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from tuner_workers.crash_processor.walk_output import (
     truncate_crashing_thread,
 )
 
+from ..wording import wording
+
 PIPE = """OS|Linux|6.1.0
 CPU|amd64|family 6 model 85|4
 GPU|||
@@ -155,4 +157,4 @@ def test_a_stackwalker_that_failed_gives_a_result_with_the_reason(ended: Ended, 
 
     assert not analysis.success
     assert any(note in text for text in analysis.notes)
-    assert analysis.signature == "EMPTY: no crashing thread identified"
+    assert analysis.signature == wording("crash-processor.empty-crashing-thread-identified")

@@ -17,6 +17,8 @@ from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Profile, ProfileMemory, ProfileNoise
 
+from ..wording import wording
+
 SHIPPED = sorted((Path(__file__).resolve().parents[2] / "configs" / "profiles").glob("*.yaml"))
 LEAST = "name: x\ndemands: {gil: 1s}\nmachine: {cores: 2}\n"
 
@@ -239,7 +241,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: s
 def test_memory_beyond_every_number_is_told_with_its_place(tmp_path: Path) -> None:
     said = problem_of(tmp_path, f"{LEAST}memory: {{process: {'9' * 400}B}}\n")
 
-    assert said.startswith("p.yaml:4:19: memory.process: should be a finite number")
+    assert said.startswith(wording("simulate.p-yaml-memory-process"))
 
 
 @pytest.mark.parametrize("cores", ["1e28", "1e300", "123456789012345678901234567890"])
@@ -267,12 +269,12 @@ def test_a_config_is_told_from_a_profile_in_one_line(tmp_path: Path, text: str) 
 
     with pytest.raises(ConfigError) as caught:
         read_profile(file)
-    assert caught.value.problem == f"{file} is a config, not a profile"
-    assert caught.value.hint == f"Make a profile of its service: tuner calibrate {file} --into NAME.yaml"
+    assert caught.value.problem == wording("simulate.config-profile", file=file)
+    assert caught.value.hint == wording("simulate.make-profile-service-tuner", file=file)
 
 
 def test_a_profile_with_a_key_of_a_config_is_a_profile_all_the_same(tmp_path: Path) -> None:
-    assert problem_of(tmp_path, LEAST + "study: {window: 1m}\n") == "p.yaml:4:1: study: unknown key"
+    assert problem_of(tmp_path, LEAST + "study: {window: 1m}\n") == wording("simulate.p-yaml-study-unknown")
 
 
 def test_a_box_of_many_cores_is_of_the_kind_of_one_of_a_few() -> None:

@@ -21,6 +21,7 @@ from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.suite import SimulatedBox, Suite, SuiteNoise
 
 from ..luck import at_most
+from ..wording import wording
 
 KINDS: tuple[Kind, ...] = ("strict", "calibrated")
 LAYOUTS = tuple(Layout(24 // threads, threads) for threads in (1, 2, 3, 4, 6, 8, 12, 24))
@@ -59,7 +60,7 @@ def seen(layout: Layout, value: float, number: int, length_s: float = 600.0, **u
 
 
 def test_there_is_no_other_kind() -> None:
-    with pytest.raises(ValueError, match="no such kind of race: none"):
+    with pytest.raises(ValueError, match=wording("rank.such-kind-race-none").pattern):
         Race(Goal(LAYOUTS, kind="none"), 1)
 
 

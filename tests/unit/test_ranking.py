@@ -13,6 +13,8 @@ from tuner.core.ranking import RankedLayout, Ranking, rank
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 
+from ..wording import wording
+
 
 def study(layouts: str, cores: int = 4, box_cores: float = 4.0) -> StudyRecord:
     return StudyRecord(
@@ -169,9 +171,7 @@ def test_one_block_ranks_everything_first_and_says_why() -> None:
 
     assert ranks(ranking) == {"4x1": 1, "2x2": 1}
     assert all(one.throughput_per_10min.low is None for one in ranking.rows)
-    assert ranking.notes == (
-        "One block says nothing about the noise between launches: no layout can be told from another.",
-    )
+    assert ranking.notes == (wording("rank.one-block-says-nothing"),)
 
 
 def test_a_single_layout_is_ranked_with_an_interval() -> None:
@@ -210,7 +210,7 @@ def test_a_layout_with_void_windows_only_comes_last_with_the_reasons() -> None:
 
     assert str(got.layout) == "2x2"
     assert (got.rank, got.n_windows, got.n_void) == (None, 0, 4)
-    assert got.reason == "no window counts, 4 void: worker-died 4, disturbed 3"
+    assert got.reason == wording("grid.window-counts-void-worker")
     assert got.throughput_per_10min.mean is None
     assert (got.load1_mean, got.cpu_ratio, got.pss_bytes) == (None, None, None)
 
@@ -222,9 +222,9 @@ def test_a_layout_whose_launches_failed_says_how() -> None:
     )  # fmt: skip
     table = {"4x1": [[100], [100]]}
 
-    assert row(rank(study("4x1,2x2"), taken(table)), "2x2").reason == "no window was taken"
+    assert row(rank(study("4x1,2x2"), taken(table)), "2x2").reason == wording("rank.window-taken")
     told = rank(study("4x1,2x2"), taken(table), launches=[failed])
-    assert row(told, "2x2").reason == "no launch gave a window: worker 1 of 2 exited with 3"
+    assert row(told, "2x2").reason == wording("rank.launch-gave-window-worker")
 
 
 def test_a_layout_that_stood_still_for_a_launch_is_shown_but_not_ranked() -> None:
@@ -233,7 +233,7 @@ def test_a_layout_that_stood_still_for_a_launch_is_shown_but_not_ranked() -> Non
 
     # a window of 0 is a window; a launch of 0 has no logarithm
     assert ranks(ranking) == {"4x1": 1, "1x4": 2, "2x2": None}
-    assert row(ranking, "2x2").reason == "finished no item in 1 of 3 launches"
+    assert row(ranking, "2x2").reason == wording("rank.finished-item-launches")
     assert row(ranking, "2x2").throughput_per_10min.mean == pytest.approx(10 * 200 / 3)
 
 
@@ -251,7 +251,7 @@ def test_layouts_that_share_no_block_are_not_compared_and_that_is_said() -> None
 
     assert set(ranks(ranking).values()) == {1}
     assert row(ranking, "1x4").ratio_to_current is None
-    assert "2 groups that share no block" in ranking.notes[0]
+    assert wording("rank.groups-share-block") in ranking.notes[0]
 
 
 def test_the_same_block_on_two_boxes_is_two_blocks() -> None:

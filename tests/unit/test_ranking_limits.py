@@ -14,6 +14,8 @@ from tuner.core.ranking import Ranking, rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 
+from ..wording import wording
+
 LOAD, MEMORY = Limit("load", 20.0), Limit("memory_bytes", 1e9)
 #: layout -> items in a window, load, memory, CPU seconds
 TRUTH = {
@@ -83,7 +85,7 @@ def test_what_is_not_decided_does_not_win_and_it_is_told_what_would_decide_it() 
     assert open_.verdict is not None
     assert open_.verdict.state == "open"
     assert open_.reason is not None
-    assert "is not shown to keep to 19: about " in open_.reason
+    assert wording("rank.shown-keep-about") in open_.reason
     assert ranks(got)["4x6"] == 1
 
 
@@ -95,9 +97,9 @@ def test_void_windows_say_nothing_about_limits() -> None:
 
 
 def test_a_limit_of_what_nobody_measured_is_refused_with_a_clear_line() -> None:
-    with pytest.raises(ConfigError, match="--max-p95: this service does not report latency"):
+    with pytest.raises(ConfigError, match=wording("config.max-p-service-does").pattern):
         rank(study(), taken(WHOLE), limits=[Limit("p95_s", 2.0)])
-    with pytest.raises(ConfigError, match="--max-memory: this box does not tell"):
+    with pytest.raises(ConfigError, match=wording("brake.max-memory-box-does").pattern):
         rank(study(), taken(WHOLE, pss_bytes=None), limits=[MEMORY])
 
     assert rank(study(), [], limits=[MEMORY]).rows[0].rank is None  # nothing measured is another matter
@@ -121,7 +123,7 @@ def test_a_layout_whose_cpu_was_not_seen_is_not_ranked_by_it() -> None:
     got = rank(study(), windows, objective="throughput-per-cpu")
 
     assert ranks(got)["24x1"] is None
-    assert got.rows[-1].reason == "no CPU was seen in 1 of its launches"
+    assert got.rows[-1].reason == wording("rank.cpu-seen-launches")
 
 
 def test_the_front_is_of_what_may_win() -> None:

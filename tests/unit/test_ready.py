@@ -19,12 +19,14 @@ from tuner.config.load import load_settings
 from tuner.config.ready import LogReady
 from tuner.core.errors import ConfigError, MeasurementError
 
+from ..wording import wording
+
 
 def test_lines_of_all_logs_are_counted_as_they_come(tmp_path: Path) -> None:
     logs = [tmp_path / "0.log", tmp_path / "1.log"]
     check = LogLines(re.compile(rb"worker \d+ ready"), 3)
 
-    assert check.lacks(logs) == r"0 of 3 lines are logged that match 'worker \\d+ ready'"
+    assert check.lacks(logs) == wording("services.lines-logged-match-worker")
     logs[0].write_text("hello\nworker 1 ready\nworker 2 rea")
     assert check.lacks(logs).startswith("1 of 3")
     assert check.lacks(logs).startswith("1 of 3"), "no line counts twice"
@@ -71,7 +73,7 @@ def test_a_url_is_ready_that_answers_with_any_status_but_those_that_say_no(
     lacking = HttpAnswer(f"http://127.0.0.1:{server}/{status}").lacks([])
 
     assert (lacking == "") == is_ready
-    assert is_ready or lacking.endswith("answers with status 503")
+    assert is_ready or lacking.endswith(wording("services.answers-status"))
 
 
 def test_a_url_with_a_question_and_no_path_asks_for_the_root(server: int) -> None:
@@ -82,8 +84,8 @@ def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
 
-    assert f"http://127.0.0.1:{port}/ does not answer: " in HttpAnswer(f"http://127.0.0.1:{port}/").lacks([])
-    assert f"nobody listens at 127.0.0.1:{port}: " in TcpAnswer("127.0.0.1", port).lacks([])
+    assert wording("doctor.http-does-answer", port=port) in HttpAnswer(f"http://127.0.0.1:{port}/").lacks([])
+    assert wording("services.nobody-listens", port=port) in TcpAnswer("127.0.0.1", port).lacks([])
     assert TcpAnswer("127.0.0.1", server).lacks([]) == ""
 
 
@@ -100,7 +102,7 @@ def test_a_command_is_asked_by_its_exit_code(script: str, lacking: str) -> None:
 
     assert command.lacks([]).endswith(lacking)
     assert bool(command.lacks([])) == bool(lacking)
-    assert "cannot be run: No such file" in CommandSucceeds(("/no/such",), {}).lacks([])
+    assert wording("launch.cannot-run-such-file-2") in CommandSucceeds(("/no/such",), {}).lacks([])
 
 
 def test_a_command_that_does_not_end_is_killed_with_all_it_started(
@@ -111,7 +113,7 @@ def test_a_command_that_does_not_end_is_killed_with_all_it_started(
 
     lacking = CommandSucceeds(("/bin/sh", "-c", script), {"PATH": os.defpath}).lacks([])
 
-    assert lacking == "/bin/sh did not end within 3 s"
+    assert lacking == wording("services.bin-sh-did-end")
     stat = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
     for _ in range(3000):  # 30 s: until whoever inherits it has reaped it
         try:

@@ -29,6 +29,8 @@ from tuner.reports.documents import (
 )
 from tuner.reports.documents.plain import one_line, shell_word
 
+from ..wording import wording
+
 #: each of them is markup in one of the formats, where a line begins or within it
 HOSTILE = (
     "# a", "## a", "= a", "== a", "- a", "+ a", "* a", "> a", ">>> a", "| a", ". a", ".a", ".. a",
@@ -280,5 +282,5 @@ def test_bash_reads_each_word_as_it_was(word: str) -> None:
 
 
 def test_variables_stand_before_a_command() -> None:
-    assert shell_line(["a", "b c"], {"X": "1 2"}) == "X='1 2' a 'b c'"
+    assert shell_line(["a", "b c"], {"X": "1 2"}) == wording("report.x-b-c")
     assert shell_word("\ud800\n") == "$'?\\n'"

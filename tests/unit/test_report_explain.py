@@ -19,6 +19,8 @@ from tuner.reports.explain import explanation_notes, render_explanation, render_
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
+from ..wording import wording
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SERVICE = Demands(gil_s=0.6, child_s=3.3, asleep_s=0.5, blocked_s=0.05)
 MACHINE = Machine(24)
@@ -101,9 +103,9 @@ def test_layouts_without_evidence_a_smaller_box_and_no_model_are_told() -> None:
 
     text = render_explanation(replace(STUDY, cores=48), found, ())
 
-    assert "Layouts for 48 cores measured on 24: there, other things may bind them." in text
-    assert "No layout of the service could tell how long items wait, so nothing is modelled." in text
-    assert "Nothing is known of 1x1, 4x6, 24x1, 8x6, 2x12: no window with CPU clocks counts." in text
+    assert wording("model.layouts-cores-measured-there") in text
+    assert wording("model.layout-service-could-tell") in text
+    assert wording("model.nothing-known-x-x") in text
 
 
 def of_variants(*variants: str) -> Explanation:
@@ -135,8 +137,8 @@ def test_rules_say_of_which_of_several_variants_they_are(
     notes = explanation_notes(STUDY, found, rules)
 
     said = [] if told is None else [f"The rules are for {told}, which has the fastest layout."]
-    assert [note for note in notes if note.startswith("The rules are for")] == said
-    assert not any(note.startswith("The rules are for") for note in explanation_notes(STUDY, found, ()))
+    assert [note for note in notes if note.startswith(wording("grid.rules"))] == said
+    assert not any(note.startswith(wording("grid.rules")) for note in explanation_notes(STUDY, found, ()))
 
 
 def ranking_with(bound: bool) -> Ranking:
@@ -189,5 +191,5 @@ def test_every_format_has_the_column_where_it_is_known_and_else_says_why_once(fm
     if fmt in ("csv", "tsv"):
         assert all(NO_CLOCKS in line for line in unknown.splitlines()[1:])
     else:
-        assert unknown.count("What binds the layouts is not known") == 1
+        assert unknown.count(wording("model.what-binds-layouts-known-2")) == 1
         assert "bound by" not in unknown

@@ -3,6 +3,8 @@ from __future__ import annotations
 from tuner.reports.folding import folded
 from tuner.reports.formats import Table, render_table
 
+from ..wording import wording
+
 TABLE = render_table(
     Table(
         ("rank", "layout", "items", "bound by", "memory"),
@@ -22,24 +24,7 @@ def test_a_table_that_fits_stays_as_it_is() -> None:
 
 
 def test_what_does_not_fit_comes_below_with_the_names_of_its_rows() -> None:
-    assert (
-        folded(TEXT, 32)
-        == """\
-A sentence that is much longer than the terminal is wide.
-
-rank  layout  items  bound by
-----  ------  -----  --------
-   1  24x2    47354  waiting
-   1  8x6     47231  GIL
-
-rank  layout   memory
-----  ------  -------
-   1  24x2    1932 MB
-   1  8x6      660 MB
-
-The end.
-"""
-    )
+    assert folded(TEXT, 32) == wording("probes.sentence-much-longer-than")
 
 
 def test_a_column_that_never_fits_stands_alone_beside_the_names() -> None:
@@ -57,18 +42,7 @@ def test_a_table_whose_first_column_names_its_rows_repeats_that_alone() -> None:
 
     assert folded(table, 10) == table
     wide = render_table(Table(("service", "a", "b"), (("rq", "fork", "simple"),), frozenset()), "simple")
-    assert (
-        folded(wide, 14)
-        == """\
-service  a
--------  ----
-rq       fork
-
-service  b
--------  ------
-rq       simple
-"""
-    )
+    assert folded(wide, 14) == wording("rank.service-rq-fork-service")
 
 
 def test_texts_without_tables_are_left_alone() -> None:

@@ -20,6 +20,8 @@ from tuner.reports.formats import table_formats
 from tuner.reports.latency import AT_SATURATION
 from tuner.reports.ranking import render_ranking
 
+from ..wording import wording
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: layout -> answered a second, milliseconds that 90 %, 8 % and 2 % took, share that failed
 TRUTH = {
@@ -78,7 +80,7 @@ def test_latency_looks_as_it_should(fmt: str) -> None:
 def test_every_format_has_the_latencies(fmt: str) -> None:
     plain = rendered(fmt, rank(STUDY, windows(rate_per_s=100.0))).replace("\\", "").replace("&#37;", "%")
 
-    assert "since it was due" in plain
+    assert wording("rank.since-due") in plain
     assert "413 ms" in plain or "401 ms" in plain
 
 
@@ -119,14 +121,14 @@ def test_a_closed_loop_is_told_to_say_nothing_of_latency() -> None:
 def test_at_a_rate_throughput_is_told_to_be_that_rate_and_who_cannot_keep_up_is_named() -> None:
     told = rendered("simple", rank(STUDY, windows(rate_per_s=100.0)))
 
-    assert "Requests came at 100/s, whatever a layout can do: throughput is no more than that rate" in told
-    assert "1x8, 1x1 answered less than came" in told
+    assert wording("rank.requests-came-s-whatever") in told
+    assert wording("rank.x-x-answered-less") in told
 
 
 def test_at_a_share_of_capacity_the_capacity_is_shown_and_what_throughput_is() -> None:
     told = rendered("simple", rank(STUDY, windows(share=0.7)))
 
-    assert "Requests came at a share of what each launch could do" in told
+    assert wording("rank.requests-came-share-what-each") in told
     assert "2x4        100/s  70/s" in told
 
 
@@ -139,15 +141,15 @@ def test_arrivals_that_were_few_by_luck_are_no_falling_behind(answered: float, i
     ]
     told = rendered("simple", rank(STUDY, of_one))
 
-    assert ("2x4 answered less than came" in told) is is_told
+    assert (wording("rank.x-answered-less-than") in told) is is_told
 
 
 def test_at_the_rate_that_keeps_a_p95_it_is_told_where_whole_windows_did_not() -> None:
     asked = replace(STUDY, config='{"service": {"feeder": {"rate": "p95=100ms"}}}')
     told = render_ranking(asked, rank(asked, windows(share=0.7)), "simple")
 
-    assert "Requests came at the highest rate at which looks of some seconds found p95 within 100 ms" in told
-    assert "Over whole windows p95 was beyond 100 ms with 1x8 (401 ms), 1x1 (over 1 h)." in told
+    assert wording("rank.requests-came-highest-rate") in told
+    assert wording("rank.over-whole-windows-p") in told
 
 
 def test_a_study_without_requests_has_no_columns_and_no_words_of_latency() -> None:

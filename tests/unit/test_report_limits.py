@@ -19,6 +19,8 @@ from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking, verdict
 
+from ..wording import wording
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: layout -> items, load, memory: 12x2 matches 24x1 for less; 2x12 is beaten by 4x6; 8x3 lies near 16.5
 TRUTH = {
@@ -93,36 +95,36 @@ def test_every_format_carries_the_finding_and_what_may_win(fmt: str) -> None:
     plain = rendered.replace("\\", "").replace("&#37;", "%")
 
     assert "12x2 matches 24x1 within 2 % at 79.6" in plain
-    assert "load at most 30" in plain
+    assert wording("rank.load-most") in plain
 
 
 def test_the_best_is_best_of_what_keeps_the_limits() -> None:
     assert verdict(asked(limits=(MEMORY, Limit("load", 30.0)))).startswith(
-        "Of what keeps memory at most 954 MiB and load at most 30: 12x2 is best"
+        wording("rank.what-keeps-memory-most")
     )
-    assert verdict(asked(limits=(Limit("load", 1.0),))) == "No layout is shown to keep load at most 1."
+    assert verdict(asked(limits=(Limit("load", 1.0),))) == wording("watch.layout-shown-keep-load-most")
 
 
 def test_a_faster_layout_that_is_not_decided_is_named_with_what_would_decide_it() -> None:
     rendered = render_ranking(STUDY, asked(limits=(LOAD,)), "simple")
 
-    assert "8x3 measured better than 4x6, but whether its load keeps to the limit is open: about " in rendered
-    assert "more launches would tell." in rendered
+    assert wording("rank.x-measured-better-than") in rendered
+    assert wording("rank.more-launches-would-tell") in rendered
 
 
 def test_where_nothing_is_shown_to_keep_the_limits_what_is_open_is_named() -> None:
     rendered = render_ranking(STUDY, asked(limits=(Limit("load", 9.0),)), "simple")
 
-    assert "No layout is shown to keep load at most 9." in rendered
-    assert "4x6 was measured, but whether its load keeps to the limit is open" in rendered
+    assert wording("watch.layout-shown-keep-load-most-2") in rendered
+    assert wording("rank.x-measured-but-whether") in rendered
 
 
 def test_many_open_layouts_are_not_told_one_by_one() -> None:
     one_block = [window for window in windows() if window.block == 0]
     rendered = render_ranking(STUDY, rank(STUDY, one_block, limits=(Limit("load", 9.0),)), "simple")
 
-    assert rendered.count("launches of its own must tell the noise first.") == 3
-    assert "The same is open of 2 more layouts, which the table shows." in rendered
+    assert rendered.count(wording("rank.launches-own-must-tell")) == 3
+    assert wording("rank.same-open-more-layouts") in rendered
 
 
 def test_json_has_the_figures_behind_each_verdict_and_each_front() -> None:
@@ -164,4 +166,4 @@ def test_a_service_without_memory_figures_says_so_instead_of_a_front() -> None:
     bare = [replace(window, pss_bytes=None) for window in windows()]
     rendered = render_ranking(STUDY, rank(STUDY, bare, costs=["memory"]), "simple")
 
-    assert "What more memory buys: not known, as no ranked layout has figures of it." in rendered
+    assert wording("rank.what-more-memory-buys-known") in rendered

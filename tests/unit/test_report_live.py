@@ -15,6 +15,7 @@ from tuner.reports.cells import cut, painted, plain, printable, width
 from tuner.reports.live import Look, live_lines
 from tuner.reports.live_words import place_told, standing_told
 
+from ..wording import wording
 from . import boards
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -82,7 +83,7 @@ def test_what_runs_and_what_cannot_run_have_a_row_among_five_hundred() -> None:
     rows = shown(boards.crowd(), lines=20)
 
     assert any(row.startswith("▶ 7x1 ") for row in rows)
-    assert any("cannot run: no such file" in row for row in rows)
+    assert any(wording("lab.cannot-run-such-file") in row for row in rows)
     assert any(row.startswith("  ... and 4") and "not measured yet" in row for row in rows)
 
 
@@ -95,7 +96,7 @@ def test_five_hundred_layouts_are_all_there_where_nothing_limits_the_height() ->
 def test_a_word_that_is_old_says_how_old() -> None:
     look = Look(80, 20, boards.NOW_S + 299)
 
-    assert any("last heard of 5 min ago" in line for line in plain(live_lines(boards.race(), look)))
+    assert any(wording("watch.last-heard-min-ago") in line for line in plain(live_lines(boards.race(), look)))
 
 
 def test_no_layout_gives_way_to_a_blank_line() -> None:
@@ -115,7 +116,7 @@ def test_a_reason_goes_on_below_where_there_is_room_and_else_ends_where_it_must(
     wide, low = shown(board, lines=40), shown(board, lines=5)
 
     assert any("out of memory" in row for row in wide)
-    assert sum("x y x y" in row for row in wide) == 3
+    assert sum(wording("watch.x-y-x-y") in row for row in wide) == 3
     assert wide[wide.index(next(row for row in wide if "cannot run" in row)) + 1].startswith(" " * 9)
     assert len(low) <= 5
 
@@ -136,7 +137,7 @@ def test_a_study_whose_windows_are_all_void_says_so(board: Board) -> None:
 
     told = standing_told(replace(board, places=void, answer=Answer(None, False, "none")))
 
-    assert told == f"No window counts so far: {2 * len(void)} windows void."
+    assert told == wording("watch.window-counts-so-far", value=2 * len(void))
 
 
 def test_a_launch_that_is_discarded_is_no_block() -> None:
@@ -144,7 +145,7 @@ def test_a_launch_that_is_discarded_is_no_block() -> None:
         live_lines(replace(boards.grid(), live=boards.live_of("4x6", block=-1)), Look(80, 30, boards.NOW_S))
     )
 
-    assert any("now    4x6, a first launch, which is discarded: window" in line for line in told)
+    assert any(wording("watch.now-x-first-launch") in line for line in told)
 
 
 def test_text_is_cut_by_cells_and_keeps_nothing_that_steers() -> None:
@@ -160,7 +161,7 @@ def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
     kept_out = tuple(replace(one, state="kept-out") for one in board.places[:2])
     told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
 
-    assert told == "No layout is shown to keep load at most 20 and memory at most 8 GiB."
+    assert told == wording("watch.layout-shown-keep-load-most-memory")
 
 
 def test_many_boxes_are_counted_by_what_they_do_and_leave_room_for_the_layouts() -> None:

@@ -25,6 +25,8 @@ from tuner.reports.calibration import calibration_facts, render_calibration
 from tuner.reports.model import seconds
 from tuner.reports.prediction import Predicted, prediction_facts, render_prediction
 
+from ..wording import wording
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 ITEM = Demands(gil_s=0.06, python_s=0.004, child_s=0.33, asleep_s=0.05, blocked_s=0.000_3)
@@ -178,7 +180,7 @@ def test_what_was_measured_among_strangers_does_not_stand_beside_a_quiet_box() -
     assert "measured  load" in render_prediction(quiet)
     text = render_prediction(busy)
     assert "measured  load" not in text
-    assert "Others used 0.90 cores meanwhile; predicted is a box without them." in text
+    assert wording("model.others-used-cores-meanwhile") in text
 
 
 def measured_of(predicted: Predicted) -> list[object]:
@@ -214,7 +216,7 @@ def test_programs_are_told_every_sentence_that_people_are() -> None:
         )
         assert facts["windows"] == 24
         assert facts["simulated"] is True
-        assert "Others used 0.90 cores meanwhile; predicted is a box without them." in facts["sentences"]
+        assert wording("model.others-used-cores-meanwhile") in facts["sentences"]
         for sentence in facts["sentences"]:
             assert sentence in text
         of_table = ("What if: ", "Beyond what was measured: ")  # these are fields
@@ -226,10 +228,10 @@ def test_a_large_error_on_what_was_left_out_is_called_too_large() -> None:
     rows = tuple(replace(row, predicted_per_s=1.2 * row.measured_per_s) for row in LEFT_OUT.rows)
     bad = replace(JOINT, left_out=LeftOutErrors(rows))
 
-    assert "An error of 20 % is too much to choose by" in render_prediction(
+    assert wording("model.error-too-much-choose") in render_prediction(
         Predicted(bad, Machine(2), trusted(HERE, "4x1"))
     )
-    assert "too much to choose by" not in render_prediction(CASES["here"])
+    assert wording("model.too-much-choose") not in render_prediction(CASES["here"])
 
 
 def test_figures_without_intervals_are_not_called_sure() -> None:
@@ -237,7 +239,7 @@ def test_figures_without_intervals_are_not_called_sure() -> None:
 
     text = render_calibration(bare)
 
-    assert "How sure these figures are is not known: they came without intervals." in text
+    assert wording("model.how-sure-these-figures") in text
     assert bare.calibration.draws == (ITEM,)
 
 
@@ -246,8 +248,8 @@ def test_a_profile_says_where_it_is_from_and_knows_no_error() -> None:
 
     text = render_prediction(predicted)
 
-    assert text.startswith("crash-processor, as a profile has it (6 windows of 1x1).\n")
-    assert "no error is known" in text
+    assert text.startswith(wording("model.crash-processor-profile-has"))
+    assert wording("model.error-known") in text
 
 
 def test_a_profile_that_does_not_say_what_was_measured_says_that() -> None:
@@ -271,9 +273,7 @@ def test_a_profile_that_was_measured_among_strangers_says_so() -> None:
     predicted = Predicted(busy, Machine(2), trusted(HERE, "4x1"))
 
     said = "Others used 0.90 cores meanwhile; predicted is a box without them."
-    assert f"crash-processor, as a profile has it (6 windows of 1x1). {said}\n" in render_prediction(
-        predicted
-    )
+    assert wording("model.crash-processor-profile-has-windows", said=said) in render_prediction(predicted)
     assert prediction_facts(predicted)["foreign_cores"] == 0.9
     assert busy.seen.machine == Machine(2)
 
@@ -284,9 +284,7 @@ def test_a_profile_of_a_simulation_is_marked_in_all_that_rests_on_it() -> None:
 
     text = render_prediction(predicted)
 
-    assert text.startswith(
-        "Simulated: no service ran, a model of gil-bound on 2 cores gave these figures.\n\n"
-    )
+    assert text.startswith(wording("model.simulated-service-ran-model"))
     assert prediction_facts(predicted)["simulated"] is True
     assert prediction_facts(CASES["here"])["simulated"] is False
 
@@ -311,7 +309,7 @@ def test_memory_of_threads_that_a_profile_does_not_tell_is_a_lower_end() -> None
 def test_memory_that_a_profile_does_not_tell_is_no_figure() -> None:
     predicted = Predicted(of_profile(PROFILE), Machine(2), trusted(HERE, "4x1"))
 
-    assert "The profile does not say what memory a process takes." in render_prediction(predicted)
+    assert wording("model.profile-does-say-what") in render_prediction(predicted)
     assert [row["memory_bytes"] for row in prediction_facts(predicted)["layouts"]] == [None] * 4
 
 
@@ -348,9 +346,7 @@ def test_tasks_of_others_are_told_where_they_show_in_the_load() -> None:
     def told(others_s: float) -> str:
         return render_calibration(of_profile(replace(PROFILE, demands=replace(ITEM, others_s=others_s))))
 
-    assert "In the load an item is 20 ms more: tasks of others, as the kernel's, are active for it." in told(
-        0.02
-    )
+    assert wording("model.load-item-ms-more") in told(0.02)
     assert "others" not in told(0.0001)
 
 

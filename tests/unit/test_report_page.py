@@ -23,6 +23,7 @@ from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, overview_of, recorded
+from ..wording import wording
 from . import runbook_study
 
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
@@ -114,10 +115,10 @@ def test_a_large_study_is_thinned_and_says_so(large_study: Overview, small: bool
     text = render_page(large_study, small=small)
 
     assert len(text.encode()) < (SMALL_BYTES if small else FULL_BYTES)
-    assert f"Each mark stands for {1000 if small else 250} windows." in text
+    assert wording("report.each-mark-stands-windows", value=1000 if small else 250) in text
     assert "One window in" in text
-    assert "more layouts are in the table." in text
-    assert ("440 more rows are left out here" in text) == small
+    assert wording("report.more-layouts-table-2") in text
+    assert (wording("report.more-rows-left-out") in text) == small
 
 
 def test_a_study_without_a_window_says_so_in_every_section(race: Overview) -> None:
@@ -133,8 +134,8 @@ def test_a_study_without_a_window_says_so_in_every_section(race: Overview) -> No
     text = render_page(nothing)
 
     assert re.findall(r'<section id="([a-z-]+)"', text) == SECTIONS
-    assert "No layout has been measured yet." in text
-    assert "Nothing has been launched yet." in text
+    assert wording("report.layout-has-been-measured") in text
+    assert wording("report.nothing-has-been-launched") in text
 
 
 def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(race: Overview) -> None:
@@ -148,7 +149,7 @@ def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(ra
     text = render_page(replace(race, ranking=rank(race.study, windows), windows=windows, launches=launches))
 
     n = sum(one.block >= 0 for one in windows)
-    assert f"No window counts: all {n} are void. The picture has launches" in text
+    assert wording("report.window-counts-all-void", n=n) in text
     rows = re.findall(
         r"<tr><td>.*?</td><td>.*?</td><td class=\"n\">.*?</td><td>(.*?)</td><td>(.*?)</td></tr>", text
     )
@@ -172,19 +173,19 @@ def test_one_layout_is_named_the_fastest_and_another_reference_is_explained(race
     text = render_page(replace(race, ranking=replace(race.ranking, fronts=fronts)))
 
     assert f"measured against {best}, the fastest" in same
-    assert "the highest mean where" not in same
+    assert wording("rank.highest-mean-where") not in same
     assert "the fastest (" not in text
-    assert f"measured against {other}, whose mean is the highest" in text
-    assert f"that alone is no answer: what the study names is {best}." in text
+    assert wording("rank.measured-against-whose-mean", other=other) in text
+    assert wording("rank.alone-answer-what-study", best=best) in text
 
 
 def test_the_two_figures_of_load_have_a_name_each_and_are_explained(race: Overview) -> None:
     text = render_page(race)
 
     assert "<dt>load average</dt>" in text
-    assert "load (max): mean and most of load1, the kernel&#39;s load average" in text
+    assert wording("rank.load-max-mean-most") in text
     assert ">settled load (tasks)</text>" in text
-    assert "Settled load: what load1 comes to once it has forgotten the layout before" in text
+    assert wording("rank.settled-load-what-load") in text
     assert ">settled load</th>" in text
 
 
@@ -200,9 +201,7 @@ def test_the_page_says_what_to_do_with_the_answer() -> None:
     asked = runbook_study.overview(max_load="30")
     told = told_to_do(asked)
 
-    assert told.startswith(
-        "What to do now: run 4x6@gthread. 4x6@gthread needs the least memory of them (248 MB)."
-    )
+    assert told.startswith(wording("rank.what-do-now-run"))
     assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
     assert "tuner export gunicorn.tuner.db --snippet list\n" in told
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
@@ -236,25 +235,25 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
     ],
 )
 def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
-    assert told_to_do(runbook_study.overview(current=current)).startswith(f"What to do now: {told}")
+    assert told_to_do(runbook_study.overview(current=current)).startswith(
+        wording("report.what-do-now", told=told)
+    )
 
 
 def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview) -> None:
     assert race.ranking.claim is not None
     told = told_to_do(race)
 
-    assert told.startswith("What to do now: change nothing yet; the study goes on where it stopped")
+    assert told.startswith(wording("report.what-do-now-change"))
     assert f"tuner grid --resume {RACE}\n" in told
     assert "<dt>leads so far</dt>" in render_page(race)
-    assert told_to_do(replace(race, is_held=True)).startswith(
-        "What to do now: nothing. The study is under way"
-    )
+    assert told_to_do(replace(race, is_held=True)).startswith(wording("report.what-do-now-nothing"))
 
 
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
     told = told_to_do(runbook_study.overview(max_load="1"))
 
-    assert told.startswith("What to do now: the least load seen is 10.1 (10.1 to 10.1). Allow more")
+    assert told.startswith(wording("report.what-do-now-least"))
     assert "tuner rank gunicorn.tuner.db --max-load N\n" in told
 
 
@@ -263,9 +262,7 @@ def test_nobody_is_told_to_act_on_a_first_look_and_the_page_warns() -> None:
     seen = runbook_study.overview(record)
 
     assert told_to_do(seen) == ""
-    assert '<p class="warning">A first look with short windows, not an answer to act on.</p>' in render_page(
-        seen
-    )
+    assert wording("rank.p-class-warning-first") in render_page(seen)
 
 
 def test_remarks_on_settling_stand_with_the_windows_and_are_counted_in_the_answer(race: Overview) -> None:
@@ -273,7 +270,7 @@ def test_remarks_on_settling_stand_with_the_windows_and_are_counted_in_the_answe
     text = render_page(replace(race, ranking=replace(race.ranking, settling=remarks)))
 
     answer, windows = text.index('<section id="ranking"'), text.index('<section id="windows"')
-    assert "2 remarks on how launches settled stand under Every window in time order." in text[:answer]
+    assert wording("report.remarks-how-launches-settled") in text[:answer]
     assert all(text.count(remark) == 1 and text.index(remark) > windows for remark in remarks)
 
 
@@ -344,8 +341,8 @@ def test_report_does_not_replace_what_it_did_not_write(
     assert run(["report", str(file), "-o", str(mine)]) == 2
 
     assert capsys.readouterr().err.splitlines() == [
-        f"Error: {mine} was not written by tuner report",
-        "Name another file with -o, or replace it with --force.",
+        wording("report.error-written-tuner-report", mine=mine),
+        wording("report.name-another-file-o"),
     ]
     assert mine.read_text() == "<p>mine</p>"
     for force in ([], ["--force"]):
@@ -370,8 +367,8 @@ def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.Captu
     assert run(["report", str(file), "-o", str(tmp_path / "none" / "x.html")]) == 2
 
     first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: "))
-    assert "is no regular file" in first
-    assert "No such file or directory" in second
+    assert wording("report.regular-file") in first
+    assert wording("launch.such-file-directory") in second
 
 
 def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tuner.core.window import VoidReason
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import notes, render_ranking, verdict
 
+from ..wording import wording
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 TRUTH = {"4x6": 2600.0, "24x1": 2590.0, "1x24": 1000.0, "2x12@gevent": 1800.0, "8x3": 0.0}
 
@@ -93,7 +95,7 @@ def test_the_ranking_looks_as_it_should(fmt: str) -> None:
 def test_every_format_says_when_the_box_had_fewer_cores_than_the_layouts_are_for(fmt: str) -> None:
     study = study_of(TRUTH, box_cores=2.0)
 
-    assert "Layouts for 24 cores measured on 2" in render_ranking(study, ranking_of(study, TRUTH), fmt)
+    assert wording("rank.layouts-cores-measured") in render_ranking(study, ranking_of(study, TRUTH), fmt)
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])
@@ -104,7 +106,7 @@ def test_every_format_says_what_is_known_of_the_service_beforehand(fmt: str) -> 
 
     text = render_ranking(study, ranking_of(study, TRUTH), fmt)
 
-    assert "arq loses jobs in hand." in text.replace("\\", "")
+    assert wording("rank.arq-loses-jobs-hand") in text.replace("\\", "")
 
 
 def test_the_json_has_the_fields_that_programs_rely_on() -> None:
@@ -147,16 +149,14 @@ def test_the_data_formats_carry_the_ratio_to_the_layout_in_use() -> None:
 def test_the_verdict_names_what_cannot_be_told_from_the_best() -> None:
     study = study_of(TRUTH)
 
-    assert verdict(ranking_of(study, TRUTH)).startswith(
-        "4x6 measured best; it cannot be told from 24x1 (95 %"
-    )
+    assert verdict(ranking_of(study, TRUTH)).startswith(wording("rank.x-measured-best-cannot"))
 
 
 def test_a_clear_winner_is_called_best() -> None:
     truth = {"4x6": 2600.0, "1x24": 1000.0, "2x12": 1800.0}
     study = study_of(truth)
 
-    assert verdict(ranking_of(study, truth)).startswith("4x6 is best: all others are significantly slower")
+    assert verdict(ranking_of(study, truth)).startswith(wording("rank.x-best-all-others"))
 
 
 def test_the_table_for_people_fits_a_hundred_columns() -> None:
@@ -173,7 +173,7 @@ def test_a_study_that_is_not_complete_says_how_much_of_it_is_measured() -> None:
     part = ranking_of(study, {"4x6": 2600.0})
 
     assert not any(note.startswith("Measured") for note in notes(study, whole))
-    assert "Measured: 3 of the 6 windows asked for." in notes(study, part)
+    assert wording("rank.measured-windows-asked") in notes(study, part)
 
 
 @pytest.mark.parametrize("fmt", ["simple", "markdown", "html"])
@@ -196,7 +196,7 @@ def test_nothing_measured_is_said_so() -> None:
     truth = {"4x6": 0.0}
     study = study_of(truth)
 
-    assert verdict(ranking_of(study, truth)) == "Nothing could be ranked; why is told below."
+    assert verdict(ranking_of(study, truth)) == wording("rank.nothing-could-ranked-why")
 
 
 def test_layouts_that_have_no_rank_for_the_same_reason_are_told_together() -> None:
@@ -208,5 +208,5 @@ def test_layouts_that_have_no_rank_for_the_same_reason_are_told_together() -> No
 
     text = render_ranking(study, rank(study, windows), "simple")
 
-    assert "1x24, 2x1, 2x12@gevent, 3x1, 24x1 are not ranked: no window was taken." in text
-    assert "8x3 is not ranked: no window counts, 1 void: disturbed 1." in text
+    assert wording("rank.x-x-x-gevent") in text
+    assert wording("grid.x-ranked-window-counts") in text

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from tuner.core.errors import ConfigError
 from tuner.reports.runbook import COMMENTS, MadeWith, format_of, made_with, marks, updated
 
+from ..wording import wording
+
 BEGIN, END = marks("web", "markdown")
 
 
@@ -17,13 +19,11 @@ def update(text: str, section: str = "NEW\n", fmt: str = "markdown") -> str:
 
 
 def test_a_runbook_without_the_section_gets_it_at_its_end_under_a_heading() -> None:
-    assert update("# Ops\n\nRead me.\n") == (
-        f"# Ops\n\nRead me.\n\n## Processes and threads of web\n\n{BEGIN}\n\nNEW\n\n{END}\n"
-    )
+    assert update("# Ops\n\nRead me.\n") == (wording("export.ops-read-me-processes", begin=BEGIN, end=END))
 
 
 def test_an_empty_runbook_begins_with_the_section() -> None:
-    assert update("").startswith("## Processes and threads of web\n")
+    assert update("").startswith(wording("export.processes-threads-web"))
 
 
 @given(before=st.text(), after=st.text(), old=st.text(st.characters(blacklist_characters="\r\n")))

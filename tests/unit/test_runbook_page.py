@@ -20,6 +20,7 @@ from tuner.reports.documents.blocks import Block
 from tuner.reports.formats import Table
 from tuner.reports.runbook_page import Starts, chosen, layout_words, runbook_page
 
+from ..wording import wording
 from .runbook_study import CONFIG, ITEMS, PROVENANCE, overview, study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +94,7 @@ def test_it_says_what_to_run_in_words_and_why() -> None:
     first, second = told.splitlines()
     assert first == "4 processes x 6 threads, gthread (4x6@gthread)"
     assert second.startswith("It did 2601 items in 10 minutes (")
-    assert second.endswith("It did more than each of the 4 other layouts (95 %, all pairs at once).")
+    assert second.endswith(wording("lab.did-more-than-each"))
 
 
 @pytest.mark.parametrize(
@@ -112,11 +113,8 @@ def test_a_layout_in_words(layout: str, words: str) -> None:
 def test_of_what_is_as_good_it_names_what_needs_less_memory() -> None:
     told = section(page_of(overview(items={**ITEMS, "2x12@gthread": (2599, 2597, 2600)})), "What to run")
 
-    assert "As good, as far as this study can tell: 2x12@gthread (148 MB), 6x4@gthread (348 MB)." in told
-    assert (
-        "Where memory counts, take 2x12@gthread: it measured within 2 % of 4x6@gthread, and needs 148 MB"
-        " instead of 248 MB." in told
-    )
+    assert wording("rank.good-far-study-can") in told
+    assert wording("rank.where-memory-counts-take") in told
 
 
 def test_what_cannot_be_told_apart_but_measured_less_is_not_proposed_for_its_memory() -> None:
@@ -127,22 +125,22 @@ def test_what_cannot_be_told_apart_but_measured_less_is_not_proposed_for_its_mem
     }
     told = section(page_of(overview(items=noisy, current=None)), "What to run")
 
-    assert "As good, as far as this study can tell: " in told
-    assert "None that needs less memory measured within 2 % of it." in told
+    assert wording("rank.good-far-study-can-tell") in told
+    assert wording("rank.none-needs-less-memory") in told
 
 
 def test_when_what_is_in_use_is_as_good_nothing_has_to_change() -> None:
     told = text_of(page_of(overview(current="6x4@gthread")))
 
-    assert "6x4@gthread is in use: nothing shows that a change pays." in told
+    assert wording("rank.x-gthread-use-nothing") in told
 
 
 def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> None:
     page = page_of(overview(current="4x6@gthread"))
 
-    assert section(page, "Apply") == "It is in use: there is nothing to change.\n"
+    assert section(page, "Apply") == wording("export.use-there-nothing-change")
     assert Heading("Roll back") not in page
-    assert Heading("In use, and proposed") not in page
+    assert Heading(wording("export.use-proposed")) not in page
 
 
 def test_what_is_in_use_stands_beside_what_is_proposed() -> None:
@@ -151,7 +149,7 @@ def test_what_is_in_use_stands_beside_what_is_proposed() -> None:
     assert "4x6@gthread does 2.59 times what 1x24@gthread does (2." in told
     assert "what | in use: 1x24@gthread | proposed: 4x6@gthread\n" in told
     assert "memory | 98 MB | 248 MB\n" in told
-    assert "connections it opens | 24 | 24\n" in told
+    assert wording("export.connections-opens") in told
 
 
 def test_it_is_applied_and_rolled_back_without_what_only_measuring_needs() -> None:
@@ -164,19 +162,16 @@ def test_it_is_applied_and_rolled_back_without_what_only_measuring_needs() -> No
         in apply
     )
     assert "$ tuner export gunicorn.tuner.db --snippet KIND\n" in apply
-    assert "see that 4 worker processes run" in apply
+    assert wording("export.see-worker-processes-run") in apply
     assert "--workers=1 --threads=24 --worker-class=gthread' gunicorn app:app\n" in back
     assert "$ tuner export gunicorn.tuner.db --snippet KIND --layout 1x24@gthread\n" in back
-    assert "Leave as they are, since the study did not keep their values: DATABASE_URL." in apply
+    assert wording("export.leave-they-since-study") in apply
 
 
 def test_who_did_not_say_what_is_in_use_is_told_to_write_it_down() -> None:
     told = section(page_of(overview(current=None)), "Roll back")
 
-    assert told == (
-        "Put back the settings you had, and restart the service. Write them down before you change them: this"
-        " study was not told what was in use.\n"
-    )
+    assert told == (wording("export.put-back-settings-you"))
 
 
 def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
@@ -184,7 +179,7 @@ def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
     sooner = section(page_of(overview(), repeat_after_s=86400.0), "When to measure again")
 
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
-    assert told.startswith("By 2026-12-20, and before that when one of these changes:\n")
+    assert told.startswith(wording("export.before-when-one-these"))
     assert sooner.startswith("By 2026-09-22, ")
     assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in told
 
@@ -193,26 +188,26 @@ def test_it_says_under_what_it_was_measured() -> None:
     told = section(page_of(overview(max_load="30")), "Measured under")
 
     assert told.splitlines() == [
-        "Box: stage-1, 24 cores, AMD EPYC at 2596 MHz, 92.0 GiB of memory.",
+        wording("export.box-stage-cores-amd"),
         "System: Debian GNU/Linux 12 (bookworm), kernel 6.1.0-30-amd64.",
-        "Release: 0123456789ab of the folder it ran in.",
-        "Software: CPython 3.11.7 in the workers, tuner 0.1.0, supervisor 4.3.0.",
-        "When: 2026-09-21 14:13 to 17:42 UTC, 3 h 00 min of it in windows.",
+        wording("export.release-ab-folder-ran"),
+        wording("export.software-cpython-workers-tuner"),
+        wording("export.when-utc-h-min"),
         "How: 6 layouts for 24 cores, 3 blocks of 10m windows.",
         "Windows: 15 that count, 3 void (nothing-done 3).",
-        "Input: requests to http://127.0.0.1:8000/, each connection the next one as soon as it is answered.",
-        "Limits asked for: load at most 30.",
+        wording("export.input-requests-http-each"),
+        wording("export.limits-asked-load-most"),
     ]
 
 
 def test_where_nothing_may_win_nothing_is_recommended() -> None:
     page = page_of(overview(max_load="1"))
 
-    assert section(page, "What to run").startswith("Nothing can be recommended.\nNo layout is shown to keep")
+    assert section(page, "What to run").startswith(wording("export.nothing-can-recommended-layout"))
     assert Heading("Apply") not in page
-    assert Heading("When to measure again") not in page
+    assert Heading(wording("export.when-measure-again")) not in page
     told = section(page, "What to run")
-    assert "The least load seen is 10.1 (10.1 to 10.1). Allow more, N being what you can do with" in told
+    assert wording("export.least-load-seen-allow") in told
     assert told.endswith("$ tuner rank gunicorn.tuner.db --max-load N\n")
 
 
@@ -227,17 +222,17 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
         page_of(replace(seen, ranking=ranking, study=replace(seen.study, strategy="race"))), "What to run"
     )
 
-    assert "Of some layouts it is open whether they keep it: measure them with more --repeats.\n" in fixed
-    assert "Of some layouts it is open whether they keep it. Measure more of them, on the box" in race
-    assert "$ tuner grid CONFIG --resume gunicorn.tuner.db\n" in race
+    assert wording("export.some-layouts-open-whether") in fixed
+    assert wording("export.some-layouts-open-whether-they") in race
+    assert wording("config.tuner-grid-config-resume") in race
 
 
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
     told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
 
-    assert told.startswith("Nothing can be recommended.\nChange nothing. What did not count, and why")
+    assert told.startswith(wording("export.nothing-can-recommended-change"))
     assert "$ tuner rank gunicorn.tuner.db\n" in told
-    assert "Mend that, and begin again with tuner grid" in told
+    assert wording("export.mend-begin-again-tuner") in told
 
 
 def test_a_study_without_a_launch_says_how_to_begin() -> None:
@@ -246,8 +241,8 @@ def test_a_study_without_a_launch_says_how_to_begin() -> None:
 
     told = section(page_of(nothing), "What to run")
 
-    assert "Change nothing. Nothing was measured yet; begin, on the box that it ran on:\n" in told
-    assert "$ tuner grid CONFIG --resume gunicorn.tuner.db\n" in told
+    assert wording("export.change-nothing-nothing-measured") in told
+    assert wording("config.tuner-grid-config-resume") in told
 
 
 @pytest.mark.parametrize("is_typed", [False, True])
@@ -263,17 +258,12 @@ def test_what_stands_for_the_config_or_the_command_is_told(is_typed: bool) -> No
     on = section(page_of(part), "What to run")
 
     if is_typed:
-        assert (
-            f"CONFIG is the command that the study was begun with as a file (tuner init writes one). {why}"
-            in again
-        )
+        assert wording("export.config-command-study-begun", why=why) in again
         assert "$ tuner grid --resume gunicorn.tuner.db -- COMMAND\n" in on
-        assert (
-            f"COMMAND is the one that the study was begun with, and so are its settings (--set). {why}" in on
-        )
+        assert wording("export.command-one-study-begun", why=why) in on
     else:
-        assert f"CONFIG is the file that the study was begun with. {why}" in again
-        assert f"CONFIG is the file that the study was begun with. {why}" in on
+        assert wording("export.config-file-study-begun", why=why) in again
+        assert wording("export.config-file-study-begun", why=why) in on
 
 
 def claimed(seen: Overview, **answer: object) -> Overview:
@@ -298,21 +288,19 @@ def test_the_answer_of_a_race_has_its_guarantee() -> None:
     page = page_of(claimed(overview(), ties=(tie,), kind="calibrated"))
 
     told = section(page, "What to run")
-    assert (
-        "It is within 2 % of the best of 6 layouts, with 95 % confidence, on average over studies.\n" in told
-    )
-    assert "As good, as far as this study can tell: 6x4@gthread (348 MB)." in told
-    assert "4x6@gthread is within 2 % of the best of 6 layouts, 95 %, calibrated" in section(page, "Evidence")
+    assert wording("doctor.within-best-layouts-confidence") in told
+    assert wording("rank.good-far-study-can-tell-x") in told
+    assert wording("export.x-gthread-within-best") in section(page, "Evidence")
 
 
 def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> None:
     page = page_of(claimed(overview(), reached=False))
 
     told = section(page, "What to run")
-    assert told.startswith("No answer yet: 4x6@gthread leads.\n")
-    assert "$ tuner grid CONFIG --resume gunicorn.tuner.db\n" in told
+    assert told.startswith(wording("rank.answer-yet-x-gthread"))
+    assert wording("config.tuner-grid-config-resume") in told
     assert Heading("Apply") not in page
-    assert Heading("When to measure again") not in page
+    assert Heading(wording("export.when-measure-again")) not in page
 
 
 def test_a_first_look_and_a_smaller_box_are_told_on_top() -> None:
@@ -321,8 +309,8 @@ def test_a_first_look_and_a_smaller_box_are_told_on_top() -> None:
     first, second, heading = page_of(overview(record))[:3]
 
     assert isinstance(first, Note)
-    assert first.text.startswith("Layouts for 24 cores measured on 2")
-    assert second == Note("A first look with short windows, not an answer to act on.")
+    assert first.text.startswith(wording("rank.layouts-cores-measured"))
+    assert second == Note(wording("rank.first-look-short-windows"))
     assert heading == Heading("What to run")
 
 
@@ -331,7 +319,7 @@ def test_of_a_simulated_study_nothing_is_applied() -> None:
     page = page_of(overview(record))
 
     assert "no service ran" in text_of(page[:1])
-    assert section(page, "Apply").startswith("No service ran: measure this layout on a real box")
+    assert section(page, "Apply").startswith(wording("grid.service-ran-measure-layout"))
     assert Heading("Roll back") not in page
     assert "--simulate PROFILE\n" in section(page, "When to measure again")
 
@@ -344,8 +332,8 @@ def test_of_many_layouts_the_first_ones_and_the_one_in_use_are_shown() -> None:
 
     told = section(page, "Evidence")
     assert "in use" in told
-    assert "21 more: tuner rank shows them.\n" in told
-    assert "18 more: tuner rank shows them.\n" in told
+    assert wording("export.more-tuner-rank-shows") in told
+    assert wording("export.more-tuner-rank-shows-them") in told
     assert len(text_of(page).splitlines()) < 110
 
     "x--></p><script>alert(1)</script>]]>{code}|| [a](b) `c` *d* _e_"
@@ -392,7 +380,7 @@ def test_a_command_can_be_typed_as_it_stands_whatever_it_holds() -> None:
 
     assert "gunicorn $'x--></p><script>" in told
     assert "\\x1b[31mred\\x1b[0m\\n## h\\r\\n.. raw:: html' '<hidden>'\n" in told
-    assert "Studies keep no secrets: put yours in place of <hidden>." in told
+    assert wording("export.studies-keep-secrets-put") in told
     assert "$ tuner export $'./-x--" in told
 
 
@@ -414,7 +402,7 @@ def test_programs_that_differ_by_their_number_are_told_one_by_one() -> None:
     assert told[1] == (
         "Start these:\n"
         + "".join(start.format(8, number) for number in range(3))
-        + "$ # and so on, to number 7\n"
+        + wording("export.so-number")
     )
 
 
@@ -423,4 +411,4 @@ def test_a_service_whose_record_is_not_here_is_said() -> None:
 
     told = section(page_of(overview(record)), "Apply")
 
-    assert told.startswith("What to type is not known here: the study is of the service gone, whose record")
+    assert told.startswith(wording("export.what-type-known-here"))

@@ -25,6 +25,8 @@ from tuner.services.catalogue import known_services, recognised
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service
 
+from ..wording import wording
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = list(known_services().values())
 
@@ -214,7 +216,7 @@ def test_variables_that_env_sets_before_the_command_are_the_user_s() -> None:
     assert service.command == ("gunicorn", "app:app")
     assert service.environment["A"] == "1"
     assert service.environment["GUNICORN_CMD_ARGS"].startswith("--preload --workers={processes}")
-    with pytest.raises(ConfigError, match="UVICORN_WORKERS is what tuner tells uvicorn with; leave it out"):
+    with pytest.raises(ConfigError, match=wording("services.uvicorn-workers-what-tuner").pattern):
         typed("env UVICORN_WORKERS=4 uvicorn app:app")
     assert typed("env -u A gunicorn app:app").service.record is None  # options of env are its own business
 
@@ -291,7 +293,7 @@ def test_a_study_goes_on_with_its_command_and_what_else_was_typed_is_as_it_was()
     assert canonical_json(settings_of(None, {}, kept=kept)) == begun
     assert canonical_json(settings_of(None, more, kept=kept)) == begun
     longer = settings_of(None, {("study", "window"): Given("--window", "5m")}, kept=kept)
-    assert changed_settings(begun, canonical_json(longer)) == ['study.window: "1m" in the study, "5m" given']
+    assert changed_settings(begun, canonical_json(longer)) == [wording("watch.study-window-m-study-m-given")]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +365,7 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
     assert run(asked) == 2
     assert "s.yaml exists already" in capsys.readouterr().err
     assert run(["init", "--set", "port=3", "--", "gunicorn", "app:app"]) == 2
-    assert "--set port: unknown key" in capsys.readouterr().err
+    assert wording("services.set-port-unknown-key") in capsys.readouterr().err
 
 
 def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -377,7 +379,7 @@ def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.Ca
     assert run(["services"]) == 0
     assert {one["service"] for one in listed} <= set(capsys.readouterr().out.split())
     assert run(["services", "show", "gunicron"]) == 2
-    assert "Did you mean gunicorn?" in capsys.readouterr().err
+    assert wording("launch.did-you-mean-gunicorn") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -428,7 +430,7 @@ def test_a_package_brings_a_service_as_the_page_shows(package: Callable[[str], N
     assert service.environment == {"SHOP_THREADS": "{threads}"}
     assert "keep it full" in service.cautions["nothing-feeds"]
     assert typed("shopworker -t 9").service.command == ("shopworker", "-t", "9", "--threads", "{threads}")
-    with pytest.raises(ConfigError, match="SHOP_THREADS is what tuner tells shopworker with; leave it out"):
+    with pytest.raises(ConfigError, match=wording("services.shop-threads-what-tuner").pattern):
         expanded(
             known_services()["shopworker"], {"command": "x", "environment": {"SHOP_THREADS": "3"}}, {}, None
         )
@@ -511,7 +513,7 @@ def test_a_probe_that_asks_at_a_port_of_the_launch_has_the_service_told(tmp_path
 
     assert service.environment["GRANIAN_METRICS_PORT"] == "{TUNER_PROBE_PORT}"
     assert service.probe.url == "http://127.0.0.1:{TUNER_PROBE_PORT}/metrics"
-    with pytest.raises(ConfigError, match="filled in with probe prometheus or uwsgi that asks there only"):
+    with pytest.raises(ConfigError, match=wording("config.filled-probe-prometheus-uwsgi").pattern):
         typed("granian --interface wsgi app:app --metrics-port {TUNER_PROBE_PORT}")
 
 

@@ -10,6 +10,8 @@ import pytest
 from tuner.cli import run
 from tuner.core.shortage import shortage
 
+from ..wording import wording
+
 
 @pytest.mark.parametrize(
     ("error", "said"),
@@ -54,6 +56,6 @@ def test_a_command_that_lacks_something_says_it_in_two_lines(
 
     assert run(["grid"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "Error: too many open files: /proc/self/stat",
-        "Raise `ulimit -n` (LimitNOFILE= in a systemd unit).",
+        wording("brake.error-too-many-open"),
+        wording("launch.raise-ulimit-n-limitnofile"),
     ]

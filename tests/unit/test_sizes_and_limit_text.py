@@ -10,6 +10,8 @@ from tuner.core.limits import Limit, Quantity
 from tuner.core.objective import OBJECTIVES, parse_objective
 from tuner.core.sizes import parse_size, render_size
 
+from ..wording import wording
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -106,7 +108,7 @@ def test_an_objective_is_read_by_its_name(text: str) -> None:
 
 
 def test_an_objective_that_is_none_is_told_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="no such objective: 'throughput-per-core'") as caught:
+    with pytest.raises(ConfigError, match=wording("rank.such-objective-throughput-per").pattern) as caught:
         parse_objective("throughput-per-core")
 
-    assert caught.value.hint == "Did you mean throughput-per-cpu?"
+    assert caught.value.hint == wording("launch.did-you-mean-throughput")

@@ -26,6 +26,7 @@ from tuner.services.catalogue import known_services
 from tuner.services.rolling_out import rollout_of
 
 from ..rollouts import HOSTILE, rolled_out, script
+from ..wording import wording
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "bench" / "studies"
@@ -100,7 +101,7 @@ def test_several_nodes_on_a_box_are_told_apart_and_a_single_one_keeps_its_name()
     assert 'Environment="CELERY_WORKER_HOSTNAME=celery%i@%%h"' in snippet("systemd", several)
     assert "celery1@%h" in snippet("procfile", several)
     assert "HOSTNAME" not in snippet("kubernetes", several)  # each pod has a host name of its own
-    assert "Give each of them its own CELERY_WORKER_HOSTNAME." in snippet("env", several)
+    assert wording("export.give-each-them-own") in snippet("env", several)
     assert "HOSTNAME" not in snippet("supervisor", alone)
     assert (alone.command, alone.n_programs) == (("celery", "-A", "a", "worker"), 1)
 
@@ -139,7 +140,7 @@ def test_a_script_is_started_as_often_and_told_as_much_as_in_the_study() -> None
     ]
     assert "numprocs=3" in snippet("supervisor", rollout)
     alike = rolled_out("work", "3x2")
-    assert "TUNER_PROCESS is not there" in snippet("kubernetes", alike)
+    assert wording("launch.tuner-process-there") in snippet("kubernetes", alike)
     assert {"name": "TUNER_THREADS", "value": "2"} in yaml.safe_load(snippet("kubernetes", alike))["spec"][
         "template"
     ]["spec"]["containers"][0]["env"]
@@ -150,7 +151,7 @@ def test_what_told_the_probe_of_a_script_is_left_out_and_named() -> None:
     rollout = rolled_out("work --statsd {TUNER_STATSD} --fast", "2x2", probe=probe)
 
     assert rollout.command == ("work", "--fast")
-    assert "Left out, as it told tuner's probe: --statsd {TUNER_STATSD}." in snippet("systemd", rollout)
+    assert wording("export.left-out-told-tuner") in snippet("systemd", rollout)
 
 
 def test_secrets_are_named_and_never_written() -> None:
@@ -160,9 +161,9 @@ def test_secrets_are_named_and_never_written() -> None:
     for kind in fitting_kinds(rollout):
         text = snippet(kind, rollout)
         assert "xyzzy" not in text
-        assert "API_TOKEN had a value in the study, which keeps no secrets" in " ".join(text.split())
+        assert wording("export.api-token-had-value") in " ".join(text.split())
         assert re.search(r"API_TOKEN ?[=:]", text) is None
-    assert "put yours in place of <hidden>" in snippet("supervisor", rollout)
+    assert wording("export.put-yours-place-hidden") in snippet("supervisor", rollout)
 
 
 def test_variants_of_the_users_own_bring_their_commands() -> None:
@@ -178,7 +179,7 @@ def test_variants_of_the_users_own_bring_their_commands() -> None:
 
 
 def test_a_record_that_is_not_installed_is_told() -> None:
-    with pytest.raises(ConfigError, match="whose record is not installed here"):
+    with pytest.raises(ConfigError, match=wording("export.whose-record-installed-here").pattern):
         rollout_of({**script(("x",)), "record": "shopworker"}, rolled_out("x", "1x1").layout, 2, {})
 
 
@@ -352,10 +353,10 @@ def test_a_snippet_of_the_winner_is_printed_with_where_it_comes_from(
 
     said = capsys.readouterr().out
     assert said.splitlines()[-3:] == ["workers = 2", "threads = 2", "worker_class = 'gthread'"]
-    assert "2x2@gthread of gunicorn, by tuner" in said
+    assert wording("export.x-gthread-gunicorn-tuner") in said
     assert "gunicorn-2-cores-busy.tuner.db" in said
     assert re.search(r"2x2@gthread: \d+ items in 10 minutes \(\d+ to \d+, 95 %\)", said)
-    assert "cannot be told from" in said
+    assert wording("watch.cannot-told") in said
 
 
 def test_another_layout_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -365,21 +366,21 @@ def test_another_layout_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> 
 
     said = capsys.readouterr().out
     assert "GUNICORN_CMD_ARGS='--workers=4 --threads=1 --worker-class=sync'" in said
-    assert "Not the study's first: that is 2x2@gthread." in said
+    assert wording("export.study-first-x-gthread") in said
 
 
 def test_without_an_answer_it_is_the_leaders_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     study = str(STUDIES / "crash-processor-2-cores-busy.tuner.db")
 
     assert run(["export", study, "--snippet", "supervisor"]) == 5
-    assert capsys.readouterr().out.startswith("; NOT AN ANSWER")
+    assert capsys.readouterr().out.startswith(wording("export.answer"))
 
 
 def test_what_keeps_no_limit_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     study = str(STUDIES / "gunicorn-2-cores-busy.tuner.db")
 
     assert run(["export", study, "--snippet", "env", "--max-load", "0.001"]) == 5
-    assert "No layout is shown to keep load at most 0.001." in capsys.readouterr().out
+    assert wording("watch.layout-shown-keep-load-most-3") in capsys.readouterr().out
 
 
 def test_where_nothing_was_measured_no_layout_leads_but_one_can_be_named(
@@ -391,9 +392,9 @@ def test_where_nothing_was_measured_no_layout_leads_but_one_can_be_named(
     command = ["export", str(tmp_path / "s.tuner.db"), "--snippet", "env"]
 
     assert run(command) == 3
-    assert "has no window that counts, so no layout leads" in capsys.readouterr().err
+    assert wording("export.has-window-counts-so") in capsys.readouterr().err
     assert run([*command, "--layout", "2x2@gthread"]) == 0
-    assert "2x2@gthread was not measured." in capsys.readouterr().out
+    assert wording("lab.x-gthread-measured") in capsys.readouterr().out
 
 
 PAGE = (ROOT / "docs" / "snippets.md").read_text(encoding="utf-8")

@@ -34,6 +34,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.tally import tally
 from tuner.study import run_study
 
+from ..wording import wording
+
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
 STUDY: StudyRecord = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1)
 NOBODY = 65534
@@ -125,7 +127,7 @@ def n_launches(path: Path) -> int:
 def test_an_existing_file_is_never_overwritten(file: Path) -> None:
     before = file.read_bytes()
 
-    with pytest.raises(ConfigError, match="exists already, and a study is never overwritten") as caught:
+    with pytest.raises(ConfigError, match=wording("study-file.exists-already-study-never").pattern) as caught:
         SqliteStore.create(file, STUDY)
     assert f"--resume {file}" in (caught.value.hint or "")
     assert file.read_bytes() == before
@@ -159,19 +161,25 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
         connection.execute("CREATE TABLE study (id)")
     empty.touch()
 
-    assert refused(text, read_only=read_only) == f"{text} is not a study file of tuner"
-    assert refused(other, read_only=read_only) == f"{other} is not a study file of tuner"
+    assert refused(text, read_only=read_only) == wording("study-file.study-file-tuner", text=text)
+    assert refused(other, read_only=read_only) == wording("study-file.study-file-tuner-2", other=other)
     assert refused(empty, read_only=read_only).startswith(f"{empty} is empty")
-    assert refused(tmp_path, read_only=read_only) == f"{tmp_path} is a folder, not a study file"
-    assert refused(tmp_path / "none", read_only=read_only) == f"there is no study file {tmp_path / 'none'}"
-    assert refused(text / "x", read_only=read_only).startswith(f"cannot read {text}/x: Not a directory")
+    assert refused(tmp_path, read_only=read_only) == wording(
+        "study-file.folder-study-file", tmp_path=tmp_path
+    )
+    assert refused(tmp_path / "none", read_only=read_only) == wording(
+        "study-file.there-study-file", value=tmp_path / "none"
+    )
+    assert refused(text / "x", read_only=read_only).startswith(
+        wording("study-file.cannot-read-x-directory", text=text)
+    )
 
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 12")
 
-    assert refused(file) == f"{file} has schema version 12, this tuner knows 11"
+    assert refused(file) == wording("study-file.has-schema-version-tuner", file=file)
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -382,7 +390,7 @@ def test_an_older_study_is_kept_as_it_was_before_it_is_upgraded(tmp_path: Path, 
     SqliteStore.open(path, told=said.append).close()  # of this version by now
 
     kept = tmp_path / f"old.tuner.db.schema-{old.stem.rpartition('_')[2]}"
-    assert said == [f"{path} is of an older tuner and was upgraded; as it was: {kept}"]
+    assert said == [wording("study-file.older-tuner-upgraded", path=path, kept=kept)]
     assert sorted(found.name for found in tmp_path.iterdir()) == ["old.tuner.db", kept.name]
     assert kept.stat().st_mode & 0o777 == 0o640
     with SqliteStore.open(kept, read_only=True) as copy, SqliteStore.open(old, read_only=True) as original:
@@ -468,7 +476,7 @@ def test_a_study_that_cannot_be_copied_is_not_upgraded(tmp_path: Path) -> None:
     shutil.copyfile(VERSION_7, path)
     (tmp_path / "old.tuner.db.copying").mkdir()  # in its way
 
-    assert "cannot be copied before it is upgraded" in refused(path)
+    assert wording("study-file.cannot-copied-before-upgraded") in refused(path)
     assert n_launches(path) > 0
     assert int.from_bytes(path.read_bytes()[60:64], "big") == 7
 
@@ -478,7 +486,7 @@ def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path: Path) 
     shutil.copyfile(VERSION_1, path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE INDEX warmup_sample_packed ON launch (block)")  # in its way
-    with pytest.raises(ConfigError, match="is damaged: there is already an index named warmup_sample_packed"):
+    with pytest.raises(ConfigError, match=wording("study-file.damaged-there-already-index").pattern):
         SqliteStore.open(path)
 
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -576,9 +584,7 @@ def test_an_ordinary_user_is_told_where_there_is_no_room_to_read_what_a_killed_w
 
     said = as_nobody(lambda: n_launches(killed))
 
-    assert said.startswith(
-        f"ConfigError: cannot copy {killed}, whose folder cannot be written, to read it: [Errno"
-    )
+    assert said.startswith(wording("study-file.configerror-cannot-copy-whose", killed=killed))
 
 
 def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_nobody) -> None:
@@ -589,7 +595,7 @@ def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_
     file.chmod(0o666)
     if os.getuid() == 0:  # else the file and its folder are one's own
         said = as_nobody(lambda: SqliteStore.open(file))
-        assert said == f"ConfigError: {file} or its folder cannot be written"
+        assert said == wording("study-file.configerror-folder-cannot-written", file=file)
     file.chmod(0o600)
     if os.getuid() == 0:
         said = as_nobody(lambda: SqliteStore.open(file, read_only=True))
@@ -638,7 +644,7 @@ except ConfigError as error:
     path = tmp_path / "s.tuner.db"
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
 
-    assert done.stdout == f"cannot write {path}: File too large\n"
+    assert done.stdout == wording("study-file.cannot-write-file-too", path=path)
     assert not path.exists()
 
 

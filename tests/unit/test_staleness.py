@@ -22,6 +22,8 @@ from tuner.reports.check import check_sentence, render_check
 from tuner.study import run_study
 from tuner.study.checking import asked_of, check_study, read_check, read_past, recheck_of
 
+from ..wording import wording
+
 BEST, NEXT, OLD = Layout(4, 6), Layout(6, 4), Layout(24, 1)
 MARGIN = -log(0.98)
 ASKED = Asked(BEST, (NEXT, OLD), 0.02, 0.95, "calibrated")
@@ -195,8 +197,8 @@ def test_a_check_of_a_box_that_is_slower_as_a_whole_is_still_right() -> None:
 
     assert found.check.state == "right"
     assert found.check.level_shift == pytest.approx(log(0.7), abs=0.05)
-    assert check_sentence(found).startswith("4x6 is still right: within 2 % of 24x1, 6x4, 95 %, calibrated, ")
-    assert "30 % less than in the study" in render_check(found)
+    assert check_sentence(found).startswith(wording("check.x-still-right-within-x"))
+    assert wording("check.less-than-study") in render_check(found)
     assert found.age_s > 86400 * 100
 
 
@@ -204,8 +206,8 @@ def test_a_check_of_a_changed_box_is_stale() -> None:
     found = checked({**GRID, OLD: 120.0})
 
     assert (found.check.state, found.check.better) == ("stale", OLD)
-    assert "4x6 is stale: 24x1 is better by more than 2 %" in check_sentence(found)
-    assert "the difference has changed" in render_check(found)
+    assert wording("check.x-stale-x-better-more") in check_sentence(found)
+    assert wording("check.difference-has-changed") in render_check(found)
 
 
 def test_a_budget_that_is_too_short_leaves_it_open_and_says_how_much_longer() -> None:
@@ -214,7 +216,7 @@ def test_a_budget_that_is_too_short_leaves_it_open_and_says_how_much_longer() ->
     assert found.check.state == "open"
     assert found.rest_s is not None
     assert found.rest_s > 100.0
-    assert "can be expected to decide it" in render_check(found)
+    assert wording("check.can-expected-decide") in render_check(found)
 
 
 def test_what_no_foreseeable_time_decides_is_not_laid_to_the_margin_alone() -> None:
@@ -226,14 +228,14 @@ def test_what_no_foreseeable_time_decides_is_not_laid_to_the_margin_alone() -> N
 
     assert (check.state, check.rest_blocks, check.is_beyond_foreseeing) == ("open", None, True)
     assert abs(check.against[0].gap) < check.against[0].now_se  # nothing to do with the margin
-    assert "500 more blocks cannot be expected to decide it: launches differ too much" in render_check(found)
+    assert wording("check.more-blocks-cannot-expected") in render_check(found)
 
 
 def test_a_winner_that_cannot_be_run_any_more_is_said() -> None:
     found = checked(GRID, Trouble("dies-at-start", BEST))
 
     assert (found.check.state, found.failed) == ("open", (BEST,))
-    assert check_sentence(found).startswith("4x6 cannot be run now")
+    assert check_sentence(found).startswith(wording("check.x-cannot-run-now"))
 
 
 def test_a_layout_that_is_left_out_after_it_was_measured_is_not_compared_any_more() -> None:

@@ -23,6 +23,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.ports import BrakeWatch
 from tuner.study import StudyOutcome, recalled, run_study
 
+from ..wording import wording
+
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
 SHORT: dict[str, Any] = {"window_s": 30.0, "warmup_s": 5.0, "n_blocks": 3, "warms_cache": False}
@@ -123,10 +125,8 @@ def test_the_window_ends_at_once_and_the_study_with_it_all_hooks_run() -> None:
     void = [window for window in ran.store.windows() if window.void]
     assert [(window.layout, window.block, window.length_s) for window in void] == [(B, 1, 10.0)]
     assert [(reason.slug, reason.detail) for reason in void[0].void] == [("braked", SAID)]
-    assert ran.errors() == [(B, f"braked: in window 1: {SAID}")]
-    assert ran.progress.warnings == [
-        ("braked", f"the brake stopped 2x2 in window 1: {SAID}; the study stops here")
-    ]
+    assert ran.errors() == [(B, wording("brake.braked-window", said=SAID))]
+    assert ran.progress.warnings == [("braked", wording("launch.brake-stopped-x-window", said=SAID))]
     assert [event for event, _ in ran.box.events[-4:]] == [
         "after_window",
         "after_launch",
@@ -142,7 +142,7 @@ def test_the_window_ends_at_once_and_the_study_with_it_all_hooks_run() -> None:
 def test_it_looks_while_a_launch_warms_up_too() -> None:
     ran = Ran(eats(B, after_s=2.0))
 
-    assert ran.errors() == [(B, f"braked: while it warmed up: {SAID}")]
+    assert ran.errors() == [(B, wording("grid.braked-while-warmed-up", said=SAID))]
     assert not [window for window in ran.store.windows() if window.void]
 
 
@@ -188,10 +188,8 @@ def test_a_brake_is_not_lost_when_stopping_goes_wrong_too() -> None:
 def test_a_layout_that_is_over_is_left_out_and_the_others_are_measured(block: int) -> None:
     ran = Ran(eats(B, after_s=15.0, block=block), leaves_out=True)
 
-    assert ran.errors() == [(B, f"over-limit: in window 1: {SAID}")]
-    assert ran.progress.warnings == [
-        ("over-limit", f"the brake stopped 2x2 in window 1: {SAID}; it is left out from now on")
-    ]
+    assert ran.errors() == [(B, wording("brake.over-limit-window", said=SAID))]
+    assert ran.progress.warnings == [("over-limit", wording("launch.brake-stopped-x-window-left", said=SAID))]
     assert ran.outcome.left_out == (B,)
     assert ran.outcome.n_windows == 6 + block
     assert (ran.outcome.exit_code, ran.outcome.is_over) == (5, True)
@@ -204,7 +202,7 @@ def test_a_layout_that_is_left_out_is_not_ranked_though_it_has_windows() -> None
     ranking = rank(ran.store.study(), ran.store.windows(), launches=launches)
     rows = {row.layout: row for row in ranking.rows}
     assert rows[C].rank is None
-    assert rows[C].reason == f"left out by the brake in window 1: {SAID}"
+    assert rows[C].reason == wording("brake.left-out-brake-window", said=SAID)
     assert rows[C].n_windows == 1
     assert {rows[A].rank, rows[B].rank} == {1, 2}
 
@@ -238,7 +236,7 @@ def test_a_box_that_stays_over_with_nothing_running_stops_the_study() -> None:
     assert ran.outcome.exit_code == 6
     (waiting, _), (slug, text) = ran.progress.warnings
     assert (waiting, slug) == ("still-over", "braked")
-    assert text.endswith(f"; and with nothing running, {SAID}; the study stops here")
+    assert text.endswith(wording("launch.nothing-running-study-stops", said=SAID))
 
 
 def test_nothing_is_started_on_a_box_that_is_over_already() -> None:
@@ -246,7 +244,9 @@ def test_nothing_is_started_on_a_box_that_is_over_already() -> None:
 
     assert list(ran.store.launches()) == []
     assert ran.progress.warnings[0][0] == "still-over"
-    assert ran.progress.warnings[1:] == [("braked", f"with nothing running, {SAID}; no layout is started")]
+    assert ran.progress.warnings[1:] == [
+        ("braked", wording("grid.nothing-running-layout-started", said=SAID))
+    ]
     assert [event for event, _ in ran.box.events] == ["before_study", "after_study", "finished"]
     assert ran.box.events[-1][1]["exit_code"] == "3"
 
@@ -275,7 +275,7 @@ def test_a_load_of_others_is_not_taken_for_the_layouts() -> None:
     )
 
     assert (outcome.left_out, outcome.exit_code) == ((), 6)
-    assert "and with nothing running, load 20" in progress.warnings[-1][1]
+    assert wording("launch.nothing-running-load") in progress.warnings[-1][1]
 
 
 def test_a_box_that_needs_a_while_to_recover_is_given_it() -> None:

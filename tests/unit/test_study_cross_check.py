@@ -16,6 +16,8 @@ from tuner.core.window import Reading
 from tuner.ports import Counting, CrossCheck, Probe
 from tuner.study import run_study
 
+from ..wording import wording
+
 LAYOUT = Layout(2, 2)
 SERVICE = VirtualService({LAYOUT: 50.0})
 See = Callable[[Reading], Reading]
@@ -101,5 +103,5 @@ def test_a_second_probe_that_fails_spoils_no_window_and_its_reason_is_told() -> 
     assert ran.void == [[]]
     ((slug, text),) = ran.progress.warnings
     assert slug == "cross-check-gap"
-    assert "cross_check other gave no fresh count for" in text
-    assert ": the table is gone; its window is not compared" in text
+    assert wording("rank.cross-check-other-gave") in text
+    assert wording("grid.table-gone-window-compared") in text

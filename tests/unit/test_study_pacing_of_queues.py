@@ -20,6 +20,8 @@ from tuner.core.requests import Requests
 from tuner.study.pacing import find_rate
 from tuner.study.watching import RunningLayout
 
+from ..wording import wording
+
 LAYOUT = Layout(1, 2)
 SERVICE = VirtualService({LAYOUT: 10.0})
 STUDY = virtual_study(SERVICE, window_s=5.0, n_blocks=1)
@@ -169,11 +171,11 @@ def test_a_layout_that_answers_few_at_once_and_the_others_not_at_all_does_not_lo
 def test_a_layout_that_stops_answering_for_good_is_said_to() -> None:
     with pytest.raises(
         MeasurementError,
-        match="1x2 has stopped answering at 25/s: of 62 requests in the 60 s after that none was",
+        match=wording("grid.x-has-stopped-answering").pattern,
     ):
         searched(0.1, 1, lambda rate: 0.02 if rate is None else inf)
 
 
 def test_a_queue_that_does_not_drain_is_said_to() -> None:
-    with pytest.raises(MeasurementError, match="left 52 requests at 25/s without an answer for 60 s"):
+    with pytest.raises(MeasurementError, match=wording("grid.left-requests-s-without").pattern):
         searched(0.1, 1, lambda rate: 0.02 if rate is None else inf, timeout_s=300.0)

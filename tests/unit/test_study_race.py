@@ -19,6 +19,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.strategy import Answer, Observed, Proposal, Strategy
 from tuner.study import StudyOutcome, recalled, run_study
 
+from ..wording import wording
+
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0}, settle_s=1.0)
 SHORT: dict[str, Any] = {
@@ -263,7 +265,7 @@ def test_the_budget_ends_a_race_before_a_block_that_would_not_end_in_it() -> Non
     assert ran.outcome.out_of_budget
     assert not ran.outcome.answer.reached
     assert ran.outcome.exit_code == 5
-    assert ("budget-over", "the budget ends after 3 blocks") in ran.progress.warnings
+    assert ("budget-over", wording("fleet.budget-ends-after-blocks")) in ran.progress.warnings
 
 
 def test_a_race_that_has_its_answer_is_done_though_windows_are_missing() -> None:

@@ -22,6 +22,8 @@ from tuner.core.window import Reading, VoidReason, Window
 from tuner.study import StudyOutcome, check_budget, run_study
 from tuner.study.cells import spoils_launch
 
+from ..wording import wording
+
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
 SHORT: dict[str, Any] = {"window_s": 10.0, "warmup_s": 5.0, "n_blocks": 2}
@@ -207,7 +209,7 @@ def test_a_layout_without_its_threads_after_the_warm_up_fails_its_launch() -> No
     ran = Ran((Trouble("late-threads", B, block=0, attempt=1, after_s=6.0),), warmup_s=5.0)
 
     errors = [launch.error for _, launch in ran.store.launches() if launch.error]
-    assert errors == ["2x2 after its warm-up: wrong-layout: process 0 has 1 threads, 2 were asked for"]
+    assert errors == [wording("grid.x-after-warm-up")]
     assert ran.outcome.n_void == 0
 
 
@@ -262,7 +264,7 @@ def test_a_launch_that_dies_at_start_is_recorded_and_made_again() -> None:
 
     made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (0, B)]
     assert [(launch.attempt, launch.error) for launch in made] == [
-        (1, "2x2 died at start: exit code 1"),
+        (1, wording("launch.x-died-start-exit-code")),
         (2, None),
     ]
     assert made[0].running_after_s is None
@@ -275,7 +277,7 @@ def test_a_worker_that_dies_while_warming_up_fails_the_launch() -> None:
 
     made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (1, B)]
     assert made[0].error is not None
-    assert "while it warmed up: worker-died" in made[0].error
+    assert wording("grid.while-warmed-up-worker") in made[0].error
     assert len(made) == 2
     assert ran.outcome.n_void == 0
 
@@ -290,7 +292,7 @@ def test_a_layout_that_fails_at_every_attempt_of_the_first_block_is_named_and_le
     assert ran.outcome.left_out == (B,)
     assert ran.outcome.exit_code == 5
     assert [text for slug, text in ran.progress.warnings if slug == "left-out"] == [
-        "2x2 gave no window at any attempt and is left out from now on"
+        wording("fleet.x-gave-window-any")
     ]
 
 
@@ -323,7 +325,7 @@ def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(warms
     assert [launch.layout for _, launch in store.launches()][1:] == [Layout(1, 2)]
     assert progress.warnings[-1] == (
         "never-started",
-        "virtual does not start, not even as 1x2; no other layout is tried",
+        wording("grid.virtual-does-start-even"),
     )
 
 
@@ -383,7 +385,7 @@ def test_a_layout_that_finishes_nothing_is_told_while_it_warms_up_and_gives_no_w
     outcome = run_study(VirtualBox(service).box(), store, progress, PlannedStop(), strategy_of(store.study()))
 
     assert next(text for slug, text in progress.warnings if slug == "nothing-counted") == (
-        "1x4 counted no item in 5 s of warm-up"
+        wording("launch.x-counted-item-s")
     )
     assert {reason.slug for window in store.windows() for reason in window.void} == {"no-items"}
     assert outcome.left_out == (A,)
@@ -498,9 +500,7 @@ def test_a_budget_too_short_for_one_block_is_refused_before_anything_starts() ->
     study = virtual_study(SERVICE, **{**SHORT, "budget_s": 44.9})
     store = MemoryStore(study)
 
-    with pytest.raises(
-        ConfigError, match="one block of the 3 layouts takes 45s at least, the budget is 44s900ms"
-    ):
+    with pytest.raises(ConfigError, match=wording("grid.one-block-layouts-takes-s").pattern):
         check_budget(study, strategy_of(study).propose())
     with pytest.raises(ConfigError):
         run_study(

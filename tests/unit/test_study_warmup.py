@@ -23,6 +23,8 @@ from tuner.core.summary import items_per_s
 from tuner.core.window import Reading, Sample
 from tuner.study import run_study
 
+from ..wording import wording
+
 PER_S = 200.0
 A = Layout(1, 4)
 SERVICE = VirtualService({A: PER_S}, settle_s=0.0)
@@ -161,8 +163,8 @@ def test_a_window_that_the_cap_let_begin_before_steady_state_is_said() -> None:
 
     assert ran.launch.settled is False
     assert ran.launch.unsettled is not None
-    assert ran.launch.unsettled.startswith("late: steady state began after 10")
-    assert "its first window after 6" in ran.launch.unsettled
+    assert ran.launch.unsettled.startswith(wording("grid.late-steady-state-began"))
+    assert wording("grid.first-window-after") in ran.launch.unsettled
 
 
 def test_a_leak_is_said_and_measured_all_the_same() -> None:
@@ -170,12 +172,12 @@ def test_a_leak_is_said_and_measured_all_the_same() -> None:
 
     assert ran.launch.settled is False
     assert ran.launch.unsettled is not None
-    assert ran.launch.unsettled.startswith("trend: throughput fell by ")
+    assert ran.launch.unsettled.startswith(wording("rank.trend-throughput-fell"))
     assert ran.launch.trend_ratio_per_h == pytest.approx(-0.19, abs=0.06)
     assert len(ran.store.windows()) == 3
     ((slug, text),) = ran.progress.warnings
     assert slug == "never-settled"
-    assert text == f"1x4 never settled ({ran.launch.unsettled}); its windows count all the same"
+    assert text == wording("launch.x-never-settled-windows", unsettled=ran.launch.unsettled)
 
 
 def test_a_service_with_two_speeds_is_said() -> None:

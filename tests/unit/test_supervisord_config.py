@@ -10,6 +10,8 @@ from tuner.adapters.supervisord_config import open_files_needed, render_config
 from tuner.core.errors import ConfigError
 from tuner.core.service import ServiceSpec
 
+from ..wording import wording
+
 
 def rendered(processes: int = 4, *, as_root: bool = False, **spec: object) -> configparser.RawConfigParser:
     parser = configparser.RawConfigParser(inline_comment_prefixes=(";", "#"))
@@ -57,7 +59,5 @@ def test_too_many_processes_for_the_open_files_are_refused(monkeypatch: pytest.M
     monkeypatch.setattr("resource.getrlimit", lambda _: (100, 100))
 
     assert open_files_needed(17) == 100
-    with pytest.raises(
-        ConfigError, match="18 processes need 104 open files in supervisord, the hard limit is 100"
-    ):
+    with pytest.raises(ConfigError, match=wording("launch.processes-need-open-files").pattern):
         open_files_needed(18)

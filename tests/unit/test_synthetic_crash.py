@@ -11,6 +11,8 @@ import pytest
 
 from tuner_workers.crash_processor.synthetic import SyntheticCrash, World, make_crash, make_world
 
+from ..wording import wording
+
 SYSTEMS = ("linux", "windows", "macos")
 N_CRASHES = 150
 
@@ -140,9 +142,9 @@ def test_a_world_has_as_many_modules_as_asked(n_modules: int) -> None:
 
 
 def test_a_world_needs_five_modules_and_a_system_that_exists() -> None:
-    with pytest.raises(ValueError, match="5 modules or more, not 4"):
+    with pytest.raises(ValueError, match=wording("crash-processor.modules-more").pattern):
         make_world(1, n_modules=4)
-    with pytest.raises(ValueError, match="no such operating system: 'beos'"):
+    with pytest.raises(ValueError, match=wording("crash-processor.such-operating-system-beos").pattern):
         make_world(1, os_name="beos")
 
 

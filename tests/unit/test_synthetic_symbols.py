@@ -9,6 +9,8 @@ import pytest
 
 from tuner_workers.crash_processor.synthetic.symbols import SymbolStyle, SymbolTable, make_symbols
 
+from ..wording import wording
+
 HEADER = "MODULE Linux x86_64 030201000504070608090A0B0C0D0E0F0 x.so\n"
 WANTED = ("main", "alpha", "omega", "_start")
 
@@ -136,5 +138,8 @@ def test_an_undefined_return_address_marks_the_first_function_of_a_thread() -> N
     symbols = table()
     start = symbols.by_name["_start"]
 
-    assert f"STACK CFI INIT {start.address:x} {start.size:x} .cfa: $rsp 8 + .ra: .undef\n" in symbols.text
+    assert (
+        wording("crash-processor.stack-cfi-init-cfa", address=f"{start.address:x}", size=f"{start.size:x}")
+        in symbols.text
+    )
     assert symbols.text.count(".undef") == 1

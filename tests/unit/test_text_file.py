@@ -10,6 +10,8 @@ import pytest
 from tuner.adapters.text_file import LARGEST_BYTES, read_text, replace_text
 from tuner.core.errors import ConfigError
 
+from ..wording import wording
+
 
 def test_line_ends_are_read_and_written_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "a.md"
@@ -55,7 +57,7 @@ def test_what_is_not_utf_8_is_named_by_its_byte(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match=wording("launch.cannot-read-directory").pattern):
         read_text(tmp_path)
     with pytest.raises(ConfigError, match="it is unchanged"):
         replace_text(tmp_path, "x")
@@ -65,7 +67,7 @@ def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) ->
 def test_a_missing_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be written: No such file or directory$") as told:
         replace_text(tmp_path / "none of them" / "a.md", "x")
-    assert told.value.hint == f"Make its folder first: mkdir -p '{tmp_path}/none of them'"
+    assert told.value.hint == wording("study-file.make-folder-first-mkdir", tmp_path=tmp_path)
 
 
 @pytest.mark.parametrize("what", ["a pipe", "a socket", "a device"])

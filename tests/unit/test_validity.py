@@ -11,6 +11,8 @@ from tuner.core.summary import items_per_s, record_of, window_from
 from tuner.core.validity import foreign_limit_cores, missing_threads, void_reasons
 from tuner.core.window import Reading, Sample, Usage, VoidReason
 
+from ..wording import wording
+
 DIED = VoidReason("worker-died", "process 2 of 4 (pid 77) ended: exit status 3")
 CORES = 2.0
 
@@ -288,7 +290,7 @@ def test_a_window_in_which_nothing_was_finished_well_voids_and_says_how_many_fai
     failing = [replace(sample, n_done_total=7) for sample in samples()]
 
     assert void_reasons(failing, window_of(), cores=CORES) == (
-        VoidReason("no-items", "no item was finished well in the window, 2 failed"),
+        VoidReason("no-items", wording("rank.item-finished-well-window")),
     )
     assert slugs(void_reasons(failing, window_of(), [DIED], cores=CORES)) == ["worker-died"]
     assert slugs(void_reasons(failing, window_of(), cores=CORES, source_dry=True)) == ["source-dry"]
@@ -314,7 +316,7 @@ def test_counts_that_were_not_fresh_for_more_than_two_intervals_void(at_fault: s
     (reason,) = void_reasons(seen, window_of(), cores=CORES, looked_s=looked_s)
 
     assert reason.slug == "probe-gap"
-    assert "no fresh count for" in reason.detail
+    assert wording("rank.fresh-count") in reason.detail
 
 
 def test_whoever_slept_is_not_said_to_have_a_slow_probe() -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tuner.core.warmup import has_settled
 
+from ..wording import wording
+
 CAP_S = 300
 SEEDS = range(40)
 Course = Callable[[int], float]
@@ -176,5 +178,5 @@ def test_half_a_task_more_is_no_change() -> None:
 
 
 def test_two_series_of_different_length_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="3 seconds of items, 2 of the active count"):
+    with pytest.raises(ValueError, match=wording("rank.seconds-items-active-count").pattern):
         has_settled([1.0, 1.0, 1.0], [1, 1])

@@ -10,6 +10,8 @@ from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.warmup.told import settling_told
 from tuner.reports.ranking_words import notes
 
+from ..wording import wording
+
 A, B = Layout(1, 4), Layout(4, 1)
 
 
@@ -36,8 +38,8 @@ def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
     )
 
     assert told == (
-        "1x4: 1 of 2 launches never settled (levels: two); the windows count all the same.",
-        "4x1: its only launch never settled (trend: loses 3 % an hour); the windows count all the same.",
+        wording("rank.x-launches-never-settled"),
+        wording("rank.x-only-launch-never"),
     )
 
 
@@ -46,7 +48,7 @@ def test_a_leak_that_no_launch_shows_alone_is_told_of_all_together() -> None:
     wandering = [launch(A, trend_ratio_per_h=0.05 * (-1) ** n) for n in range(12)]
 
     (told,) = settling_told(leaking)
-    assert told.startswith("Launches lose 5 % of their throughput an hour, all 12 together")
+    assert told.startswith(wording("rank.launches-lose-their-throughput"))
     assert settling_told(wandering) == ()
 
 
@@ -57,4 +59,4 @@ def test_the_ranking_carries_it_into_every_report() -> None:
     )  # fmt: skip
     found = notes(study, rank(study, [], launches=iter([launch(A, False, unsettled="idle: no item")])))
 
-    assert "1x4: its only launch never settled (idle: no item); the windows count all the same." in found
+    assert wording("rank.x-only-launch-never-settled") in found

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tuner.core.warmup import batch_means, remaining_ratio, transient_end, truncation_point, warming_n
 
+from ..wording import wording
+
 
 def rising(n_s: int, time_constant_s: float, noise: float, seed: int, lacks: float = 1.0) -> list[float]:
     draw = random.Random(seed)
@@ -91,5 +93,5 @@ def test_a_head_that_does_not_change_the_windows_figure_stays() -> None:
 
 
 def test_a_window_of_nothing_is_a_callers_mistake() -> None:
-    with pytest.raises(ValueError, match="5 seconds, 5 of them before the window"):
+    with pytest.raises(ValueError, match=wording("rank.seconds-them-before-window").pattern):
         warming_n([1.0] * 5, 5)

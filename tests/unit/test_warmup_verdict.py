@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from tuner.core.warmup import NotSettled, Steady, judge
 from tuner.core.warmup.levels import find_levels
 
+from ..wording import wording
+
 Course = Callable[[int], float]
 N_RUNS = 40
 
@@ -81,7 +83,7 @@ def test_the_trend_is_told_with_its_direction_and_size() -> None:
     verdict = judge(launch(drifting(-6), 1200, 0.02, 1))
 
     assert isinstance(verdict, NotSettled)
-    assert str(verdict).startswith("trend: throughput fell by 6")
+    assert str(verdict).startswith(wording("rank.trend-throughput-fell-2"))
     assert verdict.trend is not None
     assert verdict.trend.slope * 600 == pytest.approx(-0.06, rel=0.1)
 
@@ -104,7 +106,7 @@ def test_a_launch_that_moves_between_levels_never_settles(course: Course) -> Non
 def test_levels_are_told_with_their_figures() -> None:
     verdict = judge([80.0 if second // 100 % 2 else 100.0 for second in range(700)])
 
-    assert str(verdict) == "levels: throughput moved 6 times between 80 and 100 items/s"
+    assert str(verdict) == wording("rank.levels-throughput-moved-times")
 
 
 def test_quick_changes_average_out_and_are_no_levels() -> None:
@@ -126,7 +128,7 @@ def test_a_launch_that_warms_up_for_more_than_half_of_what_was_seen_has_not_sett
 def test_nothing_finished_is_said_as_such() -> None:
     verdict = judge([0.0] * 100)
 
-    assert str(verdict) == "idle: no item was finished in the first 100 s"
+    assert str(verdict) == wording("rank.idle-item-finished-first")
 
 
 def test_the_time_before_the_first_item_is_warm_up() -> None:
@@ -136,7 +138,7 @@ def test_the_time_before_the_first_item_is_warm_up() -> None:
 
 
 def test_too_short_a_launch_is_a_callers_mistake() -> None:
-    with pytest.raises(ValueError, match="need 20 seconds or more, got 19"):
+    with pytest.raises(ValueError, match=wording("rank.need-seconds-more-got").pattern):
         judge([1.0] * 19)
 
 

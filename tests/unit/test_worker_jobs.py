@@ -14,6 +14,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
+from ..wording import wording
+
 
 def jobs_of(*command: str, cpus: frozenset[int] | None = None, **spec: Any) -> WorkerJobs:
     return WorkerJobs(ServiceSpec("mine", command or ("/bin/sh",), **spec), 8, cpus, "mark")
@@ -113,7 +115,7 @@ def test_a_misspelt_limit_is_answered_with_the_right_one() -> None:
     with pytest.raises(ConfigError) as refused:
         jobs_of(limits={"nofiles": 3}).check()
 
-    assert refused.value.hint == "Did you mean nofile?"
+    assert refused.value.hint == wording("launch.did-you-mean-nofile")
 
 
 def test_a_sound_service_passes() -> None:

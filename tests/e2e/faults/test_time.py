@@ -22,6 +22,7 @@ from tuner.adapters.live_file import read_live
 from tuner.adapters.sqlite import SqliteStore
 from tuner.core.records import WindowRecord
 
+from ...wording import wording
 from ..sleeping_worker import sleeping_worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
@@ -135,10 +136,10 @@ def test_windows_in_which_time_jumps_or_stands_still_are_taken_again_and_no_othe
     taken = study.windows()
     jumps = [reason.detail for window in taken for reason in window.void if reason.slug == "clock-jumped"]
     assert [detail[: detail.index(" s against")] for detail in jumps] == [
-        "the wall clock moved by +3600.0",
-        "the wall clock moved by -3600.0",
+        wording("rank.wall-clock-moved"),
+        wording("rank.wall-clock-moved-2"),
     ]
     stalled = [reason.detail for window in taken[n_before:] for reason in window.void]
-    assert any(detail.startswith("nothing was seen for ") for detail in stalled)
+    assert any(detail.startswith(wording("rank.nothing-seen")) for detail in stalled)
     assert sum(not window.void for window in taken) == 1  # as many as were asked for
     assert study.processes() == []

@@ -22,6 +22,7 @@ from tuner.core.layout import Layout
 
 from ...permitted import not_permitted
 from ...processes import is_running
+from ...wording import wording
 from .conftest import WORKER, LaunchersOf
 
 pytestmark = pytest.mark.integration
@@ -212,4 +213,4 @@ def test_a_launch_that_is_refused_a_cgroup_runs_without_and_says_so(
 
     assert n_workers == 1
     ((slug, text),) = warnings_told
-    assert (slug, "No such file or directory" in text) == ("no-launch-cgroup", True)
+    assert (slug, wording("launch.such-file-directory") in text) == ("no-launch-cgroup", True)

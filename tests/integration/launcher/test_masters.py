@@ -17,6 +17,7 @@ from tuner.adapters.supervised_launch import SupervisedLaunch
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 
+from ...wording import wording
 from .conftest import LaunchersOf
 
 pytestmark = pytest.mark.integration
@@ -96,7 +97,7 @@ def test_each_of_several_masters_has_a_pool_of_as_many_workers_as_the_layout_has
         await_workers(launch, 5)
         assert launch.problems() == ()
         (problem,) = launch.problems()
-    assert problem.detail == "5 worker processes of 6 run below tested"
+    assert problem.detail == wording("services.worker-processes-run-below")
 
 
 def test_the_cpu_of_workers_below_a_master_is_the_workers(launcher_of: LaunchersOf) -> None:
@@ -133,7 +134,7 @@ def test_a_worker_that_stays_away_is_told_once_it_was_missed_twice(launcher_of: 
 
     assert (first, still_warming) == ((), ())
     assert problem.slug == "wrong-layout"
-    assert problem.detail == "2 worker processes of 3 run below tested"
+    assert problem.detail == wording("services.worker-processes-run-below-tested")
 
 
 def test_the_threads_of_workers_below_a_master_are_counted(launcher_of: LaunchersOf) -> None:

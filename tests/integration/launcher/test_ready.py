@@ -11,6 +11,7 @@ from tuner.adapters.ready import LogLines, Readiness
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 
+from ...wording import wording
 from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
@@ -49,9 +50,7 @@ def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
     told = failure(launcher, Layout(1, 1))
 
     assert isinstance(told, MeasurementError)
-    assert told.problem.startswith(
-        "1x1 is not ready after 0.5 s: 0 of 1 lines are logged that match '^finished'"
-    )
+    assert told.problem.startswith(wording("services.x-ready-after-s"))
 
 
 def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:
@@ -59,4 +58,4 @@ def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: Laun
         "late", "0.3", "7", ready=lambda _: Readiness(LogLines(re.compile(b"never"), 1), 60.0)
     )
 
-    assert "died at start: exit status 7" in failure(launcher, Layout(1, 1)).problem
+    assert wording("launch.died-start-exit-status") in failure(launcher, Layout(1, 1)).problem

@@ -20,6 +20,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 
 from ...permitted import mount_tmpfs, root_needed
+from ...wording import wording
 from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
@@ -57,8 +58,8 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
     error = failure(launcher_of("die", "3", "first", "no config:", "file 'x' is missing", settle_s=30.0))
 
     assert isinstance(error, MeasurementError)
-    assert "of 2x1 died at start: exit status 3; its log ends: " in error.problem
-    assert error.problem.endswith("no config: | file 'x' is missing")
+    assert wording("launch.x-died-start-exit") in error.problem
+    assert error.problem.endswith(wording("launch.config-file-x-missing"))
 
 
 def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
@@ -91,7 +92,7 @@ def test_a_worker_that_goes_to_the_background_is_told_to_stay(launcher_of: Launc
 def test_a_worker_that_dies_soon_after_it_was_executed_never_ran(launcher_of: LaunchersOf) -> None:
     error = failure(launcher_of("late", "0.2", "7", settle_s=30.0))
 
-    assert "exit status 7; its log ends: too late" in error.problem
+    assert wording("launch.exit-status-log-ends-too") in error.problem
 
 
 def test_the_dead_worker_is_told_among_living_ones(launcher_of: LaunchersOf) -> None:
@@ -100,7 +101,7 @@ def test_the_dead_worker_is_told_among_living_ones(launcher_of: LaunchersOf) -> 
         launcher_of(spec={"command": (sys.executable, "-c", script)}, settle_s=30.0), Layout(4, 1)
     )
 
-    assert "process 3 of 4 of 4x1 died at start: exit status 9" in error.problem
+    assert wording("launch.process-x-died-start") in error.problem
 
 
 @pytest.mark.parametrize("command", ["no-such-command-anywhere", "/no/such/command", "./nor-this"])
@@ -128,7 +129,7 @@ def test_a_command_that_is_no_program_is_one_clear_error(launcher_of: LaunchersO
     error = failure(launcher_of(spec={"command": (str(tmp_path / "work"),)}))
 
     assert isinstance(error, ConfigError)
-    assert f"cannot run {tmp_path}/work: Exec format error" in error.problem
+    assert wording("launch.cannot-run-work-exec", tmp_path=tmp_path) in error.problem
 
 
 def test_any_text_survives_in_commands_and_environments(launcher_of: LaunchersOf, tmp_path: Path) -> None:
@@ -229,7 +230,7 @@ def test_a_folder_the_workers_user_may_not_enter_is_one_clear_error(
     error = failure(launcher)
 
     assert isinstance(error, ConfigError)
-    assert f"cannot change to the folder {tmp_path}/closed: Permission denied" in error.problem
+    assert wording("launch.cannot-change-folder-closed", tmp_path=tmp_path) in error.problem
 
 
 @pytest.mark.parametrize("name", ["x" * 150, "a b;c %d 'e' \"f\" #g $h \u00e9"], ids=["too long", "odd"])
@@ -254,7 +255,7 @@ def test_a_run_root_that_is_too_long_or_missing_is_one_clear_error(
     launcher_of: LaunchersOf, tmp_path: Path
 ) -> None:
     for root in (tmp_path / ("x" * 120), tmp_path / "none"):
-        with pytest.raises(ConfigError, match="no place for a launch"):
+        with pytest.raises(ConfigError, match=wording("launch.place-launch").pattern):
             launcher_of("wait", run_root=root).check()
 
 
@@ -274,7 +275,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
         error = failure(launcher_of("wait", run_root=tmp_path), Layout(3, 1))
 
         assert isinstance(error, ConfigError)
-        assert "No space left on device" in error.problem
+        assert wording("launch.space-left-device") in error.problem
         assert list(tmp_path.iterdir()) == []
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

@@ -17,6 +17,7 @@ from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
+from ...wording import wording
 from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
@@ -30,8 +31,8 @@ def test_a_supervisord_that_cannot_be_executed_is_told_with_the_reason(
         monkeypatch.setenv("TOO_LONG", "x" * (1 << 20))  # the kernel takes 128 KiB
         error = failure(launcher)
 
-    assert "the guardian process cannot start a launch: cannot run " in error.problem
-    assert error.problem.endswith(": Argument list too long")
+    assert wording("launch.guardian-process-cannot-start") in error.problem
+    assert error.problem.endswith(wording("launch.argument-list-too-long"))
 
 
 def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) -> None:
@@ -58,4 +59,4 @@ def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
         monkeypatch.setattr("sys.executable", shutil.which("false"))  # becomes that instead
         error = failure(launcher)
 
-    assert error.problem == "supervisord ended at start: it said nothing"
+    assert error.problem == wording("launch.supervisord-ended-start-said")

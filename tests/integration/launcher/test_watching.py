@@ -21,6 +21,7 @@ from tuner.core.window import VoidReason
 
 from ...memory_cgroup import memory_cgroup
 from ...processes import is_running
+from ...wording import wording
 
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
@@ -96,7 +97,7 @@ def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: Launchers
         time.sleep(0.05)
         again = launch.problems()
 
-    assert problem.detail.endswith(" ended: exit status 5; its log ends: as told")
+    assert problem.detail.endswith(wording("launch.ended-exit-status-log"))
     assert again == (problem,)
     assert launch.worker_pids() == frozenset()
 
@@ -130,7 +131,7 @@ def test_a_worker_that_the_kernel_killed_for_its_memory_is_told_as_that(launcher
         os.kill(await_ready(launch), signal.SIGUSR1)
         problem = awaited_problem(launch, "worker-died")
 
-    assert "terminated by SIGKILL (out of memory: the kernel killed " in problem.detail
+    assert wording("launch.terminated-sigkill-out-memory") in problem.detail
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_a_worker_that_logs_without_end_fills_no_disk_and_is_told_once(
 
     assert most_bytes <= 2 * KEPT_BYTES + n_bytes < n_bytes * n_times / 2
     assert [slug for slug, _ in warnings_told] == ["log-long"]
-    assert "process 1 of 1 of 1x1 has logged more than 32 MiB" in warnings_told[0][1]
+    assert wording("launch.process-x-has-logged") in warnings_told[0][1]
 
 
 def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:
@@ -165,7 +166,7 @@ def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:
         problem = awaited_problem(launch, "launcher-died")
         awaited_problem(launch, "worker-died")
 
-    assert problem.detail == "supervisord ended while the layout ran"
+    assert problem.detail == wording("watch.supervisord-ended-while-layout")
     assert launch.overhead_pids() == frozenset({launcher.guardian_pid})
 
 
@@ -178,7 +179,7 @@ def test_a_dead_guardian_is_told_and_the_next_launch_has_another(launcher_of: La
         problem = awaited_problem(launch, "launcher-died")
         workers = launch.worker_pids()
 
-    assert problem.detail == "the guardian process ended while the layout ran"
+    assert problem.detail == wording("watch.guardian-process-ended-while")
     assert not any(map(is_running, workers))
     with launcher.running(Layout(2, 1), {}) as launch:
         assert launch.problems() == ()

@@ -12,6 +12,7 @@ import pytest
 
 from tuner.probe import counter
 
+from ...wording import wording
 from .conftest import Bed
 
 pytestmark = pytest.mark.integration
@@ -200,7 +201,7 @@ def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
     bed.walker.chmod(0o644)
 
     complaint = _complaint(bed, "run", "--minidump-stackwalk-pathname", str(bed.walker))
-    assert f"the stackwalker '{bed.walker}' is not executable." in complaint
+    assert wording("crash-processor.stackwalker-executable", walker=bed.walker) in complaint
 
 
 def test_no_stackwalker_is_told_with_what_to_do(
@@ -218,10 +219,7 @@ def test_no_stackwalker_is_told_with_what_to_do(
     )
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == (
-        "Error: no stackwalker: there is no crash-stackwalk on the PATH. "
-        "Install the package, or name one with --minidump-stackwalk-pathname.\n"
-    )
+    assert ended.stderr == (wording("brake.error-stackwalker-there-crash"))
 
 
 @pytest.mark.parametrize("command", [["run"], ["status"], ["fill", "--synthetic", "1"]])
@@ -236,8 +234,8 @@ def test_a_missing_redis_package_is_told_with_what_to_install(bed: Bed, command:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("Error: a crash source in Redis needs the package redis: ")
-    assert ended.stderr.endswith(". Run pip install 'tuner[redis]'.\n")
+    assert ended.stderr.startswith(wording("crash-processor.error-crash-source-redis"))
+    assert ended.stderr.endswith(wording("crash-processor.run-pip-install-tuner"))
     assert ended.stderr.count("\n") == 1
 
 

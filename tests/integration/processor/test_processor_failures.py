@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ...wording import wording
 from .conftest import Bed
 
 pytestmark = pytest.mark.integration
@@ -40,7 +41,9 @@ def test_a_stackwalker_that_fails_in_any_way_gives_a_result_that_says_how(bed: B
         assert any(note.startswith(notes[what]) for note in said_why), said_why
     assert bed.result(good)["success"]
     assert bed.result(good)["signature"] == "ns::Crash"
-    assert "the stackwalker said: ERROR" in " ".join(bed.result(ids["fails"])["processor_notes"])
+    assert wording("crash-processor.stackwalker-said-error") in " ".join(
+        bed.result(ids["fails"])["processor_notes"]
+    )
     assert os.listdir(bed.root / "tmp") == []
 
 
@@ -51,7 +54,7 @@ def test_nothing_is_spawned_for_an_empty_dump(bed: Bed, tmp_path: Path) -> None:
     bed.run("--number-of-threads", "1")
 
     assert bed.result(crash_id)["processor_notes"] == [
-        "EmptyMinidump: the dump has no bytes, nothing to walk", "no signature from the stack"
+        wording("crash-processor.emptyminidump-dump-has-bytes"), wording("crash-processor.signature-stack")
     ]  # fmt: skip
     assert not (tmp_path / "was-run").exists()
 

@@ -11,6 +11,7 @@ import pytest
 
 from tuner_workers.crash_processor.synthetic import write_spool_dumps
 
+from ...wording import wording
 from .conftest import TIMEOUT_S
 
 pytestmark = pytest.mark.integration
@@ -82,4 +83,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = corpus("--out", tmp_path / "file" / "corpus")
 
     assert done.returncode == 2
-    assert done.stderr == f"Error: cannot write to {tmp_path}/file/corpus: Not a directory\n"
+    assert done.stderr == wording("crash-processor.error-cannot-write-file", tmp_path=tmp_path)
