@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tuner import bootstrap
+from tuner.bootstrap.collection import collection_paused
 from tuner.core.layout import Layout
 from tuner.core.overview import Overview
 from tuner.core.question import Question
@@ -38,6 +41,13 @@ def overview_of(file: Path) -> Overview:
     return bootstrap.overview(file, question=Question(costs=("load", "memory")))
 
 
+@cache
+def recorded_overview(name: str) -> Overview:
+    """The overview of a study that was measured, for all who only read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return overview_of(recorded(name, Path(folder)))
+
+
 def hostile(overview: Overview) -> Overview:
     """*overview* with every text that comes from elsewhere replaced by one that means harm."""
     bad = " ".join(HOSTILE)
@@ -62,8 +72,14 @@ def hostile(overview: Overview) -> Overview:
     )
 
 
+#: of the windows of a large study, those that its ranking is made of: to rank all of them takes a second
+N_RANKED_BLOCKS = 20
+
+
+@cache
+@collection_paused()
 def large(n_layouts: int = 500, n_windows: int = 100_000) -> Overview:
-    """Made up, of so many layouts and windows; every hundredth is void."""
+    """Made up, of so many layouts and windows; every hundredth is void. Its first blocks are ranked."""
     layouts = tuple(Layout(1 + n // 25, 1 + n % 25) for n in range(n_layouts))
     noise = random.Random(5)
     n_blocks = n_windows // n_layouts
@@ -90,5 +106,6 @@ def large(n_layouts: int = 500, n_windows: int = 100_000) -> Overview:
                 foreign_cpu_s=1.0, steal_s=0.0, pss_bytes=3e7 * layout.processes, void=void,
             )
         )  # fmt: skip
-    ranking = rank(study, windows, launches=[launch for _, launch in launches])
+    n_ranked = N_RANKED_BLOCKS * n_layouts
+    ranking = rank(study, windows[:n_ranked], launches=[launch for _, launch in launches[:n_ranked]])
     return Overview("large.tuner.db", study, ranking, launches, windows, "Nothing is known of it.")

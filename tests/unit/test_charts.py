@@ -19,14 +19,14 @@ from tuner.reports.charts.scale import scale_for, tick_texts
 from tuner.reports.charts.time_axis import stretches_of, time_axis
 from tuner.reports.visible import in_markup, visible
 
-from ..overviews import RECORDED, hostile, overview_of, recorded
+from ..overviews import RECORDED, hostile, recorded_overview
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module", params=RECORDED)
-def overview(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Overview:
-    return overview_of(recorded(request.param, tmp_path_factory.mktemp("study")))
+def overview(request: pytest.FixtureRequest) -> Overview:
+    return recorded_overview(request.param)
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
