@@ -1,4 +1,8 @@
-"""Section by section what people get wrong, typed as they would: one clear line, a hint, exit code 2."""
+"""Section by section what people get wrong, typed as they would: one clear line, a hint, exit code 2.
+
+Most are typed in this process (``typed``); a process of its own (``tuner``) is for each kind of refusal, for
+what a study starts, and for what ends a process otherwise.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +25,19 @@ from tuner.core.redaction import HIDDEN
 from tuner.core.window import Reading, Sample, Usage, Window
 
 from ..wording import wording
-from .typed import Typed
+from .typed import Done, Typed
 
 pytestmark = pytest.mark.integration
 PROFILE = str(Path(__file__).resolve().parents[2] / "configs" / "profiles" / "gil-bound.yaml")
 
 
-def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -> str:
+@pytest.fixture
+def typed(tmp_path: Path) -> Typed:
+    """Types `tuner ...` in this process, in the folder of ``tuner``."""
+    return Typed(tmp_path)
+
+
+def is_told(done: subprocess.CompletedProcess[str] | Done, *said: str, code: int = 2) -> str:
     """One error line with all of *said*, no traceback, nothing on stdout; gives that line."""
     assert "Traceback" not in done.stderr, done.stderr
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
@@ -92,16 +102,31 @@ def is_told(done: subprocess.CompletedProcess[str], *said: str, code: int = 2) -
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_typed_wrong_is_told_in_one_line(tuner, arguments: list[str], said: str) -> None:
-    is_told(tuner(*arguments), said)
+def test_what_is_typed_wrong_is_told_in_one_line(typed: Typed, arguments: list[str], said: str) -> None:
+    is_told(typed(*arguments), said)
 
-    assert list(tuner.folder.glob("*.db*")) == []
+    assert list(typed.folder.glob("*.db*")) == []
 
 
-def test_an_unknown_key_is_told_with_its_place(tuner) -> None:
-    (tuner.folder / "s.yaml").write_text("study:\n  wndow: 10m\n")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("grid --coers 2", "No such option: --coers"),
+        ("grid --cores two", "--cores: should be a whole number"),
+        ("rank none.tuner.db", "there is no study file none.tuner.db"),
+    ],
+    ids=["option", "value", "file"],
+)
+def test_a_process_that_is_refused_something_ends_with_the_same_line(
+    tuner, arguments: str, said: str
+) -> None:
+    is_told(tuner(*arguments.split()), said)
 
-    is_told(tuner("grid", "s.yaml"), "s.yaml:2:3: study.wndow: unknown key, did you mean window?")
+
+def test_an_unknown_key_is_told_with_its_place(typed: Typed) -> None:
+    (typed.folder / "s.yaml").write_text("study:\n  wndow: 10m\n")
+
+    is_told(typed("grid", "s.yaml"), "s.yaml:2:3: study.wndow: unknown key, did you mean window?")
 
 
 def script(folder: Path, command: str, **more: str) -> Path:
@@ -114,27 +139,33 @@ def script(folder: Path, command: str, **more: str) -> Path:
     return path
 
 
-def test_a_worker_command_that_is_missing_is_told_before_anything_is_made(tuner) -> None:
-    is_told(tuner("grid", script(tuner.folder, "[no-such-worker]")), "no-such-worker")
+def test_a_worker_command_that_is_missing_is_told_before_anything_is_made(typed: Typed) -> None:
+    is_told(typed("grid", script(typed.folder, "[no-such-worker]")), "no-such-worker")
 
-    assert list(tuner.folder.glob("*.db*")) == []
+    assert list(typed.folder.glob("*.db*")) == []
 
 
-def test_a_worker_command_that_is_not_executable_is_told(tuner) -> None:
-    (tuner.folder / "worker.sh").write_text("#!/bin/sh\n")
+def test_a_worker_command_that_is_not_executable_is_told(typed: Typed) -> None:
+    (typed.folder / "worker.sh").write_text("#!/bin/sh\n")
 
     is_told(
-        tuner("grid", script(tuner.folder, f"[{tuner.folder / 'worker.sh'}]")), "worker.sh", "not executable"
+        typed("grid", script(typed.folder, f"[{typed.folder / 'worker.sh'}]")), "worker.sh", "not executable"
     )
 
 
-def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(tuner) -> None:
-    done = tuner("grid", script(tuner.folder, "[sh, -c, 'echo no license found; exit 7']"))
+def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(tuner, typed: Typed) -> None:
+    """With --json, stdout is JSON even when nothing could be measured."""
+    done = tuner("grid", script(tuner.folder, "[sh, -c, 'echo no license found; exit 7']"), "--json")
 
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
     assert "7" in done.stderr
     assert "no license found" in done.stderr
+    content = json.loads(done.stdout)
+    assert [row["rank"] for row in content["layouts"]] == [None]
+    assert "exit status 7" in content["layouts"][0]["note"]
+    again = typed("rank", "worker.tuner.db", "--json")
+    assert (again.returncode, again.stdout) == (3, done.stdout)
 
 
 @pytest.mark.parametrize("arguments", ["--help", "export --format list"])
@@ -153,34 +184,23 @@ def test_a_full_device_behind_stdout_is_told_in_one_line(tuner, arguments: str) 
     assert "Traceback" not in told.stderr
 
 
-def test_with_json_stdout_is_json_even_when_nothing_could_be_measured(tuner) -> None:
-    done = tuner("grid", script(tuner.folder, "[sh, -c, 'exit 7']"), "--json")
+def test_an_existing_study_is_never_overwritten(typed: Typed) -> None:
+    (typed.folder / "crash-processor.tuner.db").write_text("mine")
 
-    assert done.returncode == 3, done.stderr
-    content = json.loads(done.stdout)
-    assert [row["rank"] for row in content["layouts"]] == [None]
-    assert "exit status 7" in content["layouts"][0]["note"]
-    again = tuner("rank", "worker.tuner.db", "--json")
-    assert (again.returncode, again.stdout) == (3, done.stdout)
+    is_told(typed("grid", "--layouts", "1x1"), "crash-processor.tuner.db exists already")
 
-
-def test_an_existing_study_is_never_overwritten(tuner) -> None:
-    (tuner.folder / "crash-processor.tuner.db").write_text("mine")
-
-    is_told(tuner("grid", "--layouts", "1x1"), "crash-processor.tuner.db exists already")
-
-    assert (tuner.folder / "crash-processor.tuner.db").read_text() == "mine"
+    assert (typed.folder / "crash-processor.tuner.db").read_text() == "mine"
 
 
 @pytest.mark.parametrize("command", [("rank",), ("export",), ("grid", "--resume")], ids=" ".join)
-def test_a_file_that_is_no_study_is_told(tuner, command: tuple[str, ...]) -> None:
-    (tuner.folder / "x.db").write_text("just text, longer than a header of SQLite would be" * 10)
+def test_a_file_that_is_no_study_is_told(typed: Typed, command: tuple[str, ...]) -> None:
+    (typed.folder / "x.db").write_text("just text, longer than a header of SQLite would be" * 10)
 
-    is_told(tuner(*command, "x.db"), "x.db is not a study file")
+    is_told(typed(*command, "x.db"), "x.db is not a study file")
 
 
 def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_config(
-    tuner, study_file: Path
+    typed: Typed, study_file: Path
 ) -> None:
     with contextlib.closing(sqlite3.connect(study_file)) as connection:
         (kept,) = connection.execute("SELECT config FROM study").fetchone()
@@ -190,7 +210,7 @@ def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_conf
         sqlite_digests.keep_everything(connection)  # as it would have been written
         connection.commit()
 
-    resumed = tuner("grid", "--resume", study_file)
+    resumed = typed("grid", "--resume", study_file)
 
     is_told(resumed, "does not hold the secrets")
     assert resumed.stderr.splitlines()[1] == wording("config.name-config-tuner-grid", study_file=study_file)
@@ -208,10 +228,10 @@ def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
     )
 
 
-def test_a_spool_that_is_not_there_is_told(tuner) -> None:
-    is_told(tuner("grid", "--layouts", "1x1", "--spool", "none"), "the spool", "none does not exist")
+def test_a_spool_that_is_not_there_is_told(typed: Typed) -> None:
+    is_told(typed("grid", "--layouts", "1x1", "--spool", "none"), "the spool", "none does not exist")
 
-    assert list(tuner.folder.glob("*.db*")) == []
+    assert list(typed.folder.glob("*.db*")) == []
 
 
 def test_an_ordinary_user_cannot_use_a_spool_that_is_not_writable(ordinary) -> None:
@@ -247,14 +267,14 @@ def test_an_ordinary_user_cannot_run_a_service_as_somebody_else(ordinary) -> Non
     is_told(ordinary("grid", "s.yaml"), "s.yaml:1:17: service.user: only root can run a service as root")
 
 
-@pytest.fixture
-def study_file(tuner) -> Path:
-    """A finished study of one window, kept as tuner keeps it."""
+@pytest.fixture(scope="module")
+def finished_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of one window, kept as tuner keeps it; once, the tests get copies."""
     options = {"strategy": "all", "layouts": "1x1", "window": "1s", "repeats": "1"}
     settings = load_settings(
         None, {("study", name): Given(f"--{name}", text) for name, text in options.items()}
     )
-    file = tuner.folder / "crash-processor.tuner.db"
+    file = tmp_path_factory.mktemp("study") / "crash-processor.tuner.db"
     layout = Layout(1, 1)
     samples = (Sample(0.0, 0, 0, 1.0, 1.0, 1.0, 1), Sample(1.0, 5, 0, 1.0, 1.0, 1.0, 1))
     usage = [
@@ -267,12 +287,17 @@ def study_file(tuner) -> Path:
     return file
 
 
-def test_a_study_of_a_newer_version_is_told(tuner, study_file: Path) -> None:
+@pytest.fixture
+def study_file(tmp_path: Path, finished_study: Path) -> Path:
+    return Path(shutil.copy(finished_study, tmp_path))
+
+
+def test_a_study_of_a_newer_version_is_told(typed: Typed, study_file: Path) -> None:
     with contextlib.closing(sqlite3.connect(study_file)) as connection:
         connection.execute("PRAGMA user_version = 99")
 
     for command in (("rank",), ("export",), ("grid", "--resume")):
-        is_told(tuner(*command, study_file), "has schema version 99")
+        is_told(typed(*command, study_file), "has schema version 99")
 
 
 @pytest.mark.parametrize(
@@ -308,52 +333,50 @@ def test_a_figure_that_changed_on_the_disk_is_told_by_whoever_reads_it(
     assert done.stdout == ""
 
 
-def test_a_runbook_with_one_mark_only_is_told_and_left_alone(tuner, study_file: Path) -> None:
-    runbook = tuner.folder / "RUNBOOK.md"
-    assert tuner("export", study_file, "--into", runbook).returncode == 0
+def test_a_runbook_with_one_mark_only_is_told_and_left_alone(typed: Typed, study_file: Path) -> None:
+    runbook = typed.folder / "RUNBOOK.md"
+    assert typed("export", study_file, "--into", runbook).returncode == 0
     lines = [line for line in runbook.read_text().splitlines() if not line.endswith(" end -->")]
     runbook.write_text("\n".join(lines) + "\n")
 
-    is_told(tuner("export", study_file, "--into", runbook), "RUNBOOK.md", "mark")
+    is_told(typed("export", study_file, "--into", runbook), "RUNBOOK.md", "mark")
 
     assert runbook.read_text() == "\n".join(lines) + "\n"
 
 
-def test_a_check_compares_with_the_options_that_made_the_section(tuner, study_file: Path) -> None:
+def test_a_check_compares_with_the_options_that_made_the_section(typed: Typed, study_file: Path) -> None:
     keep = ("export", study_file, "--into", "RUNBOOK.md")
-    assert tuner(*keep, "--check").returncode == 4
-    assert tuner(*keep, "--current", "1x1", "--confidence", "90%").returncode == 0
+    assert typed(*keep, "--check").returncode == 4
+    assert typed(*keep, "--current", "1x1", "--confidence", "90%").returncode == 0
 
-    fresh, otherwise = tuner(*keep, "--check"), tuner(*keep, "--check", "--confidence", "0.8")
+    fresh, otherwise = typed(*keep, "--check"), typed(*keep, "--check", "--confidence", "0.8")
 
     assert fresh.returncode == 0, fresh.stderr
     assert otherwise.returncode == 4
-    runbook = tuner.folder / "RUNBOOK.md"
+    runbook = typed.folder / "RUNBOOK.md"
     runbook.write_text(runbook.read_text().replace("90 % interval", "95 % interval"))
-    stale = tuner(*keep, "--check")
+    stale = typed(*keep, "--check")
     is_told(stale, "RUNBOOK.md does not show what", code=4)
     hint = stale.stderr.splitlines()[1]
     assert hint == f"tuner export {study_file} --into RUNBOOK.md --current 1x1 --confidence 0.9"
-    assert tuner(*hint.split()[1:]).returncode == 0
-    assert tuner(*keep, "--check").returncode == 0
+    assert typed(*hint.split()[1:]).returncode == 0
+    assert typed(*keep, "--check").returncode == 0
 
 
-def test_resume_takes_no_options_that_would_change_the_study(tuner, study_file: Path) -> None:
-    is_told(tuner("grid", "--resume", study_file, "--window", "77s"), "--window: not what", "study.window: ")
-    is_told(tuner("grid", "other.yaml", "--resume", study_file), "cannot read the config other.yaml")
+def test_resume_takes_no_options_that_would_change_the_study(typed: Typed, study_file: Path) -> None:
+    is_told(typed("grid", "--resume", study_file, "--window", "77s"), "--window: not what", "study.window: ")
+    is_told(typed("grid", "other.yaml", "--resume", study_file), "cannot read the config other.yaml")
 
 
-def test_a_finished_study_resumed_measures_nothing_more(tuner, study_file: Path) -> None:
-    done = tuner("grid", "--resume", study_file)
+def test_a_finished_study_resumed_measures_nothing_more(typed: Typed, study_file: Path) -> None:
+    done = typed("grid", "--resume", study_file)
 
     assert done.returncode == 0, done.stderr
     assert "items/10 min" not in done.stderr  # no window was taken
     assert "1x1" in done.stdout
 
 
-def test_an_ordinary_user_cannot_go_on_with_a_study_that_is_read_only(
-    ordinary, tuner, study_file: Path
-) -> None:
+def test_an_ordinary_user_cannot_go_on_with_a_study_that_is_read_only(ordinary, study_file: Path) -> None:
     theirs = ordinary.folder / "s.tuner.db"
     shutil.copy2(study_file, theirs)
     theirs.chmod(0o444)
@@ -420,10 +443,10 @@ def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(tune
     ]
 
 
-def test_quick_leaves_out_no_layout_that_was_named(tuner) -> None:
+def test_quick_leaves_out_no_layout_that_was_named(typed: Typed) -> None:
     named = "1x1,2x2,1x2,2x1,4x4,8x8"
-    done = tuner("grid", "--simulate", PROFILE, "--quick", "--layouts", named, "--study", "q.tuner.db")
+    done = typed("grid", "--simulate", PROFILE, "--quick", "--layouts", named, "--study", "q.tuner.db")
 
     assert wording("grid.first-look-only-short") in done.stderr
-    rows = json.loads(tuner("rank", "q.tuner.db", "--json").stdout)["layouts"]
+    rows = json.loads(typed("rank", "q.tuner.db", "--json").stdout)["layouts"]
     assert {row["layout"] for row in rows} == set(named.split(","))
