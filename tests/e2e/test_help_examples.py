@@ -1,6 +1,7 @@
 """The example on each command's page of help, typed as it stands in a folder that has what it names.
 
 What would measure for hours is played by a simulated box: ``--simulate`` is put behind it.
+The study has two layouts: a plan of more simulates for as long as it may, 20 s on all cores.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def folder(studies: Path, tmp_path: Path) -> Path:
         r"^(  dies[\w-]*): \S+", r"\1: 0%", PROFILE.read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     (tmp_path / "profile.yaml").write_text(lucky, encoding="utf-8")
-    (tmp_path / "study.yaml").write_text("service: {kind: crash-processor}\nstudy: {grid: divisors}\n")
+    (tmp_path / "study.yaml").write_text("service: {kind: crash-processor}\nstudy: {layouts: [24x1, 1x24]}\n")
     return tmp_path
 
 

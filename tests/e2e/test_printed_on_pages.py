@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,8 +63,7 @@ def typed(commands: str, folder: Path) -> str:
     said = ""
     for command in commands.split(";"):
         _, *words = shlex.split(command)
-        tuner = [sys.executable, "-c", "from tuner.cli import main; main()", *words]
-        done = subprocess.run(tuner, cwd=folder, capture_output=True, text=True, check=False)
+        done = Typed(folder)(*words)
         assert done.returncode in (0, 5), f"{command}: {done.stderr}"
         said += done.stdout + done.stderr
     return said
