@@ -18,14 +18,15 @@ from tuner.bootstrap.lab_tools import tools_of
 from tuner.core.lab.experiment import At, Outcome, Run, outcome
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.interpreters import OnInterpreters
-from tuner.core.lab.nornir import N_TASKS, Nornir
+from tuner.core.lab.nornir import Nornir
 from tuner.core.lab.pi_pools import PiPools
-from tuner.core.model.pools import PoolCosts, run_waiting_pool
+from tuner.core.model.pools import PoolCosts
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab, render_lab_json
 
 from ..e2e.typed import Typed
 from ..wording import wording
+from .lab_batches import batch_of
 from .test_lab_gornir import a_run as gornir_run
 
 SEEDS = published()
@@ -39,7 +40,7 @@ CPU_RATIO, UNLIKE = 0.8, 1.02
 
 def a_run(at: At, ratio: float) -> Run:
     """A run as the model would have it; the CPU time of the later Python is another."""
-    batch = run_waiting_pool(N_TASKS, float(at[1]), int(at[2]), COSTS)
+    batch = batch_of(float(at[1]), int(at[2]), COSTS)
     unlike = UNLIKE if POINTS.index(at) % 2 else 1 / UNLIKE
     factor = ratio * unlike if at[0] == "3.13.0" else 1.0
     cpu = {"user_s": 0.8 * factor, "system_s": 0.4 * factor, "cpu_s": 1.2 * factor}
