@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 
@@ -28,15 +29,27 @@ pytestmark = pytest.mark.integration
 LONG_S = 300.0
 
 
-def run(at: At) -> dict[str, float]:
-    job = replace(PiPools().job(at), at_most_s=LONG_S, handed={})
+def run(at: At, units: dict[str, float] | None = None) -> dict[str, float]:
+    """With *units* as `tuner lab` hands them over; without them, the program finds its own."""
+    job = PiPools().job(at)
+    if units is not None:
+        job = job.with_handed({**units, USABLE_CORES: float(len(os.sched_getaffinity(0)))})
+    job = replace(job, at_most_s=LONG_S, handed={})
     return run_job(job, [sys.executable], folder_of_programs())
 
 
-@pytest.mark.parametrize("work", [C, PYTHON])
-@pytest.mark.parametrize("pool", [OWN, SEMAPHORE, FIXED, SCHEDULED])
-def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(work: str, pool: str) -> None:
-    found = run((work, SLEEPS, pool, 2.0))
+@pytest.fixture(scope="module")
+def units() -> dict[str, float]:
+    """How much work a step is, found once for all runs."""
+    return run_job(PiPools.calibration, [sys.executable], folder_of_programs())
+
+
+@pytest.mark.parametrize(("pool", "work"), [(OWN, PYTHON), (SEMAPHORE, C), (FIXED, C), (SCHEDULED, PYTHON)])
+def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(
+    units: dict[str, float], pool: str, work: str
+) -> None:
+    """And each kind of work is done; which one it is, no pool asks."""
+    found = run((work, SLEEPS, pool, 2.0), units)
     cores = found["n_cores"]
 
     assert found["n_jobs"] == 2 * cores
@@ -48,8 +61,8 @@ def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(work: str, p
     assert found["foreign_cores"] >= 0
 
 
-def test_a_job_alone_says_how_many_like_it_fill_a_core() -> None:
-    found = run((C, SLEEPS, OWN, ALONE))
+def test_a_job_alone_says_how_many_like_it_fill_a_core(units: dict[str, float]) -> None:
+    found = run((C, SLEEPS, OWN, ALONE), units)
 
     assert found["n_jobs"] == found["n_threads"] == 1
     assert found["fill_core"] > 5
@@ -64,9 +77,8 @@ def test_a_short_batch_is_repeated_and_has_no_sleeps_to_wait_after() -> None:
 
 
 @pytest.mark.long
-def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores() -> None:
+def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores(units: dict[str, float]) -> None:
     """Twice the units take longer by their own clock; what they take is told over the same time."""
-    units = run_job(PiPools.calibration, [sys.executable], folder_of_programs())
     handed = {"C_units": 20 * units["C_units"], "Python_units": units["Python_units"], USABLE_CORES: 1.0}
     job = PiPools().job((C, CPU, OWN, 1.0)).with_handed(handed)
     found = run_job(replace(job, at_most_s=LONG_S), [sys.executable], folder_of_programs())
