@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from tuner.adapters.virtual_box import VirtualClock
+from tuner.core.records import WindowRecord
 from tuner.ports import Store
+
+FIELDS = [field.name for field in fields(WindowRecord) if field.name != "launch_id"]
+#: what depends on what ran before
+MOMENTS = ("started_wall_s", "load1_mean", "load1_max", "n_active_mean")
 
 
 class CutClock(VirtualClock):
@@ -33,12 +38,10 @@ def kept(store: Store, *, moments: bool = True) -> list[dict[str, Any]]:
     """All windows but for the launch's id; without *moments* also without what depends on what ran before."""
     windows = []
     for window in store.windows():
-        fields = asdict(window)
-        del fields["launch_id"]
+        values = {name: getattr(window, name) for name in FIELDS if moments or name not in MOMENTS}
         if not moments:
-            for name in ("started_wall_s", "load1_mean", "load1_max", "n_active_mean"):
-                del fields[name]
-            for name in [name for name in fields if name.endswith("_s") and fields[name] is not None]:
-                fields[name] = round(fields[name], 6)
-        windows.append(fields)
+            for name, value in values.items():
+                if name.endswith("_s") and value is not None:
+                    values[name] = round(value, 6)
+        windows.append(values)
     return windows
