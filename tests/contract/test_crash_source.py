@@ -21,6 +21,7 @@ from tuner_workers.crash_processor.sources.fs import FileSystemCrashSource
 from tuner_workers.crash_processor.sources.redis import RedisCrashSource, RedisQueue
 from tuner_workers.crash_processor.spool import make_spool, spool_status
 
+from ..raising import raises
 from ..redis_server import RedisServer
 from ..wording import wording
 
@@ -386,7 +387,7 @@ def test_it_is_tried_as_often_as_the_delays_say_and_no_oftener() -> None:
         port = server.getsockname()[1]
         settings = "retry_on_timeout=yes&socket_timeout=0.05"  # what redis-py would make of this: two of each
         queue = RedisQueue(f"redis://127.0.0.1:{port}?{settings}", "test", delays_s=[0.01, 0.01])
-        with pytest.raises(SourceLostError, match=wording("crash-processor.out-reach-timeout").pattern):
+        with raises(SourceLostError, wording("crash-processor.out-reach-timeout")):
             queue.call("PING")
 
         server.setblocking(False)
@@ -444,7 +445,7 @@ def test_a_password_in_a_url_is_not_shown() -> None:
 
 
 def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=wording("crash-processor.spool").pattern):
+    with raises(InputError, wording("crash-processor.spool")):
         FileSystemCrashSource(tmp_path)
 
 

@@ -21,6 +21,7 @@ from tuner.core.pace import Share
 from tuner.core.requests import Requests
 
 from ..processes import is_running
+from ..raising import raises
 from ..wording import wording
 from .http_service import PATIENCE_S, Service, answer, running, says
 
@@ -106,7 +107,7 @@ def test_a_service_that_never_answers_spoils_the_launch_and_says_what_came(tmp_p
     with running(says(b"SSH-2.0-OpenSSH\r\n", then_closes=True)) as service:
         feeding = Feeding(tmp_path, service.url, wait_s=0.3)
         with (
-            pytest.raises(MeasurementError, match=wording("feeders.did-answer-within-s").pattern),
+            raises(MeasurementError, wording("feeders.did-answer-within-s")),
             feeding.feeder.feeding(Layout(1, 1)),
         ):
             wait_for(feeding.feeder.is_dry)
@@ -145,7 +146,7 @@ def test_fewer_connections_than_threads_are_refused_before_the_study(tmp_path: P
     layouts = Layout(1, 4), Layout(4, 4), Layout(2, 2)
     feeding = Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=15)
 
-    with pytest.raises(ConfigError, match=wording("feeders.connections-leave-threads-x").pattern):
+    with raises(ConfigError, wording("feeders.connections-leave-threads-x")):
         feeding.feeder.prepare()
 
     Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=16).feeder.prepare()
@@ -274,5 +275,5 @@ def test_a_feeder_without_a_pace_takes_no_rate(tmp_path: Path) -> None:
     feeding = Feeding(tmp_path, "http://127.0.0.1:1/")
 
     assert feeding.feeder.pace is None
-    with pytest.raises(ValueError, match=wording("feeders.nothing-pace").pattern):
+    with raises(ValueError, wording("feeders.nothing-pace")):
         feeding.feeder.go_on_at(20.0, 40.0)

@@ -27,6 +27,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..processes import is_running
+from ..raising import raises
 from ..redis_server import RedisServer
 from ..wording import wording
 from .queue_workers import MESSAGES, WORKERS
@@ -159,7 +160,7 @@ def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
     assert (slug, text) == ("queue-shared", wording("feeders.x-messages-jobs-tuner"))
     assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
     with (
-        pytest.raises(ConfigError, match=wording("probes.holds-message-tuner-did").pattern),
+        raises(ConfigError, wording("probes.holds-message-tuner-did")),
         fixture.feeder.feeding(Layout(1, 1)),
     ):
         pytest.fail("it was fed all the same")
@@ -181,7 +182,7 @@ def test_a_queue_that_others_work_on_is_refused_before_the_service_starts(
     worker.start()
     try:
         with (
-            pytest.raises(MeasurementError, match=wording("feeders.worked-before-service-started").pattern),
+            raises(MeasurementError, wording("feeders.worked-before-service-started")),
             fixture.feeder.feeding(Layout(1, 1)),
         ):
             pytest.fail("it was fed all the same")
@@ -344,7 +345,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
 
     n_left = client.llen(NAME)
     assert n_left >= FEWEST - 1
-    with pytest.raises(ConfigError, match=wording("feeders.fed-another-study").pattern):
+    with raises(ConfigError, wording("feeders.fed-another-study")):
         Fixture(redis_server, tmp_path, "celery", THEIRS).feeder.prepare()
     assert client.llen(NAME) == n_left
     Fixture(redis_server, tmp_path, "celery").feeder.prepare()
@@ -436,5 +437,5 @@ def test_somebody_else_who_fills_the_queue_ends_the_launch(
     with fed(fixture) as counting:
         read_until(counting, any_reading)
         client.lpush(NAME, *(f"theirs {n}" for n in range(1000)))
-        with pytest.raises(MeasurementError, match=wording("probes.who-else-puts-messages").pattern):
+        with raises(MeasurementError, wording("probes.who-else-puts-messages")):
             read_until(counting, no_reading)

@@ -17,6 +17,7 @@ from tuner.adapters.queues.redis_queue import RedisQueue, found_queue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
 from ..redis_server import RedisServer
 from ..wording import wording
 from .queue_workers import MESSAGES, WORKERS, Worker
@@ -153,7 +154,7 @@ def test_a_queue_that_holds_messages_of_others_is_refused_and_left_as_it_is(
         put(client, others, form, 3)
         before = everything(client)
         for refused in (queue.check, queue.claim):
-            with pytest.raises(ConfigError, match=wording("probes.holds-messages-tuner-did").pattern):
+            with raises(ConfigError, wording("probes.holds-messages-tuner-did")):
                 refused()
         after = everything(client)
 
@@ -255,7 +256,7 @@ def test_the_form_is_seen_by_the_keys(redis_server: RedisServer, form: str) -> N
 
 
 def test_no_messages_or_several_forms_are_told_apart(redis_server: RedisServer) -> None:
-    with pytest.raises(ConfigError, match=wording("feeders.messages-wait-jobs").pattern):
+    with raises(ConfigError, wording("feeders.messages-wait-jobs")):
         found_queue(redis_server.url, None, NAME, 30.0)
     with Redis.from_url(redis_server.url) as client:
         for form in ("rq", "huey"):

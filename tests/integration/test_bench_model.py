@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..bench_modules import MODEL, loaded
-from ..wording import wording
+from ..wording import start_of, wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -86,7 +86,7 @@ def test_what_binds_a_service_is_told_beside_what_is_seen_from_outside(
         bound.main()
 
     told, _, seen = capsys.readouterr().out.partition("From outside")
-    assert told.startswith(wording("bench.waiting-waiting-bound"))
+    assert wording("bench.waiting-waiting-bound") in start_of(told)
     rows = {line.split()[0]: line for line in seen.splitlines()[2:] if line}
     assert set(rows) == {"1x1", "2x1"}
     for row in rows.values():

@@ -17,6 +17,7 @@ import tuner
 from tuner.adapters.box_lock import box_held
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.integration
@@ -99,7 +100,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(lock: Path, t
     lock.symlink_to(target)
 
     with (
-        pytest.raises(ConfigError, match=wording("launch.cannot-open-box-lock").pattern),
+        raises(ConfigError, wording("launch.cannot-open-box-lock")),
         box_held("mine", lock),
     ):
         pytest.fail("a link was taken for a lock")
@@ -115,7 +116,7 @@ def test_a_lock_that_is_no_plain_file_of_its_own_is_refused(make, lock: Path) ->
     except OSError as error:
         pytest.skip(f"cannot be made here: {error}")
 
-    with pytest.raises(ConfigError, match=wording("launch.plain-file-own").pattern), box_held("mine", lock):
+    with raises(ConfigError, wording("launch.plain-file-own")), box_held("mine", lock):
         pytest.fail("it was taken for a lock")
 
 
@@ -128,7 +129,7 @@ def test_garbage_in_the_lock_file_does_not_matter(lock: Path) -> None:
 
 def test_a_lock_in_a_missing_folder_is_one_clear_error(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match=wording("launch.such-file-directory").pattern),
+        raises(ConfigError, wording("launch.such-file-directory")),
         box_held("mine", tmp_path / "no" / "lock"),
     ):
         pytest.fail("there is no such folder")
@@ -157,7 +158,7 @@ def test_an_ordinary_user_can_hold_a_lock_that_root_made_and_root_the_other_way_
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
-            told = pytest.raises(ConfigError, match=wording("launch.user-nobody-study-theirs").pattern)
+            told = raises(ConfigError, wording("launch.user-nobody-study-theirs"))
             with told, box_held("root's", folder / "lock"):
                 pytest.fail("two tuners had the box")
             process.kill()

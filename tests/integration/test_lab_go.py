@@ -13,6 +13,7 @@ import pytest
 from tuner.adapters.lab.go import Go, built, go_here
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(700)]
@@ -94,7 +95,7 @@ def test_the_go_on_the_path_is_taken_before_the_one_in_its_root(
 
     (tmp_path / "go").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "go").chmod(0o755)
-    with pytest.raises(ConfigError, match=wording("lab.does-say-go").pattern):
+    with raises(ConfigError, wording("lab.does-say-go")):
         go_here()
 
 

@@ -19,6 +19,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import Job, ProgramExperiment
 
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.integration
@@ -93,7 +94,7 @@ def test_what_others_use_of_the_box_meanwhile_is_not_its_own(tmp_path: Path) -> 
 
 def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     """That nobody is left is what the fixture of every integration test looks at."""
-    with pytest.raises(MeasurementError, match=wording("launch.took-longer-than-s-killed").pattern):
+    with raises(MeasurementError, wording("launch.took-longer-than-s-killed")):
         run(
             tmp_path,
             "import subprocess, time\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(1000)",
@@ -109,7 +110,7 @@ def test_one_that_cannot_be_watched_is_killed(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "pidfd_open", too_many)
 
-    with pytest.raises(ConfigError, match=wording("brake.too-many-open-files-2").pattern):
+    with raises(ConfigError, wording("brake.too-many-open-files-2")):
         run(tmp_path, "import time\ntime.sleep(1000)")
 
 
@@ -158,7 +159,7 @@ def test_a_program_has_a_folder_of_its_own_which_goes_away_with_it(tmp_path: Pat
 
 def test_the_folder_of_one_that_was_killed_goes_away_too(tmp_path: Path) -> None:
     told = tmp_path / "folder"
-    with pytest.raises(MeasurementError, match=wording("launch.killed-signal-2").pattern):
+    with raises(MeasurementError, wording("launch.killed-signal-2")):
         run(
             tmp_path,
             "import os, sys, tempfile\n"
@@ -182,7 +183,7 @@ def test_a_program_that_is_not_there_has_no_version_and_one_that_fails_is_told()
         "no-such-server": "",
         "echo": "of no number",
     }
-    with pytest.raises(ConfigError, match=wording("lab.false-does-tell-version").pattern):
+    with raises(ConfigError, wording("lab.false-does-tell-version")):
         versions_of({"false": []})
 
 

@@ -30,7 +30,7 @@ from tuner.core.window import Reading
 
 from ..rabbitmq_server import running_rabbitmq
 from ..redis_server import RedisServer
-from ..wording import wording
+from ..wording import start_of, wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 LONG_S = 120.0
@@ -334,7 +334,7 @@ def test_a_broker_that_is_named_needs_no_app_and_one_that_is_silent_fails_the_la
     with pytest.raises(MeasurementError) as caught, probe.counting(Layout(1, 1)):
         pass
 
-    assert caught.value.problem.startswith(wording("probes.celery-probe-cannot-begin"))
+    assert wording("probes.celery-probe-cannot-begin") in start_of(caught.value.problem)
     assert "127.0.0.1:1" in caught.value.problem
     assert "s3cret" not in caught.value.problem
 

@@ -35,6 +35,7 @@ from tuner.probe.counter import open_counter
 
 from ..answering_server import Send, dripping, endlessly, page, sending, server
 from ..apart import print_with_growth, run_apart
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.integration
@@ -268,7 +269,7 @@ def test_a_counter_that_claims_what_no_worker_counts_is_refused(tmp_path: Path) 
             file.seek(64)
             file.write(b"\xff" * 8)
 
-        with pytest.raises(MeasurementError, match=wording("probes.damaged-worker-can-count").pattern):
+        with raises(MeasurementError, wording("probes.damaged-worker-can-count")):
             counting.read()
 
 
@@ -276,7 +277,7 @@ def test_counts_that_add_up_to_no_number_of_items_are_refused_by_statsd() -> Non
     with StatsdProbe(CLOCK, "all", None, no_warning).counting(Layout(1, 1)) as counting:
         send_to(counting, b"all:999999999999999|c|@0.000000000000001")
 
-        with pytest.raises(MeasurementError, match=wording("probes.cannot-count-items").pattern):
+        with raises(MeasurementError, wording("probes.cannot-count-items")):
             counting.read()
 
 

@@ -22,6 +22,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..postgres_server import PASSWORD, PostgresServer
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.integration
@@ -140,7 +141,7 @@ def test_rows_that_go_make_a_count_that_is_no_total(file: Path) -> None:
         fresh(counting)
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("delete from job")
-        with pytest.raises(MeasurementError, match=wording("probes.query-database-fell").pattern):
+        with raises(MeasurementError, wording("probes.query-database-fell")):
             fresh(counting)
 
 
@@ -202,9 +203,7 @@ def test_a_server_that_hangs_does_not_hold_the_probe(
         backend = int(str(row[0]))
         os.kill(backend, signal.SIGSTOP)
         try:
-            with pytest.raises(
-                MeasurementError, match=wording("probes.postgresql-did-answer-within").pattern
-            ):
+            with raises(MeasurementError, wording("probes.postgresql-did-answer-within")):
                 database.rows("select 1")
         finally:
             os.kill(backend, signal.SIGCONT)
@@ -243,7 +242,7 @@ def test_a_wrong_password_is_refused_and_not_told(
 
 
 def test_a_url_that_is_none_is_refused_without_telling_its_password() -> None:
-    with pytest.raises(ConfigError, match=wording("probes.url-sql-probe-none").pattern) as caught:
+    with raises(ConfigError, wording("probes.url-sql-probe-none")) as caught:
         check_postgres_url("postgresql://u:Tr0ub4dor@h/d?no_such=1")
 
     assert "Tr0ub4dor" not in f"{caught.value.problem} {caught.value.hint}"

@@ -22,6 +22,7 @@ from tuner.core.errors import ConfigError, TunerError
 
 from ..answering_server import Send, dripping, endlessly, server
 from ..apart import print_with_growth, run_apart
+from ..raising import raises
 from ..refusals import error_of, is_one_line
 from ..wording import wording
 
@@ -226,7 +227,7 @@ def test_a_message_with_odd_headers_is_sampled_as_one_that_cannot_be_cloned(head
 def test_odd_messages_are_of_no_form() -> None:
     with (
         lying(talking({GET: delivered(b"x", b"\x02\xff\xfeV")})) as url,
-        pytest.raises(ConfigError, match=wording("feeders.messages-dramatiq-celery-wait").pattern),
+        raises(ConfigError, wording("feeders.messages-dramatiq-celery-wait")),
     ):
         found_queue(url, None, None, LONG_S)
 

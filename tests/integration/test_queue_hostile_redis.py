@@ -23,6 +23,7 @@ from tuner.core.layout import Layout
 from tuner.ports import Counting
 
 from ..answering_server import Send, endlessly, server
+from ..raising import raises
 from ..refusals import error_of
 from ..wording import wording
 
@@ -144,7 +145,7 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
             tmp_path,
             lambda *_: None,
         )
-        with pytest.raises(ConfigError, match=wording("probes.answer-none-redis").pattern):
+        with raises(ConfigError, wording("probes.answer-none-redis")):
             feeder.prepare()
         with pytest.raises(ConfigError, match="redis://127"):
             found_queue(url, None, None, LONG_S)

@@ -21,6 +21,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.events import run
 from tuner.core.model.simulation.scenario import Scenario, simulate
 
+from ..raising import raises
 from ..wording import wording
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,7 +210,7 @@ def test_the_program_gives_up_where_its_twin_does() -> None:
     machine = Machine(cores=0.1, switch_interval_s=0.001, handover_s=0)
     scenario = Scenario(Layout(1, 100), rare, machine, n_items=400)
 
-    with pytest.raises(ValueError, match=wording("model.switch-interval-s-too").pattern) as of_twin:
+    with raises(ValueError, wording("model.switch-interval-s-too")) as of_twin:
         simulate(scenario)
     with pytest.raises(ConfigError, match=str(of_twin.value)):
         simulate_all([scenario])
@@ -256,9 +257,7 @@ def test_without_the_program_one_line_says_what_to_do(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "tuner")])
 
-    with pytest.raises(
-        ConfigError, match=wording("simulate.simulator-tuner-simulate-neither").pattern
-    ) as caught:
+    with raises(ConfigError, wording("simulate.simulator-tuner-simulate-neither")) as caught:
         simulate_all([PLAIN])
     assert caught.value.hint is not None
 

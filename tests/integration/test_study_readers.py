@@ -19,6 +19,7 @@ from tuner.adapters.study_file import is_held
 from tuner.core.errors import ConfigError
 
 from ..overviews import recorded
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.integration
@@ -158,7 +159,7 @@ def test_a_file_system_without_locks_is_read_and_not_written(
 
     assert not is_held(file)
     assert read_again(file)
-    with pytest.raises(ConfigError, match=wording("study-file.cannot-locked-locks-available").pattern):
+    with raises(ConfigError, wording("study-file.cannot-locked-locks-available")):
         SqliteStore.open(file)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ..unit.test_locks import wheel
-from ..wording import wording
+from ..wording import start_of, wording
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "requirements"
@@ -83,4 +83,4 @@ def test_an_audit_that_reaches_nobody_says_so_and_is_no_success(audit_python: Pa
     audited = run(audit_python, REQUIREMENTS / "audit.py", "build", **unreachable, **nothing_kept)
 
     assert audited.returncode == 3, audited.stdout
-    assert audited.stdout.startswith(wording("command-line.build-txt-advisories-cannot"))
+    assert wording("command-line.build-txt-advisories-cannot") in start_of(audited.stdout)

@@ -14,6 +14,7 @@ from tuner.config.load import Given
 from tuner.core.errors import ConfigError
 from tuner.services import arq
 
+from ..raising import raises
 from ..wording import wording
 
 MODULE = Path(arq.__file__).parent / "arq_settings" / "tuner_arq.py"
@@ -46,7 +47,7 @@ def test_the_command_names_tuners_settings_which_find_the_users(
 
 
 def test_a_command_without_settings_is_refused() -> None:
-    with pytest.raises(ConfigError, match=wording("services.cannot-started-jobs").pattern):
+    with raises(ConfigError, wording("services.cannot-started-jobs")):
         started("arq -v")
 
 

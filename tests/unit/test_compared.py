@@ -22,6 +22,7 @@ from tuner.reports.comparison_words import comparison_notes, comparison_sentence
 from tuner.reports.formats import table_formats
 from tuner.reports.page.comparison import render_comparison_page
 
+from ..raising import raises
 from ..wording import wording
 
 BEFORE = {"4x6": 2600.0, "6x4": 2500.0, "24x1": 2000.0, "1x24": 900.0}
@@ -175,7 +176,7 @@ def test_all_figures_that_both_know_are_compared() -> None:
 
 
 def test_studies_without_a_common_layout_are_told() -> None:
-    with pytest.raises(ConfigError, match=wording("compare.layout-both-measured-x").pattern):
+    with raises(ConfigError, wording("compare.layout-both-measured-x")):
         compared(known(BEFORE), known({"2x2": 100.0}, name="after.tuner.db"), 0.95)
 
 

@@ -11,6 +11,8 @@ from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError
 
+from ..wording import key_of, wording
+
 
 def load(tmp_path: Path, text: str) -> Settings:
     (tmp_path / "s.yaml").write_text(text)
@@ -50,19 +52,23 @@ def test_what_a_study_keeps_of_part_of_it(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "s.yaml:1:8: brake: names no limit: write load, memory, errors or command"),
-        ("{holds: 1s}", "names no limit"),
-        ("{load: 0}", "a load average of 0 cannot be kept"),
-        ("{memory: 8}", "'8' has no unit"),
-        ("{memory: 100%}", "can never be passed"),
-        ("{errors: 5}", "5 is no share"),
-        ("{errors: 0%}", "greater than 0"),
-        ("{load: 4, every: 5s}", "s.yaml:1:25: brake.every: belongs to a command, and there is none"),
-        ("{load: 4, timeout: 5s}", "brake.timeout: belongs to a command"),
-        ("{load: 4, then: leave}", "leave is none of stop, leave-out; did you mean leave-out?"),
-        ("{load: 4, hold: 5s}", "did you mean holds?"),
-        ("{command: []}", "names no program"),
+        ("{}", "s.yaml:1:8: brake: " + wording("config.brake-without-limit")),
+        ("{holds: 1s}", wording("config.brake-without-limit")),
+        ("{load: 0}", wording("config.load-cannot-be-kept", value=0)),
+        ("{memory: 8}", wording("config.no-unit", text=8)),
+        ("{memory: 100%}", wording("config.share-never-passed")),
+        ("{errors: 5}", wording("config.no-share")),
+        ("{errors: 0%}", wording("config.above", least=0)),
+        ("{load: 4, every: 5s}", "s.yaml:1:25: brake.every: " + wording("config.without-command")),
+        ("{load: 4, timeout: 5s}", "brake.timeout: " + wording("config.without-command")),
+        (
+            "{load: 4, then: leave}",
+            wording("config.none-of", text="leave", known="stop, leave-out", meant="leave-out"),
+        ),
+        ("{load: 4, hold: 5s}", wording("config.did-you-mean", meant="holds")),
+        ("{command: []}", wording("config.names-no-program")),
     ],
+    ids=key_of,
 )
 def test_what_is_no_brake_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -74,13 +80,17 @@ def test_what_is_no_brake_is_told_with_its_place(tmp_path: Path, text: str, said
 @pytest.mark.parametrize(
     ("probe", "said"),
     [
-        ("{kind: command, command: count}", "probe command cannot count failed items"),
-        ("{kind: statsd, name: done}", "probe statsd is not told how to count failed items"),
+        ("{kind: command, command: count}", wording("config.probe-cannot-count-failed", probe="command")),
+        ("{kind: statsd, name: done}", wording("config.probe-not-told-to-count-failed", probe="statsd")),
         ("{kind: statsd, name: done, failed: bad}", None),
-        ("{kind: prometheus, url: 'http://127.0.0.1:1/', metric: done}", "is not told how to count"),
+        (
+            "{kind: prometheus, url: 'http://127.0.0.1:1/', metric: done}",
+            wording("config.probe-not-told-to-count-failed", probe="prometheus"),
+        ),
         ("{kind: mmap-counter}", None),
         ("{kind: uwsgi, stats: '127.0.0.1:1717'}", None),
     ],
+    ids=key_of,
 )
 def test_a_share_of_errors_needs_a_probe_that_counts_them(
     tmp_path: Path, probe: str, said: str | None

@@ -12,6 +12,8 @@ from tuner.config.probes import CeleryProbeSettings
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 
+from ..wording import key_of, wording
+
 
 def load(folder: Path, probe: str) -> Settings:
     path = folder / "s.yaml"
@@ -57,14 +59,15 @@ def test_a_study_does_not_keep_the_password_of_a_broker(tmp_path: Path) -> None:
     [
         (
             "{kind: celery, broker: 'redis:/:hunter2@h'}",
-            "should be the URL of a broker, as redis://HOST:PORT/DB",
+            wording("config.broker-url"),
         ),
-        ("{kind: celery, broker: ''}", "should be the URL of a broker"),
-        ("{kind: celery, python: no-such-python}", "no such file: "),
-        ("{kind: celery, nodes: 0}", "greater than or equal to 1"),
+        ("{kind: celery, broker: ''}", wording("config.broker-url")),
+        ("{kind: celery, python: no-such-python}", wording("config.no-such-file")),
+        ("{kind: celery, nodes: 0}", wording("config.at-least", least=1)),
         ("{kind: celery, via: rumour}", "'inspect' or 'events'"),
-        ("{kind: celery, timeout: 0s}", "should be longer than 0"),
+        ("{kind: celery, timeout: 0s}", wording("config.longer-than")),
     ],
+    ids=key_of,
 )
 def test_what_cannot_be_is_said_without_secrets(tmp_path: Path, probe: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from tuner.config.document import DEEPEST, Document, parse_document
 from tuner.core.errors import ConfigError
 
-from ..wording import wording
+from ..wording import key_of, wording
+
+pytestmark = pytest.mark.pythons
 
 
 def problem_of(text: str) -> str:
@@ -94,17 +96,18 @@ def test_a_file_that_says_nothing_is_empty(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- a\n", "a.yaml:1:1: settings are 'key: value' lines"),
-        ("just words\n", "a.yaml:1:1: settings are 'key: value' lines"),
-        ("a: 1\n---\nb: 2\n", "a second document"),
-        ("a: [1, 2\n", "a.yaml:2:1: not YAML"),
-        ("a:\n\tb: 1\n", "a.yaml:2:1: not YAML"),
-        ("a: b: c\n", "a.yaml:1:5: not YAML"),
-        ("a: \x00\n", "a.yaml:1:4: not YAML: character #x0000"),
-        ("? [a]\n: b\n", "a.yaml:1:3: a key must be a plain word"),
-        ("a: *nowhere\n", "a.yaml:1:4: not YAML: "),
-        ('a: "\\q"\n', "not YAML"),
+        ("- a\n", "a.yaml:1:1: " + wording("config.no-key-value")),
+        ("just words\n", "a.yaml:1:1: " + wording("config.no-key-value")),
+        ("a: 1\n---\nb: 2\n", wording("config.second-document")),
+        ("a: [1, 2\n", "a.yaml:2:1: " + wording("config.no-yaml")),
+        ("a:\n\tb: 1\n", "a.yaml:2:1: " + wording("config.no-yaml")),
+        ("a: b: c\n", "a.yaml:1:5: " + wording("config.no-yaml")),
+        ("a: \x00\n", "a.yaml:1:4: " + wording("config.no-yaml-character")),
+        ("? [a]\n: b\n", "a.yaml:1:3: " + wording("config.key-no-plain-word")),
+        ("a: *nowhere\n", "a.yaml:1:4: " + wording("config.no-yaml")),
+        ('a: "\\q"\n', wording("config.no-yaml")),
     ],
+    ids=key_of,
 )
 def test_what_is_no_settings_file_is_refused_in_one_line_with_its_place(text: str, said: str) -> None:
     problem = problem_of(text)

@@ -8,6 +8,7 @@ import pytest
 from tuner.config.environment_file import LARGEST_BYTES, parse_line, read_environment_file
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
 from ..wording import wording
 
 
@@ -82,7 +83,7 @@ def test_the_last_of_a_name_wins_and_line_ends_do_not_matter(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_not_there_or_no_text_is_a_config_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=wording("config.cannot-read-environment-file").pattern):
+    with raises(ConfigError, wording("config.cannot-read-environment-file")):
         read_environment_file(tmp_path / "none.env")
     (tmp_path / "bytes.env").write_bytes(b"A=\xff\n")
     with pytest.raises(ConfigError, match="not UTF-8"):
@@ -95,7 +96,7 @@ def test_what_has_no_end_is_not_read(tmp_path: Path, name: str) -> None:
     if name == "pipe":
         os.mkfifo(file)
 
-    with pytest.raises(ConfigError, match=wording("config.file-variables").pattern):
+    with raises(ConfigError, wording("config.file-variables")):
         read_environment_file(file)
 
 
@@ -103,5 +104,5 @@ def test_a_file_too_large_for_variables_is_told(tmp_path: Path) -> None:
     file = tmp_path / "large.env"
     file.write_bytes(b"#" * (LARGEST_BYTES + 1))
 
-    with pytest.raises(ConfigError, match=wording("config.file-variables-larger-than").pattern):
+    with raises(ConfigError, wording("config.file-variables-larger-than")):
         read_environment_file(file)

@@ -11,7 +11,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.pace import Pace, Share, WithinP95, rate_kept
 from tuner.core.redaction import HIDDEN
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
 
 URL = "http://127.0.0.1:8000/search?q=tea"
 
@@ -108,51 +109,100 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
     limited = load(tmp_path, f"{{kind: http, url: '{URL}'}}\nstudy: {{max_p95: 200ms}}")
     assert limited.study.limits == {"p95_s": 0.2}
 
-    with pytest.raises(ConfigError, match=wording("config.s-yaml-study-max").pattern):
+    with raises(ConfigError, wording("config.s-yaml-study-max")):
         load(tmp_path, "{kind: none}\nstudy: {max_p95: 200ms}")
 
 
 @pytest.mark.parametrize(
     ("feeder", "place", "what"),
     [
-        ("{kind: http}", "5:3: service.feeder.url", "is missing"),
-        ("{kind: http, url: 'https://127.0.0.1/'}", "5:29: service.feeder.url", "does not speak"),
-        ("{kind: http, url: '127.0.0.1:8000'}", "5:29: service.feeder.url", "no http URL"),
-        ("{kind: http, url: 'http://h:99999/'}", "5:29: service.feeder.url", "no URL: Port out of range"),
-        ("{kind: http, url: 'http://h:port/'}", "5:29: service.feeder.url", "no URL: Port could not be"),
-        ("{kind: http, url: 'http://h/a b'}", "5:29: service.feeder.url", "is no URL"),
-        ("{kind: http, url: 'http://me:pw@h/'}", "5:29: service.feeder.url", "a user or a fragment"),
-        ("{kind: http, url: 'http://h/', method: get}", "5:50: service.feeder.method", "no method"),
-        ("{kind: http, url: 'http://h/', headers: {A b: c}}", "5:51: service.feeder.headers", "no name"),
+        ("{kind: http}", "5:3: service.feeder.url", wording("config.missing")),
+        ("{kind: http, url: 'https://127.0.0.1/'}", "5:29: service.feeder.url", wording("config.encrypted")),
+        ("{kind: http, url: '127.0.0.1:8000'}", "5:29: service.feeder.url", wording("config.no-http-url")),
+        (
+            "{kind: http, url: 'http://h:99999/'}",
+            "5:29: service.feeder.url",
+            wording("config.port-out-of-range"),
+        ),
+        ("{kind: http, url: 'http://h:port/'}", "5:29: service.feeder.url", wording("config.port-no-number")),
+        ("{kind: http, url: 'http://h/a b'}", "5:29: service.feeder.url", wording("config.no-url")),
+        (
+            "{kind: http, url: 'http://me:pw@h/'}",
+            "5:29: service.feeder.url",
+            wording("config.user-or-fragment"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', method: get}",
+            "5:50: service.feeder.method",
+            wording("config.no-method"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', headers: {A b: c}}",
+            "5:51: service.feeder.headers",
+            wording("config.no-name-of-header"),
+        ),
         (
             "{kind: http, url: 'http://h/', headers: {Content-Length: '3'}}",
             "5:51: service.feeder.headers",
-            "tuner's own",
+            wording("config.header-of-tuner", name="Content-Length"),
         ),
         (
             '{kind: http, url: "http://h/", headers: {A: "b\\nc"}}',
             "5:51: service.feeder.headers",
-            "cannot be",
+            wording("config.cannot-be-sent"),
         ),
-        ("{kind: http, url: 'http://h/', body_file: gone}", "5:53: service.feeder.body_file", "no such file"),
-        ("{kind: http, url: 'http://h/', rate: 0}", "5:48: service.feeder.rate", "greater than 0"),
-        ("{kind: http, url: 'http://h/', rate: yes}", "5:48: service.feeder.rate", "no rate"),
-        ("{kind: http, url: 'http://h/', rate: 100%}", "5:48: service.feeder.rate", "falls behind"),
-        ("{kind: http, url: 'http://h/', rate: p95=2}", "5:48: service.feeder.rate", "has no unit"),
+        (
+            "{kind: http, url: 'http://h/', body_file: gone}",
+            "5:53: service.feeder.body_file",
+            wording("config.no-such-file"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', rate: 0}",
+            "5:48: service.feeder.rate",
+            wording("config.rate-out-of-range"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', rate: yes}",
+            "5:48: service.feeder.rate",
+            wording("config.no-rate", text="yes"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', rate: 100%}",
+            "5:48: service.feeder.rate",
+            wording("config.at-whole-capacity"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', rate: p95=2}",
+            "5:48: service.feeder.rate",
+            wording("config.no-unit", text=2),
+        ),
         (
             "{kind: http, url: 'http://h/', arrivals: even}",
             "5:52: service.feeder.arrivals",
-            "belongs to a rate",
+            wording("config.without-rate"),
         ),
         (
             "{kind: http, url: 'http://h/', rate: 9, arrivals: evn}",
             "5:61: service.feeder.arrivals",
-            "did you mean even?",
+            wording("config.did-you-mean", meant="even"),
         ),
-        ("{kind: http, url: 'http://h/', connections: 4, rate: 9}", "5:64: service.feeder.rate", "not both"),
-        ("{kind: http, url: 'http://h/', body: a, body_file: s.yaml}", "5:11: service.feeder", "not both"),
-        ("{kind: http, url: 'http://h/', body: a, requests: s.yaml}", "5:11: service.feeder", "own methods"),
+        (
+            "{kind: http, url: 'http://h/', connections: 4, rate: 9}",
+            "5:64: service.feeder.rate",
+            wording("config.connections-or-rate"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', body: a, body_file: s.yaml}",
+            "5:11: service.feeder",
+            wording("config.body-or-file"),
+        ),
+        (
+            "{kind: http, url: 'http://h/', body: a, requests: s.yaml}",
+            "5:11: service.feeder",
+            wording("config.requests-bring-their-own"),
+        ),
     ],
+    ids=key_of,
 )
 def test_what_is_wrong_with_traffic_is_told_with_its_place(
     tmp_path: Path, feeder: str, place: str, what: str
@@ -191,32 +241,48 @@ def test_a_probe_of_the_queue_needs_a_feeder_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("feeder", "place", "what"),
     [
-        ("{kind: queue}", "service.feeder.form", "is missing"),
-        (f"{{kind: queue, {REDIS.replace('celery', 'clery')}}}", "feeder.form", "did you mean celery"),
+        ("{kind: queue}", "service.feeder.form", wording("config.missing")),
+        (
+            f"{{kind: queue, {REDIS.replace('celery', 'clery')}}}",
+            "feeder.form",
+            wording("config.did-you-mean", meant="celery"),
+        ),
         (
             f"{{kind: queue, {REDIS.replace('redis:', 'http:')}}}",
             "feeder.url",
-            "should be redis://.* or amqp://HOST:PORT/VHOST",
+            wording("config.queue-url"),
         ),
-        (f"{{kind: queue, {REDIS.replace('redis:', 'amqps:')}}}", "feeder.url", "should be amqp://"),
-        (f"{{kind: queue, {RABBIT.replace('//', '//u@v@')}}}", "feeder.url", "should be amqp://"),
+        (
+            f"{{kind: queue, {REDIS.replace('redis:', 'amqps:')}}}",
+            "feeder.url",
+            wording("config.rabbitmq-url"),
+        ),
+        (f"{{kind: queue, {RABBIT.replace('//', '//u@v@')}}}", "feeder.url", wording("config.rabbitmq-url")),
         (
             f"{{kind: queue, {RABBIT.replace('celery', 'rq')}}}",
             "feeder.url",
-            "rq is not known on RabbitMQ: celery and dramatiq are",
+            wording("config.rq-known-rabbitmq-only"),
         ),
-        (f"{{kind: queue, {REDIS.replace('s.json', 'gone')}}}", "feeder.sample", "no such file"),
-        (f"{{kind: queue, {REDIS}, depth: full}}", "feeder.depth", "should be auto, or a number"),
-        (f"{{kind: queue, {REDIS}, depth: 0}}", "feeder.depth", "should be auto, or a number"),
-        (f"{{kind: queue, {REDIS}, depth: yes}}", "feeder.depth", "should be auto, or a number"),
+        (
+            f"{{kind: queue, {REDIS.replace('s.json', 'gone')}}}",
+            "feeder.sample",
+            wording("config.no-such-file"),
+        ),
+        (f"{{kind: queue, {REDIS}, depth: full}}", "feeder.depth", wording("config.depth-of-queue")),
+        (f"{{kind: queue, {REDIS}, depth: 0}}", "feeder.depth", wording("config.depth-of-queue")),
+        (f"{{kind: queue, {REDIS}, depth: yes}}", "feeder.depth", wording("config.depth-of-queue")),
     ],
+    ids=key_of,
 )
 def test_what_is_wrong_with_a_fed_queue_is_told_with_its_place(
     tmp_path: Path, feeder: str, place: str, what: str
 ) -> None:
     (tmp_path / "s.json").touch()
-    with pytest.raises(ConfigError, match=f"{place}.*: .*{what}"):
+    with pytest.raises(ConfigError) as caught:
         load(tmp_path, feeder)
+
+    assert f"{place}: " in caught.value.problem
+    assert what in caught.value.problem
 
 
 @pytest.mark.parametrize(("form", "tells"), [("dramatiq", True), ("rq", True), ("celery", False)])
@@ -229,5 +295,5 @@ def test_a_brake_for_errors_needs_a_form_that_tells_them(tmp_path: Path, form: s
     if tells:
         assert load(tmp_path, feeder).brake is not None
     else:
-        with pytest.raises(ConfigError, match=wording("doctor.probe-queue-cannot-count").pattern):
+        with raises(ConfigError, wording("doctor.probe-queue-cannot-count")):
             load(tmp_path, feeder)

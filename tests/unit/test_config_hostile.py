@@ -13,7 +13,7 @@ from tuner.config.document import LARGEST_BYTES
 from tuner.core.errors import ConfigError
 
 from ..odd_values import ODD
-from ..wording import wording
+from ..wording import end_of, start_of, wording
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted([ROOT / "configs" / "script.yaml", *(ROOT / "configs" / "lab").glob("*.yaml")])
@@ -62,24 +62,24 @@ def test_a_config_that_was_spoilt_is_settings_or_told_with_its_place(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("service: {kind: script}\n".encode("utf-16"), "1:1: byte 0xff is not UTF-8"),
-        (b"service:\n  name: a\0b\n", "2:10: not YAML: character #x0000 is not allowed"),
-        (b"\xef\xbb\xbfstudy: {cores: 0}\n", "1:16: study.cores: should be greater than or equal to 1"),
-        (b"study:\n\tcores: 2\n", "2:1: not YAML"),
-        (b"study: {cores: 1}\nstudy: {cores: 2}\n", "2:1: study: set twice, first in line 1"),
-        (b"a: " + b"[" * 100_000, "nested deeper than 32 levels"),
-        (b"#" * (LARGEST_BYTES + 1), "larger than 256 KiB"),
+        ("service: {kind: script}\n".encode("utf-16"), "1:1: " + wording("config.no-utf8")),
+        (b"service:\n  name: a\0b\n", "2:10: " + wording("config.no-yaml-character")),
+        (b"\xef\xbb\xbfstudy: {cores: 0}\n", "1:16: study.cores: " + wording("config.at-least", least=1)),
+        (b"study:\n\tcores: 2\n", "2:1: " + wording("config.no-yaml")),
+        (b"study: {cores: 1}\nstudy: {cores: 2}\n", "2:1: study: " + wording("config.set-twice", line=1)),
+        (b"a: " + b"[" * 100_000, wording("config.nested-too-deeply")),
+        (b"#" * (LARGEST_BYTES + 1), wording("config.config-too-large")),
         (b"study: {seed: " + b"9" * 5000 + b"}\n", "1:15: study.seed: "),
         (
             b"study: !!python/object/apply:os.system [touch pwned]\n",
-            "1:8: the tag !!python/object/apply:os.system",
+            "1:8: " + wording("config.tag", tag="!!python/object/apply:os.system"),
         ),
         (
             b"".join(b"a%d: &a%d [%s]\n" % (n, n, b"*a%d," % (n - 1) * 9 if n else b"x") for n in range(9)),
             "grow",
         ),
-        (b"\xff\xfe\x00\x00", "is not UTF-8"),
-        (b"\r\r\r", "is empty"),
+        (b"\xff\xfe\x00\x00", wording("config.no-utf8")),
+        (b"\r\r\r", wording("config.empty-file")),
     ],
     ids=[
         "UTF-16",
@@ -107,19 +107,22 @@ def test_what_is_hostile_is_told_where_it_stands(tmp_path: Path, content: bytes,
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('"\\e[31mRED": 1', "1:1: \\x1b[31mRED: unknown key"),
-        ('"a\\nb": 1', "1:1: a\\nb: unknown key"),
-        ('service: {kind: "\\e[31m"}', "1:17: service.kind: \\x1b[31m is none of crash-processor, script"),
+        ('"\\e[31mRED": 1', "1:1: \\x1b[31mRED: " + wording("config.unknown-key")),
+        ('"a\\nb": 1', "1:1: a\\nb: " + wording("config.unknown-key")),
+        (
+            'service: {kind: "\\e[31m"}',
+            "1:17: service.kind: " + wording("config.no-kind-of-service", kind="\\x1b[31m"),
+        ),
         (
             'service: {kind: script, name: a, command: a, probe: {kind: "a\\nb"}}',
-            "1:60: service.probe.kind: a\\nb is",
+            "1:60: service.probe.kind: " + wording("config.no-kind-of-probe", kind="a\\nb"),
         ),
         (
             'service: {kind: script, name: a, command: a, directory: "a\\u202eb"}',
-            "1:57: service.directory: no such",
+            "1:57: service.directory: " + wording("config.no-such-folder"),
         ),
-        ('{"a\\nb": 1, "a\\nb": 2}', "1:13: a\\nb: set twice, first in line 1"),
-        ("a: !%1b[31m 3", "1:4: the tag !\\x1b[31m is not used here: write the plain value"),
+        ('{"a\\nb": 1, "a\\nb": 2}', "1:13: a\\nb: " + wording("config.set-twice", line=1)),
+        ("a: !%1b[31m 3", "1:4: " + wording("config.tag", tag="!\\x1b[31m")),
     ],
     ids=["escape", "line end", "service", "probe", "direction", "twice", "tag"],
 )
@@ -131,7 +134,7 @@ def test_control_characters_are_told_by_their_escapes_on_one_line(
 
     problem = told(path)
 
-    assert problem.startswith(f"{path}:{said}")
+    assert said in start_of(problem.removeprefix(f"{path}:"))
     assert problem.isprintable()
 
 
@@ -140,14 +143,14 @@ def test_an_escape_of_what_no_program_takes_is_told_where_it_stands(tmp_path: Pa
     path = tmp_path / "s.yaml"
     path.write_text(f'service:\n  kind: script\n  name: a\n  command: "worker {escape}"\n', encoding="utf-8")
 
-    assert told(path).startswith(wording("config.escape-character-x", path=path))
+    assert wording("config.escape-character-x", path=path) in start_of(told(path))
 
 
 def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text('service: {name: "\\UFFFFFFFF"}\n', encoding="utf-8")
 
-    assert told(path).startswith(wording("config.yaml-escape-character", path=path))
+    assert wording("config.yaml-escape-character", path=path) in start_of(told(path))
 
 
 @pytest.mark.parametrize(
@@ -158,9 +161,9 @@ def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("gone", "no such file: "),
-        ("/", "is no file: /"),
-        ("a" * 300, "File name too long"),
+        ("gone", wording("config.no-such-file")),
+        ("/", wording("config.no-file", path="/")),
+        ("a" * 300, wording("config.file-name-too-long")),
     ],
     ids=["gone", "folder", "long"],
 )
@@ -197,7 +200,7 @@ def test_a_path_whose_name_is_too_long_is_told_with_its_place(
     problem = told(path)
 
     assert f"service.{place}: " in problem
-    assert problem.endswith(wording("config.file-name-too-long"))
+    assert wording("config.file-name-too-long") in end_of(problem)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
+
+pytestmark = pytest.mark.pythons
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted([*(ROOT / "configs").glob("*.yaml"), *(ROOT / "configs" / "lab").glob("*.yaml")])
@@ -173,16 +176,17 @@ def test_variants_are_an_axis_each_with_the_threads_it_has(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("study", "said"),
     [
-        ("{layouts: [4x6]}", "s.yaml:8:19: study.layouts.0: 4x6 is of none of the variants threads, prefork"),
+        ("{layouts: [4x6]}", "s.yaml:8:19: study.layouts.0: " + wording("config.of-no-variant")),
         (
             "{variants: prefrok}",
-            "s.yaml:8:9: study.variants.0: this service has no variant prefrok; did you mean prefork?",
+            "s.yaml:8:9: study.variants.0: " + wording("config.no-such-variant-meant"),
         ),
         (
             "{layouts: [1x4@prefork]}",
-            "s.yaml:8:19: study.layouts.0: 1x4@prefork has threads, and this service has none to choose",
+            wording("config.threads-unasked", layout="s.yaml:8:19: study.layouts.0: 1x4@prefork"),
         ),
     ],
+    ids=key_of,
 )
 def test_layouts_are_of_the_variants_that_a_service_has(tmp_path: Path, study: str, said: str) -> None:
     assert problems_of(tmp_path, POOLS + f"study: {study}\n") == [said]
@@ -207,7 +211,7 @@ def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(
     assert problems_of(tmp_path, service % (", connections: 2", ", layouts: [1x9, 2x1]")) == [
         wording("config.s-yaml-study-layouts-x")
     ]
-    with pytest.raises(ConfigError, match=wording("grid.every-layout-opens-more").pattern):
+    with raises(ConfigError, wording("grid.every-layout-opens-more")):
         planned(load(tmp_path, service % (", connections: 9", "")))
 
 
@@ -275,7 +279,7 @@ def test_secrets_are_not_kept_and_have_to_be_named_again(tmp_path: Path) -> None
 
     assert "hunter2" not in kept
     assert "DB_PASSWORD" in kept
-    with pytest.raises(ConfigError, match=wording("config.does-hold-secrets").pattern) as caught:
+    with raises(ConfigError, wording("config.does-hold-secrets")) as caught:
         settings_of_study(kept, "a.tuner.db")
     assert caught.value.hint == wording("config.name-config-again-tuner")
 

@@ -13,7 +13,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.suite import SuiteNoise
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, start_of, wording
 
 WHOLE: dict[str, Any] = {
     "layouts": ["4x6", "24x1", "12x2@pool"],
@@ -64,50 +65,74 @@ def test_a_suite_without_a_name_is_called_as_its_file() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"layouts": []}, "layouts: should be a list of two or more, got []"),
-        ({"layouts": ["4x6"]}, "layouts: should be a list of two or more"),
-        ({"layouts": "4x6"}, "layouts: should be a list"),
-        ({"layouts": ["4x6", 5, "1x1"]}, 'layouts[1]: should be a text as "4x6", got 5'),
-        ({"layouts": ["4x6", "0x4", "1x1"]}, "layouts[1]: layout 0x4 has nothing to run"),
-        ({"layouts": ["4x6", "4", "1x1"]}, "layouts[1]: '4' is not a layout"),
-        ({"layouts": ["4x6", "1x1", "04x6"]}, "layouts[2]: 4x6 is named twice, first in layouts[0]"),
-        ({"surfaces": []}, "surfaces: should be a list of one row or more"),
-        ({"surfaces": {}}, "surfaces: should be a list of one row or more"),
-        ({"surfaces": [[1, 2, 3], 4]}, "surfaces[1]: should be a list of numbers, got 4"),
-        ({"surfaces": [[1, 2, 3], [1, 2]]}, "surfaces[1]: has 2 values for 3 layouts"),
-        ({"surfaces": [[1, 2, 0]]}, "surfaces[0][2]: should be above 0, got 0"),
-        ({"surfaces": [[1, -2, 3]]}, "surfaces[0][1]: should be above 0, got -2"),
-        ({"surfaces": [[1, "2", 3]]}, 'surfaces[0][1]: should be a number, got "2"'),
-        ({"surfaces": [[1, True, 3]]}, "surfaces[0][1]: should be a number, got true"),
-        ({"surfaces": [[1, None, 3]]}, "surfaces[0][1]: should be a number, got null"),
-        ({"surfaces": [[1, 10**400, 3]]}, "surfaces[0][1]: should be a number, got a number"),
-        ({"within": 0}, "within: should be above 0, got 0"),
-        ({"within": 1}, "within: should be below 1, got 1"),
-        ({"within": "2%"}, 'within: should be a number, got "2%"'),
-        ({"confidence": 95}, "confidence: should be below 1, got 95"),
-        ({"confidence": 0.4}, "confidence: should be at least 0.5, got 0.4"),
-        ({"launch_s": -1}, "launch_s: should be at least 0, got -1"),
-        ({"launch_s": None}, "launch_s: should be a number, got null"),
-        ({"window_s": 0}, "window_s: should be above 0, got 0"),
-        ({"cores": 2.5}, "cores: should be a whole number of 1 or more, got 2.5"),
-        ({"cores": 0}, "cores: should be a whole number of 1 or more, got 0"),
-        ({"cores": "24"}, 'cores: should be a whole number of 1 or more, got "24"'),
-        ({"name": 5}, "name: should be a text, got 5"),
-        ({"floor_windows": -5}, "floor_windows: should be above 0, got -5"),
-        ({"noise": []}, "noise: should be an object, got []"),
-        ({"noise": {"windowsd": 1}}, "noise.windowsd: unknown key, did you mean window_sd?"),
-        ({"noise": {"zzz": 1}}, "noise.zzz: unknown key, known are window_sd, launch_sd"),
-        ({"noise": {"window_sd": -0.1}}, "noise.window_sd: should be at least 0, got -0.1"),
-        ({"noise": {"launch_sd": 5}}, "noise.launch_sd: should be at most 1, got 5"),
-        ({"noise": {"drift_ar1_per_600s": 1.5}}, "noise.drift_ar1_per_600s: should be at most 1, got 1.5"),
-        ({"noise": {"drift_ar1_per_600s": -0.5}}, "noise.drift_ar1_per_600s: should be at least 0, got -0.5"),
-        ({"noise": {"student_t_df": 2}}, "noise.student_t_df: should be above 2, got 2"),
-        ({"noise": {"window_sd": "5%"}}, 'noise.window_sd: should be a number, got "5%"'),
+        ({"layouts": []}, wording("suite.too-few-layouts", value="[]")),
+        ({"layouts": ["4x6"]}, wording("suite.too-few-layouts", value='["4x6"]')),
+        ({"layouts": "4x6"}, wording("suite.too-few-layouts", value='"4x6"')),
+        ({"layouts": ["4x6", 5, "1x1"]}, wording("suite.layout-no-text", place="layouts[1]", value=5)),
+        (
+            {"layouts": ["4x6", "0x4", "1x1"]},
+            wording("suite.layout-runs-nothing", place="layouts[1]", layout="0x4"),
+        ),
+        ({"layouts": ["4x6", "4", "1x1"]}, wording("suite.no-layout", place="layouts[1]", text=4)),
+        (
+            {"layouts": ["4x6", "1x1", "04x6"]},
+            wording("suite.layout-named-twice", place="layouts[2]", layout="4x6", first="layouts[0]"),
+        ),
+        ({"surfaces": []}, wording("suite.no-rows", value="[]")),
+        ({"surfaces": {}}, wording("suite.no-rows", value="{}")),
+        ({"surfaces": [[1, 2, 3], 4]}, wording("suite.row-no-numbers", place="surfaces[1]", value=4)),
+        (
+            {"surfaces": [[1, 2, 3], [1, 2]]},
+            wording("suite.row-of-another-length", place="surfaces[1]", n=2, n_layouts=3),
+        ),
+        ({"surfaces": [[1, 2, 0]]}, wording("suite.too-low", place="surfaces[0][2]", least=0, value=0)),
+        ({"surfaces": [[1, -2, 3]]}, wording("suite.too-low", place="surfaces[0][1]", least=0, value=-2)),
+        ({"surfaces": [[1, "2", 3]]}, wording("suite.no-number", place="surfaces[0][1]", value='"2"')),
+        ({"surfaces": [[1, True, 3]]}, wording("suite.no-number", place="surfaces[0][1]", value="true")),
+        ({"surfaces": [[1, None, 3]]}, wording("suite.no-number", place="surfaces[0][1]", value="null")),
+        (
+            {"surfaces": [[1, 10**400, 3]]},
+            wording("suite.no-number", place="surfaces[0][1]", value="a number"),
+        ),
+        ({"within": 0}, wording("suite.too-low", place="within", least=0, value=0)),
+        ({"within": 1}, wording("suite.too-high", place="within", most=1, value=1)),
+        ({"within": "2%"}, wording("suite.no-number", place="within", value='"2%"')),
+        ({"confidence": 95}, wording("suite.too-high", place="confidence", most=1, value=95)),
+        ({"confidence": 0.4}, wording("suite.below-least", place="confidence", least="0.5", value="0.4")),
+        ({"launch_s": -1}, wording("suite.below-least", place="launch_s", least=0, value=-1)),
+        ({"launch_s": None}, wording("suite.no-number", place="launch_s", value="null")),
+        ({"window_s": 0}, wording("suite.too-low", place="window_s", least=0, value=0)),
+        ({"cores": 2.5}, wording("suite.no-whole-number", place="cores", value="2.5")),
+        ({"cores": 0}, wording("suite.no-whole-number", place="cores", value=0)),
+        ({"cores": "24"}, wording("suite.no-whole-number", place="cores", value='"24"')),
+        ({"name": 5}, wording("suite.no-text", value=5)),
+        ({"floor_windows": -5}, wording("suite.too-low", place="floor_windows", least=0, value=-5)),
+        ({"noise": []}, wording("suite.no-object", value="[]")),
+        ({"noise": {"windowsd": 1}}, wording("suite.did-you-mean", place="noise.windowsd", key="window_sd")),
+        ({"noise": {"zzz": 1}}, wording("suite.unknown-key", place="noise.zzz")),
+        (
+            {"noise": {"window_sd": -0.1}},
+            wording("suite.below-least", place="noise.window_sd", least=0, value="-0.1"),
+        ),
+        ({"noise": {"launch_sd": 5}}, wording("suite.above-most", place="noise.launch_sd", most=1, value=5)),
+        (
+            {"noise": {"drift_ar1_per_600s": 1.5}},
+            wording("suite.above-most", place="noise.drift_ar1_per_600s", most=1, value="1.5"),
+        ),
+        (
+            {"noise": {"drift_ar1_per_600s": -0.5}},
+            wording("suite.below-least", place="noise.drift_ar1_per_600s", least=0, value="-0.5"),
+        ),
+        (
+            {"noise": {"student_t_df": 2}},
+            wording("suite.too-low", place="noise.student_t_df", least=2, value=2),
+        ),
+        ({"noise": {"window_sd": "5%"}}, wording("suite.no-number", place="noise.window_sd", value='"5%"')),
     ],
-    ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
+    ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else key_of(value),
 )
 def test_what_a_suite_cannot_say_is_told_with_its_place(changes: dict[str, Any], said: str) -> None:
-    assert refused(with_(**changes)).startswith(f"s.json: {said}")
+    assert said in start_of(refused(with_(**changes)).removeprefix("s.json: "))
 
 
 @pytest.mark.parametrize("key", WHOLE)
@@ -124,20 +149,24 @@ def test_a_key_that_is_nearly_right_is_shown_beside_the_one_that_is_missing() ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "s.json:1:1: not JSON: expecting value"),
-        ('{"within": 0.02,\n  "launch_s" 5}', "s.json:2:14: not JSON: expecting ':' delimiter"),
-        ("{} {}", "s.json:1:4: not JSON: extra data"),
-        ("[]", "s.json: a suite is an object with layouts,"),
-        ("5", "s.json: a suite is an object with layouts,"),
-        ('{"within": NaN}', "s.json: NaN is no number that a suite could have"),
-        ('{"within": -Infinity}', "s.json: -Infinity is no number that a suite could have"),
-        ('{"within": 0.02, "within": 0.05}', "s.json: within is set twice"),
-        ("[" * 100_000, "s.json: not a suite: nested too deeply"),
-        ('{"within": ' + "9" * 5000 + "}", "s.json: not a suite: "),
+        ("", wording("suite.no-json", place="s.json:1:1", why="expecting value")),
+        (
+            '{"within": 0.02,\n  "launch_s" 5}',
+            wording("suite.no-json", place="s.json:2:14", why="expecting ':' delimiter"),
+        ),
+        ("{} {}", wording("suite.no-json", place="s.json:1:4", why="extra data")),
+        ("[]", wording("suite.this-is-no-object")),
+        ("5", wording("suite.this-is-no-object")),
+        ('{"within": NaN}', wording("suite.not-a-number", text="NaN")),
+        ('{"within": -Infinity}', wording("suite.not-a-number", text="-Infinity")),
+        ('{"within": 0.02, "within": 0.05}', wording("suite.set-twice")),
+        ("[" * 100_000, wording("suite.nested-too-deeply")),
+        ('{"within": ' + "9" * 5000 + "}", wording("suite.not-a-suite")),
     ],
+    ids=key_of,
 )
 def test_what_is_no_suite_at_all_is_told(text: str, said: str) -> None:
-    assert refused(text).startswith(said)
+    assert said in start_of(refused(text))
 
 
 def test_a_number_beyond_all_numbers_is_refused() -> None:
@@ -161,10 +190,10 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_file_that_is_not_there_are_told(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json"):
-        with pytest.raises(ConfigError, match=wording("simulate.cannot-read-suite").pattern):
+        with raises(ConfigError, wording("simulate.cannot-read-suite")):
             read_suite(path)
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
-    with pytest.raises(ConfigError, match=wording("simulate.dev-zero-suite-larger").pattern):
+    with raises(ConfigError, wording("simulate.dev-zero-suite-larger")):
         read_suite(Path("/dev/zero"))

@@ -16,7 +16,7 @@ from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.window import Reading, VoidReason
 from tuner.reports.ranking_words import LOAD_TOLD, OWN_LOAD_TOLD
 
-from ..wording import wording
+from ..wording import start_of, wording
 
 RECORDED = Path(__file__).resolve().parent.parent / "proc"
 FIRST_NAMESPACE, ANOTHER_NAMESPACE = "pid:[4026531836]", "pid:[4026532179]"
@@ -192,7 +192,7 @@ def test_a_study_keeps_that_strangers_could_not_be_seen(container: RecordedConta
     hidden = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
 
     assert "strangers" not in seen
-    assert hidden["strangers"].startswith(wording("launch.cannot-seen-proc-stat"))
+    assert wording("launch.cannot-seen-proc-stat") in start_of(hidden["strangers"])
 
 
 def test_a_kernel_without_pid_namespaces_has_no_containers(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import VoidReason
 from tuner.study import run_study
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
 
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
 LAUNCH = LaunchRecord(0, 9, 1, Layout(1, 2), "a", 9.0, None, None, None)
@@ -220,55 +221,68 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
     [
         (
             "CREATE TRIGGER odd AFTER INSERT ON launch BEGIN DELETE FROM window; END",
-            "it has a trigger, 'odd', and tuner makes none",
+            wording("study-file.has-trigger", name="odd"),
         ),
-        (f"DROP TABLE box; CREATE VIEW box AS {ENDLESS}", "box is not a table of tuner's"),
+        (
+            f"DROP TABLE box; CREATE VIEW box AS {ENDLESS}",
+            wording("study-file.not-a-table-of-tuner", table="box"),
+        ),
         (
             f"ALTER TABLE study RENAME TO other; CREATE VIEW study AS {ENDLESS}",
-            "study is not a table of tuner's",
+            wording("study-file.not-a-table-of-tuner", table="study"),
         ),
-        ("DROP TABLE box; CREATE VIRTUAL TABLE box USING fts5(name)", "box is not a table of tuner's"),
+        (
+            "DROP TABLE box; CREATE VIRTUAL TABLE box USING fts5(name)",
+            wording("study-file.not-a-table-of-tuner", table="box"),
+        ),
         (
             "DROP TABLE box;"
             " CREATE TABLE box (id INTEGER PRIMARY KEY, name TEXT NOT NULL, cores REAL NOT NULL,"
             " joined_wall_s REAL NOT NULL, ahead_s REAL NOT NULL, provenance TEXT NOT NULL, left_wall_s REAL,"
             " why TEXT AS (hex(zeroblob(400000000))) VIRTUAL) STRICT",
-            "box.why is not of its type",
+            wording("study-file.column-of-another-type", column="box.why"),
         ),
-        ("ALTER TABLE box RENAME COLUMN why TO because", "box.why is missing"),
+        ("ALTER TABLE box RENAME COLUMN why TO because", wording("study-file.column-missing")),
         (
             "ALTER TABLE study ADD COLUMN note TEXT AS (upper('x'))",
-            "study has a column 'note', and tuner makes none",
+            wording("study-file.unknown-column", table="study", column="note"),
         ),
-        ("ALTER TABLE usage ADD COLUMN note TEXT", "usage has a column 'note', and tuner makes none"),
+        (
+            "ALTER TABLE usage ADD COLUMN note TEXT",
+            wording("study-file.unknown-column", table="usage", column="note"),
+        ),
         (
             "CREATE INDEX odd ON window (hex(zeroblob(n_done)))",
-            "it has an index, 'odd', of what is worked out, and tuner makes none",
+            wording("study-file.index-of-what-is-worked-out", name="odd"),
         ),
-        ("CREATE INDEX odd ON launch (id) WHERE block > 0", "it has an index, 'odd', of what is worked out"),
+        (
+            "CREATE INDEX odd ON launch (id) WHERE block > 0",
+            wording("study-file.index-of-what-is-worked-out", name="odd"),
+        ),
         (
             "CREATE TABLE other (x); CREATE INDEX odd ON other (upper(x))",
-            "it has an index, 'odd', of what is worked out",
+            wording("study-file.index-of-what-is-worked-out", name="odd"),
         ),
         (
             f"ALTER TABLE usage RENAME TO window_; CREATE VIEW usage AS {ENDLESS}",
-            "usage is not a table of tuner's",
+            wording("study-file.not-a-table-of-tuner", table="usage"),
         ),
         (
             "CREATE VIEW odd AS SELECT 1 AS x;"
             " CREATE TRIGGER usage INSTEAD OF INSERT ON odd BEGIN SELECT 1; END",
-            "it has a trigger, 'usage', and tuner makes none",
+            wording("study-file.has-trigger", name="usage"),
         ),
-        ("DROP TABLE digest", "the table digest is missing"),
-        ("DROP TABLE usage", "the table usage is missing"),
+        ("DROP TABLE digest", wording("study-file.table-missing", table="digest")),
+        ("DROP TABLE usage", wording("study-file.table-missing", table="usage")),
         (
             "DROP TABLE provenance; CREATE TABLE provenance (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-            "provenance is not a table of tuner's",
+            wording("study-file.not-a-table-of-tuner", table="provenance"),
         ),
-        ("PRAGMA user_version = 0", "it has schema version 0"),
-        ("PRAGMA user_version = 8", "what was asked for is not as it was written"),
+        ("PRAGMA user_version = 0", wording("study-file.damaged-version")),
+        ("PRAGMA user_version = 8", wording("study-file.what-asked-written")),
         ("UPDATE study SET config = CAST(x'ff00fe' AS TEXT)", "UTF-8"),
     ],
+    ids=key_of,
 )
 def test_a_schema_that_tuner_did_not_make_is_refused_and_not_run(file: Path, script: str, said: str) -> None:
     with changed(file) as connection:
@@ -285,75 +299,178 @@ def histogram(text: str) -> str:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("UPDATE window SET n_done = -5", "in window, n_done >= 0 does not hold"),
-        ("UPDATE window SET length_s = 0", "in window, length_s > 0 does not hold"),
-        ("UPDATE window SET length_s = 9e999", "in window, length_s BETWEEN"),
-        ("UPDATE window SET n_done = 9223372036854775807", "in window, n_done BETWEEN"),
+        (
+            "UPDATE window SET n_done = -5",
+            wording("study-file.constraint-broken", table="window", condition="n_done >= 0"),
+        ),
+        (
+            "UPDATE window SET length_s = 0",
+            wording("study-file.constraint-broken", table="window", condition="length_s > 0"),
+        ),
+        (
+            "UPDATE window SET length_s = 9e999",
+            wording(
+                "study-file.constraint-broken",
+                table="window",
+                condition="length_s BETWEEN -1000000000000000 AND 1000000000000000",
+            ),
+        ),
+        (
+            "UPDATE window SET n_done = 9223372036854775807",
+            wording(
+                "study-file.constraint-broken",
+                table="window",
+                condition="n_done BETWEEN -1000000000000000 AND 1000000000000000",
+            ),
+        ),
         (
             "UPDATE launch_sum SET length_s = 0 WHERE n_windows",
-            "in launch_sum, (n_windows > 0) = (length_s > 0) does not hold",
+            wording(
+                "study-file.constraint-broken",
+                table="launch_sum",
+                condition="(n_windows > 0) = (length_s > 0)",
+            ),
         ),
         (
             "UPDATE launch_sum SET rates = 1e-300 WHERE n_windows",
-            "in launch_sum, rates * length_s >= 0.999 * n_done does not hold",
+            wording(
+                "study-file.constraint-broken",
+                table="launch_sum",
+                condition="rates * length_s >= 0.999 * n_done",
+            ),
         ),
-        ("UPDATE launch_sum SET squares = 9e999", "in launch_sum, squares BETWEEN"),
+        (
+            "UPDATE launch_sum SET squares = 9e999",
+            wording(
+                "study-file.constraint-broken",
+                table="launch_sum",
+                condition="squares BETWEEN -1000000000000000 AND 1000000000000000",
+            ),
+        ),
         (
             "UPDATE launch_sum SET n_void = 1",
-            "why windows of launch 3 are void is not JSON of slugs and counts",
+            wording("study-file.no-counts-of-void-windows", launch=3),
         ),
         (
             "UPDATE launch_sum SET n_void = 1, void = '{\"disturbed\": true}'",
-            "why windows of launch 3 are void is not JSON of slugs and counts",
+            wording("study-file.no-counts-of-void-windows", launch=3),
         ),
         (
             f"UPDATE launch_sum SET latencies = {histogram('1:x')}, n_requests_failed = 0",
-            "launch 3 has no histogram",
+            wording("study-file.no-histogram-of", what="launch 3"),
         ),
-        ("UPDATE launch SET processes = 1000000000000", "in launch, processes BETWEEN"),
-        ("UPDATE study SET confidence = 5", "in study, confidence BETWEEN"),
-        ("UPDATE study SET confidence = 0.49", "in study, confidence BETWEEN"),
-        ("UPDATE study SET confidence = 0.9995", "in study, confidence BETWEEN"),
-        ("UPDATE study SET service = '../../.ssh/authorized_keys'", "is no name of a service"),
+        (
+            "UPDATE launch SET processes = 1000000000000",
+            wording(
+                "study-file.constraint-broken", table="launch", condition="processes BETWEEN 1 AND 1000000"
+            ),
+        ),
+        (
+            "UPDATE study SET confidence = 5",
+            wording(
+                "study-file.constraint-broken", table="study", condition="confidence BETWEEN 0.5 AND 0.999"
+            ),
+        ),
+        (
+            "UPDATE study SET confidence = 0.49",
+            wording(
+                "study-file.constraint-broken", table="study", condition="confidence BETWEEN 0.5 AND 0.999"
+            ),
+        ),
+        (
+            "UPDATE study SET confidence = 0.9995",
+            wording(
+                "study-file.constraint-broken", table="study", condition="confidence BETWEEN 0.5 AND 0.999"
+            ),
+        ),
+        (
+            "UPDATE study SET service = '../../.ssh/authorized_keys'",
+            wording("study-file.no-name-of", kind="service"),
+        ),
         (
             "PRAGMA ignore_check_constraints = ON; UPDATE launch SET block = -2",
-            "in launch, block >= -1 does not hold",
+            wording("study-file.constraint-broken", table="launch", condition="block >= -1"),
         ),
         (
             "PRAGMA ignore_check_constraints = ON; UPDATE reading SET edge = 2 WHERE edge = 1",
-            "in reading, edge IN (0, 1) does not hold",
+            wording("study-file.constraint-broken", table="reading", condition="edge IN (0, 1)"),
         ),
-        ("UPDATE launch SET variant = '<script>'", "is no name of a variant"),
-        ("UPDATE study SET config = '[]'", "study.config is not JSON of names and values"),
-        ("UPDATE study SET config = printf('%.*c', 100000, '[')", "study.config is not JSON"),
-        ("UPDATE study SET limits = 'none'", "study.limits is not JSON of names and values"),
-        ('UPDATE study SET limits = \'{"load": "y"}\'', "study.limits has 'load' at most 'y'"),
-        ("UPDATE study SET limits = '{\"load\": NaN}'", "study.limits has 'load' at most 'nan'"),
-        ("UPDATE study SET limits = '{\"load\": true}'", "study.limits has 'load' at most 'True'"),
-        ("UPDATE study SET limits = '{\"foo\": 1}'", "study.limits has 'foo' at most '1'"),
-        ("UPDATE study SET objective = 'foo'", "'foo' is no objective"),
-        ("UPDATE study SET kind = 'foo'", "'foo' is nothing that a study of strategy all can promise"),
+        ("UPDATE launch SET variant = '<script>'", wording("study-file.no-name-of", kind="variant")),
+        ("UPDATE study SET config = '[]'", wording("study-file.no-names-and-values", column="study.config")),
+        (
+            "UPDATE study SET config = printf('%.*c', 100000, '[')",
+            wording("study-file.no-names-and-values", column="study.config"),
+        ),
+        (
+            "UPDATE study SET limits = 'none'",
+            wording("study-file.no-names-and-values", column="study.limits"),
+        ),
+        (
+            'UPDATE study SET limits = \'{"load": "y"}\'',
+            wording("study-file.no-limit", name="load", value="y"),
+        ),
+        (
+            "UPDATE study SET limits = '{\"load\": NaN}'",
+            wording("study-file.no-limit", name="load", value="nan"),
+        ),
+        (
+            "UPDATE study SET limits = '{\"load\": true}'",
+            wording("study-file.no-limit", name="load", value="True"),
+        ),
+        ("UPDATE study SET limits = '{\"foo\": 1}'", wording("study-file.no-limit", name="foo", value=1)),
+        ("UPDATE study SET objective = 'foo'", wording("study-file.no-objective", name="foo")),
+        (
+            "UPDATE study SET kind = 'foo'",
+            wording("study-file.no-kind-of-strategy", kind="foo", strategy="all"),
+        ),
         (
             "UPDATE study SET strategy = 'race', kind = 'none'",
-            "'none' is nothing that a study of strategy race can promise",
+            wording("study-file.no-kind-of-strategy", kind="none", strategy="race"),
         ),
-        ("UPDATE study SET strategy = '<b>'", "'<b>' is no name of a strategy"),
-        ("UPDATE sample_packed SET n_done_total = -5", "in sample_packed, n_done_total >= 0 does not hold"),
+        ("UPDATE study SET strategy = '<b>'", wording("study-file.no-name-of-strategy", name="<b>")),
+        (
+            "UPDATE sample_packed SET n_done_total = -5",
+            wording("study-file.constraint-broken", table="sample_packed", condition="n_done_total >= 0"),
+        ),
         (
             "UPDATE warmup_sample_packed SET at_us = 9223372036854775807",
-            "in warmup_sample_packed, at_us BETW",
+            wording(
+                "study-file.constraint-broken",
+                table="warmup_sample_packed",
+                condition="at_us BETWEEN -1000000000000000 AND 1000000000000000",
+            ),
         ),
-        ("UPDATE usage SET at_s = 9e999", "in usage, at_s BETWEEN"),
-        ("UPDATE reading SET n_failed_total = -1", "in reading, n_failed_total >= 0 does not hold"),
-        ("DELETE FROM reading WHERE edge = 1", "what window 1 is made of is not all there"),
-        ("UPDATE window SET latencies = x'00'", "window 1 has no histogram"),
-        (f"UPDATE window SET latencies = {histogram('1:' + '9' * 4000)}", "a number of too many digits"),
-        (f"UPDATE window SET latencies = {histogram('1:' + '9' * 5000)}", "a number of too many digits"),
-        (f"UPDATE window SET latencies = {histogram('1:' + '9' * 16)}", "counts are beyond 9007199254740992"),
-        (f"UPDATE window SET latencies = {histogram('1:2:3')}", "a word that is no GAP:N"),
-        (f"UPDATE window SET latencies = {histogram('1:x')}", "a word that is no GAP:N"),
-        ("DELETE FROM study", "it holds 0 studies, not one"),
+        (
+            "UPDATE usage SET at_s = 9e999",
+            wording(
+                "study-file.constraint-broken",
+                table="usage",
+                condition="at_s BETWEEN -1000000000000000 AND 1000000000000000",
+            ),
+        ),
+        (
+            "UPDATE reading SET n_failed_total = -1",
+            wording("study-file.constraint-broken", table="reading", condition="n_failed_total >= 0"),
+        ),
+        ("DELETE FROM reading WHERE edge = 1", wording("study-file.window-incomplete", window=1)),
+        ("UPDATE window SET latencies = x'00'", wording("study-file.no-histogram-of", what="window 1")),
+        (
+            f"UPDATE window SET latencies = {histogram('1:' + '9' * 4000)}",
+            wording("study-file.too-many-digits"),
+        ),
+        (
+            f"UPDATE window SET latencies = {histogram('1:' + '9' * 5000)}",
+            wording("study-file.too-many-digits"),
+        ),
+        (
+            f"UPDATE window SET latencies = {histogram('1:' + '9' * 16)}",
+            wording("study-file.counts-too-large"),
+        ),
+        (f"UPDATE window SET latencies = {histogram('1:2:3')}", wording("study-file.no-gap-and-count")),
+        (f"UPDATE window SET latencies = {histogram('1:x')}", wording("study-file.no-gap-and-count")),
+        ("DELETE FROM study", wording("study-file.no-study-inside")),
     ],
+    ids=key_of,
 )
 def test_figures_that_cannot_be_are_refused_though_their_digests_are_right(
     file: Path, script: str, said: str
@@ -390,17 +507,33 @@ def test_a_constraint_and_an_index_of_a_stranger_that_work_nothing_out_do_no_har
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("ALTER TABLE study ADD COLUMN note TEXT", "study has a column 'note', and tuner makes none"),
-        ("ALTER TABLE usage ADD COLUMN note TEXT", "usage has a column 'note', and tuner makes none"),
-        ("UPDATE usage SET at_s = 9e999", "in usage, at_s BETWEEN"),
-        ("DELETE FROM reading", "what window 1 is made of is not all there"),
+        (
+            "ALTER TABLE study ADD COLUMN note TEXT",
+            wording("study-file.unknown-column", table="study", column="note"),
+        ),
+        (
+            "ALTER TABLE usage ADD COLUMN note TEXT",
+            wording("study-file.unknown-column", table="usage", column="note"),
+        ),
+        (
+            "UPDATE usage SET at_s = 9e999",
+            wording(
+                "study-file.constraint-broken",
+                table="usage",
+                condition="at_s BETWEEN -1000000000000000 AND 1000000000000000",
+            ),
+        ),
+        ("DELETE FROM reading", wording("study-file.window-incomplete", window=1)),
         (
             f"{REWRITTEN.format('at_us          INTEGER NOT', 'at_us          INTEGER')};"
             " UPDATE sample_packed SET at_us = NULL;"
             f"{REWRITTEN.format('at_us          INTEGER', 'at_us          INTEGER NOT')}",
-            "in sample_packed, typeof(at_us) <> 'null' does not hold",
+            wording(
+                "study-file.constraint-broken", table="sample_packed", condition="typeof(at_us) <> 'null'"
+            ),
         ),
     ],
+    ids=key_of,
 )
 def test_an_older_file_that_tuner_did_not_write_is_refused(tmp_path: Path, script: str, said: str) -> None:
     path = Path(shutil.copyfile(GOLDEN / "study_version_8.db", tmp_path / "old.tuner.db"))
@@ -447,7 +580,7 @@ def test_a_window_that_is_gone_is_missed_where_only_some_are_asked_for(file: Pat
         connection.execute("DELETE FROM digest WHERE of = 'window' AND id = ?", (gone,))
     with SqliteStore.open(file, read_only=True) as store:
         sums = store.sums()
-        with pytest.raises(ConfigError, match=wording("study-file.damaged-windows-launch-all").pattern):
+        with raises(ConfigError, wording("study-file.damaged-windows-launch-all")):
             sums.windows_of([3])
 
 
@@ -497,7 +630,7 @@ def test_a_box_that_joins_again_makes_no_new_digest_of_when_it_was_there_before(
         connection.execute("UPDATE box SET cores = 64 WHERE id = 1")
     with SqliteStore.open(file) as store:
         store.add_box(replace(FACTS, name="a"), 7.0)
-        with pytest.raises(ConfigError, match=wording("study-file.damaged-box-written").pattern):
+        with raises(ConfigError, wording("study-file.damaged-box-written")):
             store.boxes()
 
 
@@ -513,7 +646,7 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
 def test_a_study_that_is_refused_is_closed_at_once(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE study SET seed = seed + 1")
-    with pytest.raises(ConfigError, match=wording("study-file.what-asked-written").pattern) as caught:
+    with raises(ConfigError, wording("study-file.what-asked-written")) as caught:
         SqliteStore.open(file)
 
     held = {os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")}

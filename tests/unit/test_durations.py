@@ -9,6 +9,11 @@ from hypothesis import strategies as st
 from tuner.core.durations import kept_duration, parse_duration, render_duration, render_rest, until
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
+from ..wording import key_of, wording
+
+pytestmark = pytest.mark.pythons
+
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
@@ -22,23 +27,26 @@ def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("600", "has no unit"),
-        ("0", "has no unit"),
-        ("1:30", "time of day"),
-        ("", "not a duration"),
-        ("m", "not a duration"),
-        ("-5s", "not a duration"),
-        ("10 minutes", "not a duration"),
-        ("1e3s", "not a duration"),
-        ("30s1h", "longer units come first"),
-        ("1m1m", "longer units come first"),
-        ("500d", "longer than a year"),
-        ("٣s", "not a duration"),
-        pytest.param("1" * 5000 + ":30", "not a duration", id="more digits than Python reads"),
+        ("600", wording("config.has-no-unit")),
+        ("0", wording("config.has-no-unit")),
+        ("1:30", wording("config.time-of-day")),
+        ("", wording("config.is-no-duration")),
+        ("m", wording("config.is-no-duration")),
+        ("-5s", wording("config.is-no-duration")),
+        ("10 minutes", wording("config.is-no-duration")),
+        ("1e3s", wording("config.is-no-duration")),
+        ("30s1h", wording("config.longer-units-first")),
+        ("1m1m", wording("config.longer-units-first")),
+        ("500d", wording("config.longer-than-a-year")),
+        ("٣s", wording("config.is-no-duration")),
+        pytest.param(
+            "1" * 5000 + ":30", wording("config.is-no-duration"), id="more digits than Python reads"
+        ),
     ],
+    ids=key_of,
 )
 def test_what_is_no_duration_is_refused_with_the_reason(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+    with raises(ConfigError, said) as caught:
         parse_duration(text)
 
     assert caught.value.hint

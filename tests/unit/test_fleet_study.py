@@ -28,6 +28,7 @@ from tuner.study.fleet_recall import recalled_fleet
 from tuner.study.fleet_study import run_fleet
 from tuner.study.ordered import make_order
 
+from ..raising import raises
 from ..wording import wording
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
@@ -289,7 +290,7 @@ def test_a_block_whose_box_was_gone_before_its_first_launch_is_made_by_another()
 
 def test_a_service_that_starts_nowhere_ends_the_study() -> None:
     broken = [Trouble("dies-at-start")]
-    with pytest.raises(MeasurementError, match=wording("fleet.does-start-any-box").pattern):
+    with raises(MeasurementError, wording("fleet.does-start-any-box")):
         Ran(2, troubles={"box-1": broken, "box-2": broken})
 
 
@@ -418,7 +419,7 @@ def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once
 
 
 def test_a_grid_whose_budget_has_no_room_for_a_block_is_refused() -> None:
-    with pytest.raises(ConfigError, match=wording("grid.one-block-layouts-takes").pattern):
+    with raises(ConfigError, wording("grid.one-block-layouts-takes")):
         Ran(2, budget_s=40.0)
 
 

@@ -9,7 +9,10 @@ from tuner.adapters.load.requests_file import read_requests
 from tuner.core.errors import ConfigError
 from tuner.core.http_request import parse_url, rendered_request
 
+from ..raising import raises
 from ..wording import wording
+
+pytestmark = pytest.mark.pythons
 
 BASE = parse_url("http://127.0.0.1:8000/")
 
@@ -95,5 +98,5 @@ def test_a_unix_socket_is_named_by_its_path_and_requests_of_a_file_go_there(tmp_
     "url", ["http+unix://run/", f"http+unix://%2F{'a' * 107}/", "http+unix:///run/a.sock"]
 )
 def test_what_names_no_unix_socket_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match=wording("feeders.names-unix-socket").pattern):
+    with raises(ConfigError, wording("feeders.names-unix-socket")):
         parse_url(url)

@@ -20,7 +20,7 @@ from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_th
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner_workers.lab import far_away
 
-from ..wording import wording
+from ..wording import end_of, wording
 
 SEEDS = published()
 COSTS = PoolCosts(1e-3, 0.0, 4e-5)  # from 207 us on six threads pay
@@ -128,7 +128,7 @@ def test_the_rule_is_held_against_every_row_of_a_pool(whole: Outcome) -> None:
     assert rule.why.startswith("It costs 1.0")
     assert "Right in 40 of the 40 rows" in rule.why
     six = rule.why.split(" 6 threads: ")[1].split(" 8 threads: ")[0]
-    assert six.endswith(wording("lab.measured-up-us-times"))
+    assert wording("lab.measured-up-us-times") in end_of(six)
 
 
 def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:

@@ -42,7 +42,7 @@ from tuner.core.window import VoidReason
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab
 
-from ..wording import wording
+from ..wording import start_of, wording
 
 SEEDS = published()
 BOX = Machine(cores=2.0)
@@ -203,7 +203,7 @@ def test_two_cores_are_full_with_any_layout_and_24_are_not(whole: Outcome) -> No
     assert wording("lab.one-process-stops-gil") in far.why
     assert enough_far.holds is False  # 12 threads leave the GIL idle a part of the time: 24 do not
     assert whole.follows.count(". ") == 1
-    assert whole.follows.startswith(wording("lab.cores-box"))
+    assert wording("lab.cores-box") in start_of(whole.follows)
 
 
 def test_mixed_layouts_that_lie_closer_than_their_runs_are_not_told_apart(whole: Outcome) -> None:
@@ -241,7 +241,7 @@ def test_runs_beside_others_tell_nothing() -> None:
     found = socorro_outcome(studied(quick=True, n=1, foreign=0.8))
 
     assert {one.holds for one in found.findings} == {None}
-    assert found.follows.startswith(wording("lab.too-little-run-undisturbed"))
+    assert wording("lab.too-little-run-undisturbed") in start_of(found.follows)
     assert all(row.is_disturbed for row in found.rows if row.measured)
 
 
@@ -253,7 +253,7 @@ def test_layouts_that_gave_no_window_are_left_out_of_claims_and_of_the_model() -
 
     assert {one.holds for one in found.findings} == {None}
     assert any(wording("lab.box-threaded-run-undisturbed") in one.why for one in found.findings)
-    assert found.follows.startswith(wording("lab.too-little-run"))
+    assert wording("lab.too-little-run") in start_of(found.follows)
     assert found.model == wording("lab.without-run-x-there")
     assert render_lab(found, "", "simple")
     assert ElementTree.fromstring(lab_picture(found).svg(standalone=True)) is not None

@@ -17,7 +17,10 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.spread import well_spread
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
+
+pytestmark = pytest.mark.pythons
 
 SERVICE = "service: {kind: script, name: pool, command: run, threads: no}\n"
 UVICORN = Layout(8, 1, has_threads=False)
@@ -48,7 +51,7 @@ def test_what_is_no_layout_is_told_with_both_ways_to_write_one(text: str) -> Non
 
 @pytest.mark.parametrize("text", ["1x1,,2x2", ",1x1", "1x1, ,2x2,"])
 def test_a_layout_that_is_missing_between_commas_is_told(text: str) -> None:
-    with pytest.raises(ConfigError, match=wording("command-line.layout-missing-between-commas").pattern):
+    with raises(ConfigError, wording("command-line.layout-missing-between-commas")):
         parse_layouts(text)
 
 
@@ -101,25 +104,26 @@ def test_a_service_without_threads_is_measured_in_processes_alone(tmp_path: Path
     [
         (
             SERVICE + "study:\n  layouts: [8x-, 2x4]",
-            "s.yaml:3:18: study.layouts.1: 2x4 has threads, and this service has none to choose",
+            wording("config.threads-unasked", layout="s.yaml:3:18: study.layouts.1: 2x4"),
         ),
         (
             SERVICE.replace("no", "yes") + "study:\n  layouts: [8x-]",
-            "s.yaml:3:13: study.layouts.0: 8x- leaves threads out, and this service has them",
+            wording("config.threads-left-out", layout="s.yaml:3:13: study.layouts.0: 8x-"),
         ),
         (
             "study: {layouts: [1x1, 8x-]}",
-            "s.yaml:1:24: study.layouts.1: 8x- leaves threads out, and this service has them",
+            wording("config.threads-left-out", layout="s.yaml:1:24: study.layouts.1: 8x-"),
         ),
         (
             "service: {kind: script, name: pool, command: [run, '{threads}'], threads: no}",
-            "s.yaml:1:52: service.command.1: asks for {threads}, and threads is no",
+            "s.yaml:1:52: service.command.1: " + wording("config.asks-for-threads"),
         ),
         (
             "service: {kind: script, name: pool, command: run, threads: no, environment: {T: '{threads}'}}",
-            "s.yaml:1:81: service.environment.T: asks for {threads}, and threads is no",
+            "s.yaml:1:81: service.environment.T: " + wording("config.asks-for-threads"),
         ),
     ],
+    ids=key_of,
 )
 def test_threads_where_there_are_none_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -16,7 +16,10 @@ import pytest
 from packaging.markers import Marker
 
 from ..bench_modules import loaded
-from ..wording import wording
+from ..raising import raises
+from ..wording import end_of, wording
+
+pytestmark = pytest.mark.pythons
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "requirements"
@@ -94,7 +97,7 @@ def test_the_page_of_licences_has_every_package_of_the_locks_once(scripts: Simpl
 def test_a_licence_that_nobody_has_looked_at_stops_the_page(
     scripts: SimpleNamespace, expression: str
 ) -> None:
-    with pytest.raises(scripts.licences.UnknownLicence, match=wording("launch.nobody-has-said-what").pattern):
+    with raises(scripts.licences.UnknownLicence, wording("launch.nobody-has-said-what")):
         scripts.licences.asks_more(expression)
 
 
@@ -228,7 +231,7 @@ def test_a_package_that_an_audit_leaves_out_is_told_and_is_not_clean(scripts: Si
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert code == 3
-    assert text.endswith(wording("launch.packages-numpy-pip-audit"))
+    assert wording("launch.packages-numpy-pip-audit") in end_of(text)
 
 
 #: reads requirements as pip-audit does: what a marker keeps off this Python is left out without a word

@@ -19,7 +19,10 @@ from tuner.adapters.queues.redis_forms import FORMS
 from tuner.adapters.queues.sample_file import read_sample, write_sample
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
 from ..wording import wording
+
+pytestmark = pytest.mark.pythons
 
 RABBITMQ_MESSAGES = Path(__file__).parents[1] / "golden" / "messages_rabbitmq"
 MESSAGES = Path(__file__).parents[1] / "golden" / "messages"
@@ -128,7 +131,7 @@ def test_a_message_of_rabbitmq_that_cannot_be_cloned_says_why(part: str, value: 
 
 @pytest.mark.parametrize("form", list(RABBITMQ_FORMS))
 def test_a_sample_of_redis_is_none_of_rabbitmq_nor_the_other_way_round(form: str) -> None:
-    with pytest.raises(UnclonableError, match=wording("feeders.recorded-rabbitmq").pattern):
+    with raises(UnclonableError, wording("feeders.recorded-rabbitmq")):
         RABBITMQ_FORMS[form].cut(recorded(form), "q")
     (message, *_) = read_sample(RABBITMQ_MESSAGES / "celery.json", "celery")
     with pytest.raises(UnclonableError):

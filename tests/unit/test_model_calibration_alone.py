@@ -21,6 +21,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.quantiles import student_t_quantile
 
+from ..raising import raises
 from ..wording import wording
 from .synthetic_clocks import ALONE, BOX, Noise, layouts, study_of
 
@@ -305,12 +306,12 @@ def test_what_the_windows_cannot_tell_is_said() -> None:
 def test_nothing_to_calibrate_on_is_one_clear_error() -> None:
     windows = study_of(ITEM, ALONE)
 
-    with pytest.raises(ConfigError, match=wording("model.window-calibrate").pattern):
+    with raises(ConfigError, wording("model.window-calibrate")):
         calibrate_alone([], BOX)
     with pytest.raises(ConfigError, match=r"no window of 1x1 \(1x2, 2x1\)") as caught:
         calibrate_alone(study_of(ITEM, layouts("1x2", "2x1")), BOX)
     assert "1x1" in (caught.value.hint or "")
-    with pytest.raises(ConfigError, match=wording("model.none-windows-says-what").pattern):
+    with raises(ConfigError, wording("model.none-windows-says-what")):
         calibrate_alone(changed(windows, service_cpu_s=0.0), BOX)
     variants = [*windows, replace(windows[0], layout=replace(windows[0].layout, variant="gthread"))]
     with pytest.raises(ConfigError, match=r"2 variants of the service \(as it is, gthread\)"):

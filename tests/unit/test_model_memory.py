@@ -10,7 +10,7 @@ from tuner.core.layout import Layout, parse_layouts
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 
 from ..luck import of_studies
-from ..wording import wording
+from ..wording import start_of, wording
 
 PROCESS, THREAD, CHILD = 60e6, 2e6, 25e6
 N_STUDIES = 100
@@ -69,7 +69,7 @@ def test_one_layout_tells_of_processes_alone() -> None:
     assert several.low == pytest.approx(4 * (PROCESS + 0.5 * CHILD))
     alike = fit.of(Layout(4, 1), 2.0, 0.9)
     assert (alike.mean, alike.low) == (pytest.approx(4 * (PROCESS + 0.5 * CHILD)), None)
-    assert fit.untold.startswith(wording("model.what-further-thread-takes"))
+    assert wording("model.what-further-thread-takes") in start_of(fit.untold)
 
 
 def test_nine_in_ten_layouts_that_were_not_seen_lie_in_their_intervals() -> None:

@@ -13,7 +13,10 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
+from ..raising import raises
 from ..wording import wording
+
+pytestmark = pytest.mark.pythons
 
 
 def test_a_port_is_told_to_the_service_which_may_listen_there_and_nobody_gets_it_by_chance() -> None:
@@ -45,5 +48,5 @@ def test_two_probes_cannot_both_have_the_port_of_the_launch(tmp_path: Path) -> N
         f"  probe: {probe % 'a'}\n  cross_check: {probe % 'b'}\n"
     )
 
-    with pytest.raises(ConfigError, match=wording("config.probe-has").pattern):
+    with raises(ConfigError, wording("config.probe-has")):
         settings_of(tmp_path / "s.yaml", {})

@@ -20,6 +20,9 @@ from tuner.core.pace import (
     render_rate,
 )
 
+from ..raising import raises
+from ..wording import key_of, wording
+
 
 @pytest.mark.parametrize(
     ("text", "rate"),
@@ -44,18 +47,19 @@ def test_a_rate_is_a_number_a_share_or_a_p95_and_is_read_back_as_it_is_kept(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fast", "'fast' is no rate"),
-        ("0", "greater than 0"),
-        ("2000000", "at most 1000000/s"),
-        ("100%", "falls behind without end"),
-        ("0%", "falls behind without end"),
-        ("p95=200", "'200' has no unit"),
-        ("p95=0s", "leaves no time at all"),
-        ("-5", "is no rate"),
+        ("fast", wording("config.no-rate", text="fast")),
+        ("0", wording("config.rate-out-of-range")),
+        ("2000000", wording("config.rate-out-of-range")),
+        ("100%", wording("config.at-whole-capacity")),
+        ("0%", wording("config.at-whole-capacity")),
+        ("p95=200", wording("config.no-unit", text=200)),
+        ("p95=0s", wording("config.no-time-at-all", text="p95=0s")),
+        ("-5", wording("config.is-no-rate")),
     ],
+    ids=key_of,
 )
 def test_what_is_no_rate_is_told(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with raises(ConfigError, said):
         parse_rate(text)
 
 

@@ -21,7 +21,7 @@ from tuner.adapters.probes.polled import (
 from tuner.core.errors import MeasurementError
 from tuner.core.window import Reading
 
-from ..wording import wording
+from ..wording import end_of, start_of, wording
 
 PATIENCE_S = 30.0
 
@@ -105,8 +105,8 @@ def test_so_many_failures_in_a_row_are_an_error_that_says_why() -> None:
     with asked(Answers(Counts({"a": 5}), SILENT)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert error.problem.startswith(wording("probes.probe-did-get-count"))
-    assert error.problem.endswith(wording("probes.times-row-answer", most_failures=MOST_FAILURES))
+    assert wording("probes.probe-did-get-count") in start_of(error.problem)
+    assert wording("probes.times-row-answer", most_failures=MOST_FAILURES) in end_of(error.problem)
 
 
 def test_a_service_that_just_started_has_longer_to_answer_and_counts_0_until_then() -> None:

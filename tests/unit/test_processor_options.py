@@ -12,6 +12,7 @@ from tuner_workers.crash_processor.profiles import PROFILES
 from tuner_workers.crash_processor.settings import Given, resolve
 from tuner_workers.crash_processor.stackwalk import StackwalkCommand
 
+from ..raising import raises
 from ..wording import wording
 
 SOCORRO_NAMES = """
@@ -106,7 +107,7 @@ def test_an_error_in_a_file_says_the_line(tmp_path: Path, text: str, problem: st
 def test_a_mistyped_variable_is_an_error_and_a_foreign_one_is_not() -> None:
     resolve({}, {"CRASH_PROCESSOR_PORT_8000_TCP": "tcp://10.0.0.1:8000", "CRASH_PROCESSOR_CONFIG": "x"})
 
-    with pytest.raises(InputError, match=wording("simulate.crash-processor-number-thread").pattern) as caught:
+    with raises(InputError, wording("simulate.crash-processor-number-thread")) as caught:
         resolve({}, {"CRASH_PROCESSOR_NUMBER_OF_THREAD": "3"})
 
     assert caught.value.hint == wording("launch.did-you-mean-crash")
@@ -185,7 +186,7 @@ def test_our_own_stackwalker_gets_a_cpu_limit_and_passes_and_others_do_not() -> 
 
     assert own.arguments(Path("d"))[1:] == ["--json", "--cpu-limit", "3", "--passes", "7", "d"]
     assert _command(None).arguments(Path("d")) == ["/opt/walk", "--json", "d", "/sym a", "/b"]
-    with pytest.raises(InputError, match=wording("crash-processor.only-crash-stackwalk-knows").pattern):
+    with raises(InputError, wording("crash-processor.only-crash-stackwalk-knows")):
         _command(None, passes=2)
 
 

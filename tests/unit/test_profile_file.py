@@ -17,7 +17,7 @@ from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Profile, ProfileMemory, ProfileNoise
 
-from ..wording import wording
+from ..wording import key_of, start_of, wording
 
 SHIPPED = sorted((Path(__file__).resolve().parents[2] / "configs" / "profiles").glob("*.yaml"))
 LEAST = "name: x\ndemands: {gil: 1s}\nmachine: {cores: 2}\n"
@@ -165,74 +165,80 @@ def test_many_layouts_that_were_measured_stand_in_short_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: x\nmachine: {cores: 2}\n", "p.yaml:1:1: demands: is missing"),
-        (LEAST + "demand: {}\n", "p.yaml:4:1: demand: unknown key, did you mean demands?"),
-        (LEAST.replace("gil: 1s", "gill: 1s"), "p.yaml:2:11: demands.gill: unknown key, did you mean gil?"),
+        ("name: x\nmachine: {cores: 2}\n", "p.yaml:1:1: demands: " + wording("config.missing")),
+        (LEAST + "demand: {}\n", "p.yaml:4:1: demand: " + wording("config.unknown-key-meant", key="demands")),
+        (
+            LEAST.replace("gil: 1s", "gill: 1s"),
+            "p.yaml:2:11: demands.gill: " + wording("config.unknown-key-meant", key="gil"),
+        ),
         (
             LEAST.replace("1s", "1"),
-            "p.yaml:2:16: demands.gil: '1' has no unit. Write 1s for seconds, 1m for minutes.",
+            "p.yaml:2:16: demands.gil: " + wording("config.no-unit-of-time", text=1),
         ),
         (
             LEAST.replace("1s", "0s"),
-            "p.yaml:2:10: demands: an item asks for nothing:"
-            " one of gil, python, child, asleep, blocked, spawn should be above 0",
+            "p.yaml:2:10: demands: " + wording("config.demands-of-nothing"),
         ),
         (
             LEAST.replace("cores: 2", "cores: 0"),
-            "p.yaml:3:18: machine.cores: should be greater than 0 (got '0')",
+            "p.yaml:3:18: machine.cores: " + wording("config.above-got", least=0, value=0),
         ),
         (
             LEAST.replace("cores: 2", "cores: inf"),
-            "p.yaml:3:18: machine.cores: should be a finite number (got 'inf')",
+            "p.yaml:3:18: machine.cores: " + wording("config.finite-got", value="inf"),
         ),
         (
             LEAST.replace("cores: 2", "cores: 2, physical_cores: 3"),
-            "p.yaml:3:10: machine: physical_cores (3) are more than cores (2)",
+            "p.yaml:3:10: machine: " + wording("config.more-physical-cores", physical=3, cores=2),
         ),
         (
             LEAST + "noise: {window: 5 percent}\n",
-            "p.yaml:4:17: noise.window: should be a share, as 5% or 0.05 (got '5 percent')",
+            "p.yaml:4:17: noise.window: " + wording("config.share-got", value="5 percent"),
         ),
         (
             LEAST + "noise: {drift_ar1: 2}\n",
-            "p.yaml:4:20: noise.drift_ar1: should be less than or equal to 1 (got '2')",
+            "p.yaml:4:20: noise.drift_ar1: " + wording("config.at-most-got", most=1, value=2),
         ),
         (
             LEAST + "noise: {second: 6000%, model: 90000%}\n",
-            "p.yaml:4:31: noise.model: should be less than or equal to 10 (got '90000%')",
+            "p.yaml:4:31: noise.model: " + wording("config.at-most-got", most=10, value="90000%"),
         ),
         (
             LEAST + "memory: {process: 60}\n",
-            "p.yaml:4:19: memory.process: '60' has no unit. Write 60M for megabytes, 60G for gigabytes.",
+            "p.yaml:4:19: memory.process: " + wording("config.no-unit-of-size", text=60),
         ),
         (
             LEAST + "failures: {dyes: 1%}\n",
-            "p.yaml:4:12: failures.dyes: dyes is none of dies-at-start, dies-warming, late-threads, dies,"
-            " wrong-threads, foreign-cpu, dry, clock-jump; did you mean dies?",
+            "p.yaml:4:12: failures.dyes: "
+            + wording("config.none-of", text="dyes", known=", ".join(FAILURES), meant="dies"),
         ),
         (
             LEAST + "failures: {dies: 101%}\n",
-            "p.yaml:4:18: failures.dies: should be less than or equal to 1 (got '101%')",
+            "p.yaml:4:18: failures.dies: " + wording("config.at-most-got", most=1, value="101%"),
         ),
         (
             LEAST + "intervals: {gill: {low: 1s}}\n",
-            "p.yaml:4:13: intervals.gill: gill is none of gil, python, child, asleep, blocked, spawn;"
-            " did you mean gil?",
+            "p.yaml:4:13: intervals.gill: "
+            + wording(
+                "config.none-of", text="gill", known="gil, python, child, asleep, blocked, spawn", meant="gil"
+            ),
         ),
         (
             LEAST + "intervals: {gil: {low: 200ms, high: 100ms}}\n",
-            "p.yaml:4:18: intervals.gil: low (0.2s) should not be above high (0.1s)",
+            "p.yaml:4:18: intervals.gil: "
+            + wording("config.low-above", low="0.2s", other="high", value="0.1s"),
         ),
         (
             LEAST + "intervals: {gil: {low: 1s, mean: 500ms, high: 2s}}\n",
-            "p.yaml:4:18: intervals.gil: low (1s) should not be above mean (0.5s)",
+            "p.yaml:4:18: intervals.gil: "
+            + wording("config.low-above", low="1s", other="mean", value="0.5s"),
         ),
         (
             LEAST + "simulated: a b\n",
-            "p.yaml:4:12: simulated: should be letters, digits and . _ - only, 64 at most: it names files and"
-            " marks",
+            "p.yaml:4:12: simulated: " + wording("config.name-of-files"),
         ),
     ],
+    ids=key_of,
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     assert problem_of(tmp_path, text) == said
@@ -241,7 +247,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: s
 def test_memory_beyond_every_number_is_told_with_its_place(tmp_path: Path) -> None:
     said = problem_of(tmp_path, f"{LEAST}memory: {{process: {'9' * 400}B}}\n")
 
-    assert said.startswith(wording("simulate.p-yaml-memory-process"))
+    assert wording("simulate.p-yaml-memory-process") in start_of(said)
 
 
 @pytest.mark.parametrize("cores", ["1e28", "1e300", "123456789012345678901234567890"])

@@ -10,6 +10,8 @@ from tuner.core.layout import Layout
 from tuner.core.limits import Limit
 from tuner.core.question import Question, boxes_asked_for, parse_question
 
+from ..wording import key_of, wording
+
 STUDY = virtual_study(VirtualService({Layout(4, 6): 1.0}))
 
 
@@ -28,16 +30,17 @@ def test_what_is_typed_is_read() -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ({"objective": "speed"}, "--objective: no such objective: 'speed'"),
-        ({"max_load": "low"}, "--max-load: 'low' is not a load average"),
-        ({"max_memory": "8"}, "--max-memory: '8' has no unit"),
-        ({"max_p95": "fast"}, "--max-p95: 'fast' is not a duration"),
-        ({"costs": "load,mem"}, "--costs: no such cost: 'mem'"),
-        ({"costs": ","}, "--costs: no cost is named"),
-        ({"within": "60%"}, "--within: '60%' is not a margin above 0 and below 50 %"),
-        ({"within": "0"}, "--within: '0' is not a margin above 0 and below 50 %"),
-        ({"within": "narrow"}, "--within: 'narrow' is not a margin above 0 and below 50 %"),
+        ({"objective": "speed"}, "--objective: " + wording("rank.no-such-objective", name="speed")),
+        ({"max_load": "low"}, "--max-load: " + wording("config.no-load-average", text="low")),
+        ({"max_memory": "8"}, "--max-memory: " + wording("config.no-unit", text=8)),
+        ({"max_p95": "fast"}, "--max-p95: " + wording("config.no-duration", text="fast")),
+        ({"costs": "load,mem"}, "--costs: " + wording("rank.no-such-cost", name="mem")),
+        ({"costs": ","}, "--costs: " + wording("rank.no-cost-named")),
+        ({"within": "60%"}, "--within: " + wording("rank.no-margin", text="60%")),
+        ({"within": "0"}, "--within: " + wording("rank.no-margin", text=0)),
+        ({"within": "narrow"}, "--within: " + wording("rank.no-margin", text="narrow")),
     ],
+    ids=key_of,
 )
 def test_nonsense_is_told_in_one_line_with_its_option(typed: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:

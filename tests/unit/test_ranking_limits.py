@@ -14,6 +14,7 @@ from tuner.core.ranking import Ranking, rank
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 
+from ..raising import raises
 from ..wording import wording
 
 LOAD, MEMORY = Limit("load", 20.0), Limit("memory_bytes", 1e9)
@@ -97,9 +98,9 @@ def test_void_windows_say_nothing_about_limits() -> None:
 
 
 def test_a_limit_of_what_nobody_measured_is_refused_with_a_clear_line() -> None:
-    with pytest.raises(ConfigError, match=wording("config.max-p-service-does").pattern):
+    with raises(ConfigError, wording("config.max-p-service-does")):
         rank(study(), taken(WHOLE), limits=[Limit("p95_s", 2.0)])
-    with pytest.raises(ConfigError, match=wording("brake.max-memory-box-does").pattern):
+    with raises(ConfigError, wording("brake.max-memory-box-does")):
         rank(study(), taken(WHOLE, pss_bytes=None), limits=[MEMORY])
 
     assert rank(study(), [], limits=[MEMORY]).rows[0].rank is None  # nothing measured is another matter

@@ -19,7 +19,7 @@ from tuner.config.load import load_settings
 from tuner.config.ready import LogReady
 from tuner.core.errors import ConfigError, MeasurementError
 
-from ..wording import wording
+from ..wording import key_of, wording
 
 
 def test_lines_of_all_logs_are_counted_as_they_come(tmp_path: Path) -> None:
@@ -148,11 +148,15 @@ def test_a_check_is_asked_until_it_lacks_nothing_or_a_program_has_ended() -> Non
 @pytest.mark.parametrize(
     ("ready", "said"),
     [
-        ("{kind: log, pattern: '('}", "service.ready.pattern: is no regular expression: "),
-        ("{kind: http, url: 127.0.0.1}", "service.ready.url: should be a url, as http://127.0.0.1:8000/"),
-        ("{kind: tcp, address: '8000'}", "service.ready.address: should be an address, as 127.0.0.1:8000"),
-        ("{kind: log}", "service.ready.pattern: is missing"),
+        (
+            "{kind: log, pattern: '('}",
+            "service.ready.pattern: " + wording("config.no-regular-expression", why=""),
+        ),
+        ("{kind: http, url: 127.0.0.1}", "service.ready.url: " + wording("config.url-of-check")),
+        ("{kind: tcp, address: '8000'}", "service.ready.address: " + wording("config.address-of-check")),
+        ("{kind: log}", "service.ready.pattern: " + wording("config.missing")),
     ],
+    ids=key_of,
 )
 def test_what_is_wrong_with_a_check_is_told_with_its_place(tmp_path: Path, ready: str, said: str) -> None:
     path = tmp_path / "s.yaml"

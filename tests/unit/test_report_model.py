@@ -25,7 +25,7 @@ from tuner.reports.calibration import calibration_facts, render_calibration
 from tuner.reports.model import seconds
 from tuner.reports.prediction import Predicted, prediction_facts, render_prediction
 
-from ..wording import wording
+from ..wording import start_of, wording
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -248,7 +248,7 @@ def test_a_profile_says_where_it_is_from_and_knows_no_error() -> None:
 
     text = render_prediction(predicted)
 
-    assert text.startswith(wording("model.crash-processor-profile-has"))
+    assert wording("model.crash-processor-profile-has") in start_of(text)
     assert wording("model.error-known") in text
 
 
@@ -284,7 +284,7 @@ def test_a_profile_of_a_simulation_is_marked_in_all_that_rests_on_it() -> None:
 
     text = render_prediction(predicted)
 
-    assert text.startswith(wording("model.simulated-service-ran-model"))
+    assert wording("model.simulated-service-ran-model") in start_of(text)
     assert prediction_facts(predicted)["simulated"] is True
     assert prediction_facts(CASES["here"])["simulated"] is False
 

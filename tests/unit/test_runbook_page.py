@@ -20,7 +20,7 @@ from tuner.reports.documents.blocks import Block
 from tuner.reports.formats import Table
 from tuner.reports.runbook_page import Starts, chosen, layout_words, runbook_page
 
-from ..wording import wording
+from ..wording import end_of, start_of, wording
 from .runbook_study import CONFIG, ITEMS, PROVENANCE, overview, study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,7 +94,7 @@ def test_it_says_what_to_run_in_words_and_why() -> None:
     first, second = told.splitlines()
     assert first == "4 processes x 6 threads, gthread (4x6@gthread)"
     assert second.startswith("It did 2601 items in 10 minutes (")
-    assert second.endswith(wording("lab.did-more-than-each"))
+    assert wording("lab.did-more-than-each") in end_of(second)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
     sooner = section(page_of(overview(), repeat_after_s=86400.0), "When to measure again")
 
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
-    assert told.startswith(wording("export.before-when-one-these"))
+    assert wording("export.before-when-one-these") in start_of(told)
     assert sooner.startswith("By 2026-09-22, ")
     assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in told
 
@@ -203,7 +203,7 @@ def test_it_says_under_what_it_was_measured() -> None:
 def test_where_nothing_may_win_nothing_is_recommended() -> None:
     page = page_of(overview(max_load="1"))
 
-    assert section(page, "What to run").startswith(wording("export.nothing-can-recommended-layout"))
+    assert wording("export.nothing-can-recommended-layout") in start_of(section(page, "What to run"))
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
     told = section(page, "What to run")
@@ -230,7 +230,7 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
     told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
 
-    assert told.startswith(wording("export.nothing-can-recommended-change"))
+    assert wording("export.nothing-can-recommended-change") in start_of(told)
     assert "$ tuner rank gunicorn.tuner.db\n" in told
     assert wording("export.mend-begin-again-tuner") in told
 
@@ -297,7 +297,7 @@ def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> No
     page = page_of(claimed(overview(), reached=False))
 
     told = section(page, "What to run")
-    assert told.startswith(wording("rank.answer-yet-x-gthread"))
+    assert wording("rank.answer-yet-x-gthread") in start_of(told)
     assert wording("config.tuner-grid-config-resume") in told
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
@@ -309,7 +309,7 @@ def test_a_first_look_and_a_smaller_box_are_told_on_top() -> None:
     first, second, heading = page_of(overview(record))[:3]
 
     assert isinstance(first, Note)
-    assert first.text.startswith(wording("rank.layouts-cores-measured"))
+    assert wording("rank.layouts-cores-measured") in start_of(first.text)
     assert second == Note(wording("rank.first-look-short-windows"))
     assert heading == Heading("What to run")
 
@@ -319,7 +319,7 @@ def test_of_a_simulated_study_nothing_is_applied() -> None:
     page = page_of(overview(record))
 
     assert "no service ran" in text_of(page[:1])
-    assert section(page, "Apply").startswith(wording("grid.service-ran-measure-layout"))
+    assert wording("grid.service-ran-measure-layout") in start_of(section(page, "Apply"))
     assert Heading("Roll back") not in page
     assert "--simulate PROFILE\n" in section(page, "When to measure again")
 
@@ -411,4 +411,4 @@ def test_a_service_whose_record_is_not_here_is_said() -> None:
 
     told = section(page_of(overview(record)), "Apply")
 
-    assert told.startswith(wording("export.what-type-known-here"))
+    assert wording("export.what-type-known-here") in start_of(told)

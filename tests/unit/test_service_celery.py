@@ -12,6 +12,8 @@ from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError
 from tuner.core.pooled import pooled_variants
 
+from ..wording import key_of, wording
+
 NAMES = {"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}
 
 
@@ -134,29 +136,46 @@ def test_a_queue_that_the_user_filled_is_counted_as_it_falls() -> None:
 @pytest.mark.parametrize(
     ("command", "more", "said"),
     [
-        ("celery -A proj worker -P solo", {}, "--: asks for solo; known are prefork, nodes, threads, gevent"),
-        ("celery -A proj worker --autoscale=9,1", {}, "--: has --autoscale: the number of processes"),
-        ("celery -A proj worker -D", {}, "--: has -D: a daemon is not stopped with its launch"),
-        ("celery -A proj worker -B", {}, "--: has -B: each node would send all periodic tasks"),
-        ("celery multi start w1 -A proj", {}, "--: cannot be started as prefork"),
-        ("celery -A proj worker", {"sample": "s"}, "--set sample: tuner has to know the broker"),
-        ("celery -A proj worker", {"probe": "queue"}, "--set probe: tuner has to know the broker"),
+        (
+            "celery -A proj worker -P solo",
+            {},
+            "--: " + wording("services.no-such-form", form="solo", known="prefork, nodes, threads, gevent"),
+        ),
+        ("celery -A proj worker --autoscale=9,1", {}, "--: " + wording("services.celery-autoscale")),
+        ("celery -A proj worker -D", {}, "--: " + wording("services.daemon-not-stopped", option="-D")),
+        ("celery -A proj worker -B", {}, "--: " + wording("services.celery-beat")),
+        ("celery multi start w1 -A proj", {}, "--: " + wording("services.cannot-be-started-as-prefork")),
+        ("celery -A proj worker", {"sample": "s"}, "--set sample: " + wording("services.broker-unknown")),
+        ("celery -A proj worker", {"probe": "queue"}, "--set probe: " + wording("services.broker-unknown")),
         (
             "celery -A proj -b sqs://u:p@h worker",
             {"sample": "s"},
-            "sample: tuner feeds queues in Redis and RabbitMQ, and the broker is sqs",
+            "sample: " + wording("services.broker-of-no-known-place", broker="sqs"),
         ),
-        ("celery -A proj -b amqp:// worker", {"sample": "s"}, "the broker is amqp of no known place"),
-        ("celery -A proj -b redis://[oops worker", {"sample": "s"}, "the broker is no URL that tuner can"),
-        ("celery multi start worker -A proj", {}, "--: cannot be started as prefork"),
+        (
+            "celery -A proj -b amqp:// worker",
+            {"sample": "s"},
+            wording("services.broker-of-no-known-place", broker="amqp"),
+        ),
+        ("celery -A proj -b redis://[oops worker", {"sample": "s"}, wording("services.broker-no-url")),
+        ("celery multi start worker -A proj", {}, "--: " + wording("services.cannot-be-started-as-prefork")),
         (
             "celery -A proj -b amqp://u:p@h worker",
             {"probe": "queue"},
-            "--set probe: queue counts in RabbitMQ what tuner feeds",
+            "--set probe: " + wording("services.rabbitmq-counts-what-is-fed"),
         ),
-        ("celery -A proj -b redis:// worker -Q a,b", {"sample": "s"}, "sample: tuner feeds one queue"),
-        ("celery -A proj worker -f x.log", {"probe": "log"}, "--set probe: log reads what the nodes print"),
+        (
+            "celery -A proj -b redis:// worker -Q a,b",
+            {"sample": "s"},
+            "sample: " + wording("services.feeds-one-queue"),
+        ),
+        (
+            "celery -A proj worker -f x.log",
+            {"probe": "log"},
+            "--set probe: " + wording("services.log-reads-what-nodes-print"),
+        ),
     ],
+    ids=key_of,
 )
 def test_what_cannot_be_measured_is_told(command: str, more: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as told:

@@ -10,7 +10,8 @@ from tuner.core.limits import Limit, Quantity
 from tuner.core.objective import OBJECTIVES, parse_objective
 from tuner.core.sizes import parse_size, render_size
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
 
 
 @pytest.mark.parametrize(
@@ -31,15 +32,16 @@ def test_sizes_are_read_as_systemd_and_docker_read_them(text: str, expected: flo
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("8", "'8' has no unit"),
-        ("", "'' is not an amount of memory"),
-        ("lots", "'lots' is not an amount of memory"),
-        ("-8G", "'-8G' is not an amount of memory"),
-        ("8GG", "'8GG' is not an amount of memory"),
-        ("0G", "'0G' of memory is nothing"),
-        ("5000T", "'5000T' of memory is too much"),
-        ("٣G", "'٣G' is not an amount of memory"),
+        ("8", wording("config.no-unit", text=8)),
+        ("", wording("config.no-amount-of-memory", text="")),
+        ("lots", wording("config.no-amount-of-memory", text="lots")),
+        ("-8G", wording("config.no-amount-of-memory", text="-8G")),
+        ("8GG", wording("config.no-amount-of-memory", text="8GG")),
+        ("0G", wording("config.memory-of-nothing", text="0G")),
+        ("5000T", wording("config.too-much-memory", text="5000T")),
+        ("٣G", wording("config.no-amount-of-memory", text="٣G")),
     ],
+    ids=key_of,
 )
 def test_a_size_that_is_none_is_told_in_one_line(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -57,13 +59,24 @@ def test_a_rendered_size_reads_back_to_three_figures(size: float) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "limit", "told"),
     [
-        ("load", "20", Limit("load", 20.0), "load at most 20"),
-        ("load", "7.25", Limit("load", 7.25), "load at most 7.25"),
-        ("memory_bytes", "8G", Limit("memory_bytes", 8 * 2**30), "memory at most 8 GiB"),
-        ("memory_bytes", "512M", Limit("memory_bytes", 512 * 2**20), "memory at most 512 MiB"),
-        ("p95_s", "2s", Limit("p95_s", 2.0), "p95 at most 2 s"),
-        ("p95_s", "300ms", Limit("p95_s", 0.3), "p95 at most 300 ms"),
+        ("load", "20", Limit("load", 20.0), wording("rank.limit", quantity="load", value=20)),
+        ("load", "7.25", Limit("load", 7.25), wording("rank.limit", quantity="load", value="7.25")),
+        (
+            "memory_bytes",
+            "8G",
+            Limit("memory_bytes", 8 * 2**30),
+            wording("rank.limit", quantity="memory", value="8 GiB"),
+        ),
+        (
+            "memory_bytes",
+            "512M",
+            Limit("memory_bytes", 512 * 2**20),
+            wording("rank.limit", quantity="memory", value="512 MiB"),
+        ),
+        ("p95_s", "2s", Limit("p95_s", 2.0), wording("rank.limit", quantity="p95", value="2 s")),
+        ("p95_s", "300ms", Limit("p95_s", 0.3), wording("rank.limit", quantity="p95", value="300 ms")),
     ],
+    ids=key_of,
 )
 def test_a_limit_is_read_and_told(name: Quantity, text: str, limit: Limit, told: str) -> None:
     assert parse_limit(name, text) == limit
@@ -73,13 +86,14 @@ def test_a_limit_is_read_and_told(name: Quantity, text: str, limit: Limit, told:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("load", "high", "--max-load: 'high' is not a load average"),
-        ("load", "0", "--max-load: a load average of 0 cannot be kept"),
-        ("load", "nan", "--max-load: a load average of nan cannot be kept"),
-        ("memory_bytes", "8", "--max-memory: '8' has no unit"),
-        ("p95_s", "2", "--max-p95: '2' has no unit"),
-        ("p95_s", "0s", "--max-p95: '0s' leaves no time at all"),
+        ("load", "high", "--max-load: " + wording("config.no-load-average", text="high")),
+        ("load", "0", "--max-load: " + wording("config.load-cannot-be-kept", value=0)),
+        ("load", "nan", "--max-load: " + wording("config.load-cannot-be-kept", value="nan")),
+        ("memory_bytes", "8", "--max-memory: " + wording("config.no-unit", text=8)),
+        ("p95_s", "2", "--max-p95: " + wording("config.no-unit", text=2)),
+        ("p95_s", "0s", "--max-p95: " + wording("config.no-time-at-all", text="0s")),
     ],
+    ids=key_of,
 )
 def test_a_limit_that_is_none_names_its_option(name: Quantity, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -108,7 +122,7 @@ def test_an_objective_is_read_by_its_name(text: str) -> None:
 
 
 def test_an_objective_that_is_none_is_told_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=wording("rank.such-objective-throughput-per").pattern) as caught:
+    with raises(ConfigError, wording("rank.such-objective-throughput-per")) as caught:
         parse_objective("throughput-per-core")
 
     assert caught.value.hint == wording("launch.did-you-mean-throughput")

@@ -16,6 +16,7 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Window
 from tuner.study import StudyOutcome, run_study
 
+from ..raising import raises
 from ..wording import wording
 
 A = Layout(1, 4)
@@ -137,7 +138,7 @@ def test_a_store_that_cannot_be_written_ends_the_study_with_everything_stopped()
 
     box, store = HookedBox(SERVICE), FullStore(replace(virtual_study(SERVICE, **SHORT), n_blocks=4))
 
-    with pytest.raises(ConfigError, match=wording("launch.disk-full").pattern):
+    with raises(ConfigError, wording("launch.disk-full")):
         run_study(box.box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
     assert len(store.windows()) == 2
     assert box.events[-3:] == ["after_launch", "after_study", "finished"]

@@ -17,6 +17,7 @@ from tuner.core.layout import Layout
 from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
+from ..raising import raises
 from ..wording import wording
 
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
@@ -104,7 +105,7 @@ def test_a_file_that_is_damaged_stays_damaged_when_it_was_written_meanwhile(file
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("UPDATE window SET n_done = n_done + 8 WHERE id = 2")
 
-        with pytest.raises(ConfigError, match=wording("study-file.damaged-window-written-3").pattern):
+        with raises(ConfigError, wording("study-file.damaged-window-written-3")):
             reader.windows()
 
 
@@ -120,7 +121,7 @@ def test_a_file_that_is_written_without_end_is_told_in_one_line(file: Path) -> N
     n_tries: list[int] = []
     with (
         SqliteStore.open(file, read_only=True) as reader,
-        pytest.raises(ConfigError, match=wording("study-file.written-others-each-times").pattern),
+        raises(ConfigError, wording("study-file.written-others-each-times")),
     ):
         reader._read(written)
 

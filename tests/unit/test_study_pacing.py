@@ -13,6 +13,7 @@ from tuner.core.requests import Requests
 from tuner.study.pacing import find_rate
 from tuner.study.watching import RunningLayout
 
+from ..raising import raises
 from ..wording import wording
 
 LAYOUT = Layout(1, 2)
@@ -109,17 +110,17 @@ def test_the_look_goes_on_where_few_requests_end() -> None:
 
 
 def test_a_service_that_answers_nothing_has_no_capacity() -> None:
-    with pytest.raises(MeasurementError, match=wording("grid.x-answered-request-well").pattern):
+    with raises(MeasurementError, wording("grid.x-answered-request-well")):
         paced(Share(0.7), capacity_per_s=0.0)
 
 
 def test_a_service_that_refuses_all_requests_is_told_to_have_done_so_for_as_long_as_was_looked() -> None:
-    with pytest.raises(MeasurementError, match=wording("grid.x-answered-request-well-s").pattern):
+    with raises(MeasurementError, wording("grid.x-answered-request-well-s")):
         paced(Share(0.7), refuses=True)
 
 
 def test_a_feeder_that_dies_meanwhile_spoils_the_launch() -> None:
-    with pytest.raises(MeasurementError, match=wording("grid.feeder-has-ended").pattern):
+    with raises(MeasurementError, wording("grid.feeder-has-ended")):
         paced(Share(0.7), dies_after_s=3.0)
 
 

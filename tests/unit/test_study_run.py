@@ -22,7 +22,10 @@ from tuner.core.window import Reading, VoidReason, Window
 from tuner.study import StudyOutcome, check_budget, run_study
 from tuner.study.cells import spoils_launch
 
+from ..raising import raises
 from ..wording import wording
+
+pytestmark = pytest.mark.pythons
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
@@ -500,7 +503,7 @@ def test_a_budget_too_short_for_one_block_is_refused_before_anything_starts() ->
     study = virtual_study(SERVICE, **{**SHORT, "budget_s": 44.9})
     store = MemoryStore(study)
 
-    with pytest.raises(ConfigError, match=wording("grid.one-block-layouts-takes-s").pattern):
+    with raises(ConfigError, wording("grid.one-block-layouts-takes-s")):
         check_budget(study, strategy_of(study).propose())
     with pytest.raises(ConfigError):
         run_study(

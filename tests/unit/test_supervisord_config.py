@@ -10,6 +10,7 @@ from tuner.adapters.supervisord_config import open_files_needed, render_config
 from tuner.core.errors import ConfigError
 from tuner.core.service import ServiceSpec
 
+from ..raising import raises
 from ..wording import wording
 
 
@@ -59,5 +60,5 @@ def test_too_many_processes_for_the_open_files_are_refused(monkeypatch: pytest.M
     monkeypatch.setattr("resource.getrlimit", lambda _: (100, 100))
 
     assert open_files_needed(17) == 100
-    with pytest.raises(ConfigError, match=wording("launch.processes-need-open-files").pattern):
+    with raises(ConfigError, wording("launch.processes-need-open-files")):
         open_files_needed(18)

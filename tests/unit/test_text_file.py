@@ -10,7 +10,10 @@ import pytest
 from tuner.adapters.text_file import LARGEST_BYTES, read_text, replace_text
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
 from ..wording import wording
+
+pytestmark = pytest.mark.pythons
 
 
 def test_line_ends_are_read_and_written_as_they_are(tmp_path: Path) -> None:
@@ -57,7 +60,7 @@ def test_what_is_not_utf_8_is_named_by_its_byte(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=wording("launch.cannot-read-directory").pattern):
+    with raises(ConfigError, wording("launch.cannot-read-directory")):
         read_text(tmp_path)
     with pytest.raises(ConfigError, match="it is unchanged"):
         replace_text(tmp_path, "x")

@@ -11,6 +11,7 @@ import pytest
 
 from tuner.core.warmup import has_settled
 
+from ..raising import raises
 from ..wording import wording
 
 CAP_S = 300
@@ -178,5 +179,5 @@ def test_half_a_task_more_is_no_change() -> None:
 
 
 def test_two_series_of_different_length_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match=wording("rank.seconds-items-active-count").pattern):
+    with raises(ValueError, wording("rank.seconds-items-active-count")):
         has_settled([1.0, 1.0, 1.0], [1, 1])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.core.warmup import batch_means, truncation_point
 
+from ..raising import raises
 from ..wording import wording
 
 SERIES = st.lists(st.integers(0, 1000).map(float), min_size=4, max_size=60)
@@ -56,7 +57,7 @@ def test_neither_the_unit_nor_the_sign_moves_the_cut(batches: list[float], unit:
 
 
 def test_a_series_of_three_batches_is_a_callers_mistake() -> None:
-    with pytest.raises(ValueError, match=wording("rank.need-batches-more-got").pattern):
+    with raises(ValueError, wording("rank.need-batches-more-got")):
         truncation_point([1.0, 2.0, 3.0])
 
 

@@ -10,7 +10,7 @@ from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.warmup.told import settling_told
 from tuner.reports.ranking_words import notes
 
-from ..wording import wording
+from ..wording import start_of, wording
 
 A, B = Layout(1, 4), Layout(4, 1)
 
@@ -48,7 +48,7 @@ def test_a_leak_that_no_launch_shows_alone_is_told_of_all_together() -> None:
     wandering = [launch(A, trend_ratio_per_h=0.05 * (-1) ** n) for n in range(12)]
 
     (told,) = settling_told(leaking)
-    assert told.startswith(wording("rank.launches-lose-their-throughput"))
+    assert wording("rank.launches-lose-their-throughput") in start_of(told)
     assert settling_told(wandering) == ()
 
 

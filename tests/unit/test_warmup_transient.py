@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tuner.core.warmup import batch_means, remaining_ratio, transient_end, truncation_point, warming_n
 
+from ..raising import raises
 from ..wording import wording
 
 
@@ -93,5 +94,5 @@ def test_a_head_that_does_not_change_the_windows_figure_stays() -> None:
 
 
 def test_a_window_of_nothing_is_a_callers_mistake() -> None:
-    with pytest.raises(ValueError, match=wording("rank.seconds-them-before-window").pattern):
+    with raises(ValueError, wording("rank.seconds-them-before-window")):
         warming_n([1.0] * 5, 5)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.core.warmup import Trend, detectable_slope, estimate_trend, pooled_trend
 
+from ..raising import raises
 from ..wording import wording
 
 N_RUNS = 400
@@ -99,7 +100,7 @@ def test_too_little_says_nothing() -> None:
     assert estimate_trend([1.0] * 11) is None
     assert estimate_trend([0.0] * 60) is None
     assert pooled_trend([Trend(0.1, 0.01, 16)] * 2) is None
-    with pytest.raises(ValueError, match=wording("rank.need-values-more-got").pattern):
+    with raises(ValueError, wording("rank.need-values-more-got")):
         detectable_slope(0.1, 11, alpha=0.05)
 
 

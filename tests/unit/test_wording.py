@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ..wording import FOLDER, closest, explain_failure, reworded, texts_of, wording
+from ..raising import raises
+from ..wording import FOLDER, closest, end_of, explain_failure, reworded, start_of, texts_of, wording
 
 TESTS = Path(__file__).resolve().parents[1]
 USE = re.compile(r'wording\(\s*"([a-z-]+\.[a-z0-9-]+)"')
@@ -49,6 +50,59 @@ def test_values_become_placeholders_again() -> None:
     assert reworded(kept, "no permission for /tmp/x/closed") == "no permission for «tmp_path»/closed"
 
 
+def test_a_value_is_no_placeholder_where_it_is_a_part_of_a_word() -> None:
+    kept = wording("launch.most-windows-most-h")
+
+    assert reworded(kept, "1 of 3 windows") == "1 of 3 windows"
+    closed = wording("launch.cannot-change-folder-closed", tmp_path="a")
+    assert (
+        reworded(closed, "a folder is closed, and so is its parent")
+        == "«tmp_path» folder is closed, and so is its parent"
+    )
+    assert reworded(closed, "the folder is closed") is None
+    assert reworded(closed, "a folder or a file is closed") is None
+
+
+def test_what_is_added_to_a_text_is_no_part_of_it() -> None:
+    kept = "s.yaml:1: " + wording("launch.disk-full") + "\n"
+
+    assert kept == f"s.yaml:1: {wording('launch.disk-full')}\n"
+    assert reworded(kept, "s.yaml:1: the disk is very full\n") == "the disk is very full"
+    assert reworded(kept, "s.yaml:2: the disk is very full\n") is None
+
+
+def test_texts_in_lists_and_tuples_are_compared_one_by_one() -> None:
+    kept = wording("launch.disk-full")
+    lines = explain_failure("==", (2, [kept, "b"]), (2, ["the disk is very full", "b"]), reword=False)
+
+    assert lines is not None
+    assert "closest: the disk is very full" in lines
+    lines = explain_failure("in", kept, ["a", "the disk is very full"], reword=False)
+
+    assert lines is not None
+    assert lines[2:] == ["closest: the disk is very full", "the text:", "a", "the disk is very full"]
+
+
+def test_the_start_and_the_end_of_a_text_hold_what_stands_there() -> None:
+    kept = wording("launch.disk-full")
+
+    assert kept in start_of(f"{kept} again")
+    assert kept not in start_of(f"again {kept}")
+    assert kept in end_of(f"again {kept}")
+    assert kept not in end_of(f"{kept} again")
+    assert closest(kept, start_of("the disk is very full, the disk is full")) == "the disk is very full,"
+
+
+def test_an_error_that_says_something_else_is_a_failed_comparison() -> None:
+    with raises(ValueError, wording("launch.disk-full")):
+        raise ValueError(f"Error: {wording('launch.disk-full')}")
+    with (
+        pytest.raises(AssertionError, match="closest: the disk is very full"),
+        raises(ValueError, wording("launch.disk-full")),
+    ):
+        raise ValueError("Error: the disk is very full")
+
+
 def test_a_failed_comparison_names_the_key_and_its_file() -> None:
     lines = explain_failure("in", wording("launch.disk-full"), "Error: the disk is very full\n", reword=False)
 
@@ -59,4 +113,5 @@ def test_a_failed_comparison_names_the_key_and_its_file() -> None:
 
 def test_other_comparisons_are_left_to_pytest() -> None:
     assert explain_failure("==", "a", "b", reword=False) is None
-    assert explain_failure("in", wording("launch.disk-full"), ["a"], reword=False) is None
+    assert explain_failure("in", "a", ["b"], reword=False) is None
+    assert explain_failure("<", wording("launch.disk-full"), "a", reword=False) is None

@@ -11,7 +11,7 @@ from tuner.adapters.ready import LogLines, Readiness
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 
-from ...wording import wording
+from ...wording import start_of, wording
 from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
@@ -50,7 +50,7 @@ def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
     told = failure(launcher, Layout(1, 1))
 
     assert isinstance(told, MeasurementError)
-    assert told.problem.startswith(wording("services.x-ready-after-s"))
+    assert wording("services.x-ready-after-s") in start_of(told.problem)
 
 
 def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:

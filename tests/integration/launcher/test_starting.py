@@ -20,7 +20,8 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 
 from ...permitted import mount_tmpfs, root_needed
-from ...wording import wording
+from ...raising import raises
+from ...wording import end_of, wording
 from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
@@ -59,7 +60,7 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
 
     assert isinstance(error, MeasurementError)
     assert wording("launch.x-died-start-exit") in error.problem
-    assert error.problem.endswith(wording("launch.config-file-x-missing"))
+    assert wording("launch.config-file-x-missing") in end_of(error.problem)
 
 
 def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
@@ -255,7 +256,7 @@ def test_a_run_root_that_is_too_long_or_missing_is_one_clear_error(
     launcher_of: LaunchersOf, tmp_path: Path
 ) -> None:
     for root in (tmp_path / ("x" * 120), tmp_path / "none"):
-        with pytest.raises(ConfigError, match=wording("launch.place-launch").pattern):
+        with raises(ConfigError, wording("launch.place-launch")):
             launcher_of("wait", run_root=root).check()
 
 

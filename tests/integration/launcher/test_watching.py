@@ -21,7 +21,7 @@ from tuner.core.window import VoidReason
 
 from ...memory_cgroup import memory_cgroup
 from ...processes import is_running
-from ...wording import wording
+from ...wording import end_of, wording
 
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
@@ -97,7 +97,7 @@ def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: Launchers
         time.sleep(0.05)
         again = launch.problems()
 
-    assert problem.detail.endswith(wording("launch.ended-exit-status-log"))
+    assert wording("launch.ended-exit-status-log") in end_of(problem.detail)
     assert again == (problem,)
     assert launch.worker_pids() == frozenset()
 
