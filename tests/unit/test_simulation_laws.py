@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 from math import inf, isfinite, log
 from statistics import fmean, stdev
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation.scenario import Scenario, scenario_of, simulate
+from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of, simulate
 from tuner.core.model.simulation.stages import path_of
 
 from ..wording import wording
@@ -40,6 +41,12 @@ demands_of_any_kind = st.builds(
 
 def closed(layout: Layout, demands: Demands = FULL, machine: Machine = BOX, n_items: int = 6000) -> Scenario:
     return Scenario(layout, demands, machine, n_items=n_items, n_warm_items=300)
+
+
+@cache
+def simulated(layout: Layout) -> Simulated:
+    """What comes of FULL on BOX, for all who only read it."""
+    return simulate(closed(layout))
 
 
 @settings(max_examples=25, deadline=None)
@@ -70,7 +77,7 @@ def test_every_thread_is_somewhere(
 
 @pytest.mark.parametrize("layout", [Layout(1, 1), Layout(1, 6), Layout(3, 2), Layout(6, 1)])
 def test_items_spend_in_the_network_what_littles_law_says(layout: Layout) -> None:
-    one = simulate(closed(layout))
+    one = simulated(layout)
     per_s = one.throughput_per_s
 
     assert per_s * one.residence_s == pytest.approx(layout.processes * layout.threads, rel=0.005)
@@ -80,7 +87,7 @@ def test_items_spend_in_the_network_what_littles_law_says(layout: Layout) -> Non
 
 @pytest.mark.parametrize("layout", [Layout(1, 6), Layout(3, 2)])
 def test_cores_do_what_items_ask_for_and_no_more(layout: Layout) -> None:
-    one = simulate(closed(layout))
+    one = simulated(layout)
 
     assert one.cpu_cores == pytest.approx(one.throughput_per_s * FULL.cpu_s, rel=0.01)
 
@@ -96,7 +103,7 @@ def test_one_thread_alone_takes_what_an_item_asks_for() -> None:
 
 
 def test_nobody_waits_for_the_gil_where_each_process_has_one_thread() -> None:
-    one = simulate(closed(Layout(6, 1)))
+    one = simulated(Layout(6, 1))
 
     assert (one.n_gil_waiting, one.n_forced_per_s) == (0.0, 0.0)
 
