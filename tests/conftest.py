@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from . import wording
+from .costs import Cost, CostMeter, kept_costs
 
 if TYPE_CHECKING:
     from .postgres_server import PostgresServer
@@ -25,6 +26,7 @@ MARKER = "TUNER_TEST_SESSION"
 DEADLINE_S = 30.0
 #: where make looks for tests that start processes: looking everywhere takes each worker 3 s more
 WITH_PROCESSES = ("contract", "e2e", "integration", "services")
+CHEAP = Cost(0.0, 0.0)  #: of a test that is not in costs.tsv
 THERE_ONLY = ("integration", "services", "alone")  #: markers of such tests
 
 # The same examples every time: no run is red by luck, and one that is red can be repeated.
@@ -33,7 +35,8 @@ settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that renews golden/wording/."""
+    """Add the options that renew golden/wording/ and costs.tsv."""
+    parser.addoption("--record-costs", action="store_true", help="write what the tests cost into costs.tsv")
     parser.addoption(
         "--reword", action="store_true", help="write the words of failed comparisons into golden/wording/"
     )
@@ -46,17 +49,22 @@ def pytest_assertrepr_compare(
     return wording.explain_failure(op, left, right, reword=config.getoption("reword"))
 
 
-def pytest_configure() -> None:
-    """Hear signals as at a terminal: whoever runs us with nohup or in the background has them ignored, and
-    every process that a test starts would inherit that."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the tests, and restore signals to what they are at a terminal.
+
+    nohup and a shell's background ignore some signals, and each process that a test starts would inherit that.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, usual)
+    config.pluginmanager.register(CostMeter(), "costs")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with those that may take long (a timeout of their own): none goes on when all others are over."""
+    """Mark the tests that are not cheap, and begin with those that take longest."""
+    known = kept_costs()
     for item in items:
         where = item.path.relative_to(ROOT / "tests").parts[0]
         marked = [name for name in THERE_ONLY if item.get_closest_marker(name) is not None]
@@ -64,30 +72,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid}, marked {', '.join(marked)}, belongs in {', '.join(WITH_PROCESSES)}"
             )
-    items.sort(key=_allowed_s, reverse=True)  # those alike stay in their order
-    items[:] = _dealt(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+        if item.nodeid in known:
+            item.add_marker("costly")
+    items.sort(
+        key=lambda item: known.get(item.nodeid, CHEAP).wall_s, reverse=True
+    )  # those alike keep their order
+    items[:] = _dealt(items, known, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def _dealt(items: list[pytest.Item], n_processes: int) -> list[pytest.Item]:
-    """The same, so that each process gets as many that may take long.
+def _dealt(items: list[pytest.Item], known: Mapping[str, Cost], n_processes: int) -> list[pytest.Item]:
+    """Reorder *items* so that each process gets as many costly tests as the others.
 
-    Each one is given a stretch of the list to begin with; of one with all of these much would be left when
-    the others have ended theirs, and take some of it.
+    pytest-xdist gives each process a stretch of the list to begin with. With the costly tests all at the
+    front, one process would get most of them.
     """
-    n_long = sum(_allowed_s(item) > 0 for item in items)
-    others, dealt = items[n_long:], list[pytest.Item]()
+    n_costly = sum(item.nodeid in known for item in items)
+    others, dealt = items[n_costly:], list[pytest.Item]()
     for n in range(n_processes):
         n_more = (len(items) - len(dealt)) // (n_processes - n)
-        stretch = items[n:n_long:n_processes]
+        stretch = items[n:n_costly:n_processes]
         n_others = max(0, n_more - len(stretch))
         dealt += stretch + others[:n_others]
         del others[:n_others]
     return dealt
-
-
-def _allowed_s(item: pytest.Item) -> float:
-    marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker is not None else 0.0
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from .wording import Wording
-
 
 @contextmanager
 def raises(
-    kind: type[BaseException] | tuple[type[BaseException], ...], text: Wording
+    kind: type[BaseException] | tuple[type[BaseException], ...], text: str
 ) -> Iterator[pytest.ExceptionInfo[BaseException]]:
     """As ``pytest.raises(kind, match=...)`` with what *text* says, literally."""
     with pytest.raises(kind) as caught:

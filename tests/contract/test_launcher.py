@@ -16,6 +16,8 @@ from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.ports import Launcher
 
+pytestmark = pytest.mark.pythons
+
 LAYOUTS = (Layout(1, 1), Layout(3, 2), Layout(2, 4))
 WORKER = """
 import os, signal, threading

@@ -20,7 +20,7 @@ import pytest
 from tuner.adapters.load.order import Order, Request, read_order
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
 
-from ..wording import start_of, wording
+from ..wording import key_of, start_of, wording
 from .http_service import PATIENCE_S, Answering, Service, answer, running, says
 
 pytestmark = pytest.mark.integration
@@ -256,7 +256,8 @@ def test_counts_grow_while_it_runs_and_refused_connections_are_counted_after_the
 
 @pytest.mark.parametrize(
     ("wire", "came"),
-    [(b"", "it closed the connection without a whole answer"), (b"SSH-2.0\r\n", r"not HTTP/1.x: b'SSH-2.0")],
+    [(b"", wording("feeders.closed-without-answer")), (b"SSH-2.0\r\n", wording("feeders.not-http"))],
+    ids=key_of,
 )
 def test_a_service_that_never_answers_is_told_with_what_came_instead(
     tmp_path: Path, wire: bytes, came: str

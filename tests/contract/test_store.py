@@ -24,6 +24,8 @@ from tuner.ports import Store
 
 from ..wording import wording
 
+pytestmark = pytest.mark.pythons
+
 STUDY = StudyRecord(
     service="crash-processor",
     strategy="all",

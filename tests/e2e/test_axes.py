@@ -44,7 +44,6 @@ def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
     assert "--resume" not in tuner("grid", "--resume", "jobs.tuner.db").stderr  # it is over
 
 
-@pytest.mark.long
 def test_another_interpreter_runs_the_built_in_worker_without_having_it(tuner) -> None:
     """With -S it does not see where tuner is installed."""
     (tuner.folder / "s.yaml").write_text(

@@ -178,7 +178,6 @@ def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Type) -> 
     assert wording("lab.x-measured") in out
 
 
-@pytest.mark.long
 @pytest.mark.integration
 def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
     # a millisecond of CPU an item: in two seconds the kernel's clock, which ticks in hundredths, sees it

@@ -85,7 +85,6 @@ def typed(page: str, folder: Path, *, simulated: bool) -> dict[str, str]:
 
 
 @pytest.mark.integration
-@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_tutorial_leads_from_a_worker_to_a_runbook(tmp_path: Path) -> None:
     shown = typed("tutorial.md", tmp_path, simulated=False)
@@ -96,7 +95,7 @@ def test_the_tutorial_leads_from_a_worker_to_a_runbook(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_the_night_on_the_staging_box_goes_as_its_page_says(tmp_path: Path) -> None:
     shown = typed("staging-night.md", tmp_path, simulated=True)

@@ -196,7 +196,6 @@ def test_what_no_study_can_begin_with_is_told_as_the_study_would(
     assert done.stderr.startswith(said)
 
 
-@pytest.mark.long
 def test_a_study_says_when_it_begins_what_it_will_not_fit(tmp_path: Path) -> None:
     with listener() as address:
         name = config(tmp_path, bound_to(address))
@@ -267,7 +266,6 @@ def test_a_redis_that_answers_is_in_order_and_nothing_is_left_in_it(
         assert client.keys("*") == []
 
 
-@pytest.mark.long
 def test_a_postgresql_and_a_rabbitmq_that_answer_are_in_order(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:

@@ -77,7 +77,6 @@ def has_all(file: Path, n_blocks: int = N_BLOCKS) -> bool:
     }
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_study_is_measured_on_all_boxes_and_each_window_counts_once(
     machines: Machines, config: Path, tmp_path: Path
@@ -105,7 +104,7 @@ def test_a_study_is_measured_on_all_boxes_and_each_window_counts_once(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.long
+@pytest.mark.full
 def test_nothing_is_lost_or_counted_twice_whatever_dies(
     machines: Machines, config: Path, tmp_path: Path
 ) -> None:
@@ -143,7 +142,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_dies(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.long
+@pytest.mark.full
 def test_a_study_that_is_interrupted_goes_on(machines: Machines, config: Path, tmp_path: Path) -> None:
     machines.scheduler()
     machines.box("box-1").until_it_says("is in the fleet of")

@@ -45,7 +45,7 @@ def examples(command: Command) -> list[str]:
 
 LONG = ("replay",)  #: thousands of studies
 EXAMPLES = [
-    pytest.param(command, example, marks=[pytest.mark.long] if command.name in LONG else [], id=example[:40])
+    pytest.param(command, example, marks=[pytest.mark.full] if command.name in LONG else [], id=example[:40])
     for command in COMMANDS
     for example in examples(command)
 ]

@@ -14,6 +14,7 @@ import pytest
 
 from ..wording import wording
 from .http_worker import SOURCE
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 
@@ -83,7 +84,7 @@ def test_a_window_keeps_how_long_its_requests_took(tuner) -> None:
 def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> None:
     config(tuner.folder, "")
 
-    done = tuner("grid", "s.yaml", "--max-p95", "1us")
+    done = Typed(tuner.folder)("grid", "s.yaml", "--max-p95", "1us")
 
     assert done.returncode == 2
     assert wording("feeders.max-p-us-duration") in done.stderr
@@ -96,7 +97,6 @@ def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> N
     assert wording("rank.every-connection-always-busy") in done.stdout
 
 
-@pytest.mark.long
 def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window(tuner) -> None:
     config(tuner.folder, "")
 
@@ -123,20 +123,22 @@ def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window
         (", connections: 8", ("--rate", "200"), "name connections (closed loop) or a rate"),
     ],
 )
-def test_a_rate_that_is_none_is_refused_with_one_line(tuner, feeder: str, options, said: str) -> None:
-    config(tuner.folder, feeder)
+def test_a_rate_that_is_none_is_refused_with_one_line(
+    tmp_path: Path, feeder: str, options, said: str
+) -> None:
+    config(tmp_path, feeder)
 
-    done = tuner("grid", "s.yaml", *options)
+    done = Typed(tmp_path)("grid", "s.yaml", *options)
 
     assert done.returncode == 2
     assert said in done.stderr
-    assert list(tuner.folder.glob("*.db")) == []
+    assert list(tmp_path.glob("*.db")) == []
 
 
-def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(tuner) -> None:
-    (tuner.folder / "s.yaml").write_text("service: {kind: script, name: web, command: [sleep, '9']}\n")
+def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("service: {kind: script, name: web, command: [sleep, '9']}\n")
 
-    done = tuner("grid", "s.yaml", "--rate", "200")
+    done = Typed(tmp_path)("grid", "s.yaml", "--rate", "200")
 
     assert done.returncode == 2
     assert wording("config.error-rate-service-feeder") in done.stderr
@@ -154,11 +156,11 @@ def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead
     assert wording("feeders.did-answer-within-s-2") in done.stderr
 
 
-def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(tuner) -> None:
-    config(tuner.folder, ", connections: 3")
+def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    config(tmp_path, ", connections: 3")
 
-    done = tuner("grid", "s.yaml")
+    done = Typed(tmp_path)("grid", "s.yaml")
 
     assert done.returncode == 2
     assert wording("feeders.connections-leave-threads-x-without") in done.stderr
-    assert list(tuner.folder.glob("*.db")) == []
+    assert list(tmp_path.glob("*.db")) == []

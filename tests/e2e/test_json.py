@@ -169,7 +169,7 @@ def test_a_plan_of_what_cannot_be_told_says_why(tuner: Typed) -> None:
 
 
 def _those_that_take_long(printed: tuple[str, list[str | Path]]) -> Any:
-    return pytest.param(*printed, marks=pytest.mark.long) if printed[0] == "plan" else printed
+    return pytest.param(*printed, marks=pytest.mark.full) if printed[0] == "plan" else printed
 
 
 @pytest.mark.parametrize(("name", "words"), [_those_that_take_long(one) for one in PRINTED])

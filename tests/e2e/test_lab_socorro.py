@@ -20,7 +20,7 @@ from tuner.core.records import WARMING_BLOCK, WindowRecord
 
 from ..wording import wording
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "lab.schema.json"

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,7 @@ def test_the_sdist_builds_everything_a_newcomer_needs(built: Path) -> None:
     assert {"Makefile", "README.md", "requirements/run.txt", "configs/crash_processor.yaml"} <= names
 
 
+@pytest.mark.full
 def test_an_unpacked_sdist_gives_the_wheel(built: Path, tmp_path: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

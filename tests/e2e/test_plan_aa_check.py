@@ -33,7 +33,6 @@ def config(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.long
 @pytest.mark.integration
 def test_an_answer_is_stale_once_the_service_has_changed(tuner) -> None:
     done = tuner("grid", config(tuner.folder), "--strategy", "all", "--repeats", "2")
@@ -47,7 +46,7 @@ def test_an_answer_is_stale_once_the_service_has_changed(tuner) -> None:
     assert (tuner.folder / "sleeper.check-1.tuner.db").exists()
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.integration
 def test_an_answer_is_right_as_long_as_nothing_has_changed(tuner) -> None:
     done = tuner("grid", config(tuner.folder), "--strategy", "all", "--repeats", "2")
@@ -60,7 +59,6 @@ def test_an_answer_is_right_as_long_as_nothing_has_changed(tuner) -> None:
     assert facts["claim"].startswith(wording("check.x-still-right-within"))
 
 
-@pytest.mark.long
 @pytest.mark.integration
 def test_a_layout_against_itself_counts_its_false_alarms(tuner) -> None:
     done = tuner("aa", config(tuner.folder), "--layout", "1x5", "--repeats", "2", "--json")
@@ -77,7 +75,6 @@ def test_a_layout_against_itself_counts_its_false_alarms(tuner) -> None:
     assert wording("check.begun-tuner-aa") in other.stderr
 
 
-@pytest.mark.long
 @pytest.mark.integration
 def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
     done = tuner("plan", config(tuner.folder), "--pilot", "30s", "--json")

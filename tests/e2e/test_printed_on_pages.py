@@ -50,7 +50,7 @@ def _printed(lines: list[str]) -> Iterator[str]:
 
 def _long(commands: str) -> pytest.MarkDecorator | tuple[()]:
     """A simulated study takes seconds of CPU."""
-    return pytest.mark.long if "--simulate" in commands else ()
+    return pytest.mark.full if "--simulate" in commands else ()
 
 
 PRINTED = list(shown())

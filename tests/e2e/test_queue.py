@@ -143,7 +143,6 @@ def refused(tuner) -> str:
     return str(another.stderr)
 
 
-@pytest.mark.long
 def test_a_study_that_was_killed_is_resumed_and_no_other_one_may_feed_its_queue(
     tuner, redis_server: RedisServer, client: Redis
 ) -> None:

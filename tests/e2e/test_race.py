@@ -26,7 +26,6 @@ def config(folder: Path, within: str = "10%", study: str = "") -> Path:
     return path
 
 
-@pytest.mark.long
 def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     done = tuner("grid", config(tuner.folder), "--json")
 
@@ -49,7 +48,7 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     assert wording("grid.race-answer") in other.stderr
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_budget_that_is_over_says_what_is_known_and_how_to_go_on(tuner) -> None:
     first = tuner("grid", config(tuner.folder, "0.1%", ", budget: 8s"))
 

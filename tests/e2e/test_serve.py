@@ -162,7 +162,6 @@ def test_what_cannot_be_served_is_told_in_a_line(tuner, study: Path) -> None:
         assert len(done.stderr.splitlines()) <= 2
 
 
-@pytest.mark.long
 def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_place(tuner) -> None:
     worker = tuner.folder / "worker.py"
     worker.write_text(sleeping_worker("0.01"))

@@ -375,7 +375,7 @@ def test_aa_says_that_it_was_simulated(tuner: Typed) -> None:
     assert wording("simulate.nothing-run-simulate-has") in there.stderr
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_simulated_pilot_tells_what_a_study_takes(tuner: Typed) -> None:
     profile = PROFILES / "gil-bound.yaml"
 
@@ -386,7 +386,7 @@ def test_a_simulated_pilot_tells_what_a_study_takes(tuner: Typed) -> None:
     assert "simulated-gil-bound, 3 layouts" in done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_race_over_the_whole_grid_finds_a_layout_that_is_truly_near_the_best(tuner: Typed) -> None:
     done = tuner("grid", "--cores", "24", "--simulate", SOCORRO, "--json")
 

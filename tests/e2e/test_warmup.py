@@ -11,7 +11,7 @@ from tuner.core.summary import items_per_s
 
 from .sleeping_worker import sleeping_worker
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]  # a minute: a quarter of it is the slow start itself
+pytestmark = [pytest.mark.integration]  # a minute: a quarter of it is the slow start itself
 SLOW_S = 15
 
 

@@ -199,7 +199,6 @@ def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner) -> 
     assert facts["go_on"] == "tuner grid --resume sleeper.tuner.db"
 
 
-@pytest.mark.long
 def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(tuner) -> None:
     profile = Path(__file__).resolve().parents[2] / "configs" / "profiles" / "waiting-bound.yaml"
     done = tuner(

@@ -15,7 +15,7 @@ from tuner.adapters.sqlite import SqliteStore
 
 from ..wording import wording
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "model"
 PATIENCE_S = 240.0

@@ -12,7 +12,7 @@ import pytest
 from ..bench_modules import MODEL, loaded
 from ..wording import start_of, wording
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 PATIENCE_S = 240.0
 

@@ -29,8 +29,8 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     ("text", "says"),
     [
         (None, "is not there"),
-        pytest.param("a: [", "is no YAML", marks=pytest.mark.long),  # seconds to load scipy, each time
-        pytest.param("nornir_2020: {}", "lacks socorro_2014, gornir_2020", marks=pytest.mark.long),
+        pytest.param("a: [", "is no YAML", marks=pytest.mark.full),  # seconds to load scipy, each time
+        pytest.param("nornir_2020: {}", "lacks socorro_2014, gornir_2020", marks=pytest.mark.full),
     ],
 )
 def test_without_the_published_figures_it_says_what_to_give(
@@ -48,7 +48,7 @@ def test_without_the_published_figures_it_says_what_to_give(
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_the_facts_of_the_job_pools_come_out_but_for_two(shared_data: Path) -> None:
     done = run("--seeds", shared_data / "seeds.yaml", "--only", "pools", "--json")
 
@@ -59,7 +59,7 @@ def test_the_facts_of_the_job_pools_come_out_but_for_two(shared_data: Path) -> N
     assert verdicts.count("yes") == 5
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_the_waiting_pools_keep_both_bars(shared_data: Path) -> None:
     done = run("--seeds", shared_data / "seeds.yaml", "--only", "nornir")
 
@@ -68,7 +68,7 @@ def test_the_waiting_pools_keep_both_bars(shared_data: Path) -> None:
     assert done.stdout.count("met ") == 2
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_two_terms_describe_the_socorro_table_and_the_base_does_not(shared_data: Path) -> None:
     variants = ("base", "+ mP q")
 

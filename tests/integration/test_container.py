@@ -15,7 +15,7 @@ from ..permitted import not_permitted
 from ..programs import needed
 from ..wording import wording
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 TUNER = Path(sys.executable).parent / "tuner"
 QUICK = "--layouts 1x2 --window 3s --warmup 1s --repeats 1 --strategy all --foreign-limit 1000"
 BUSY = (

@@ -22,7 +22,7 @@ from tuner.probe.counter import Reader, read_totals
 
 from ..processes import is_running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 
 WORKER = Path(__file__).with_name("counter_worker.py")
 VERSIONS = ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"]

@@ -40,7 +40,6 @@ def n_windows(study: Path) -> int:
     return 0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("budget", "code"), [("1h", 0), ("1m", 2)])
 def test_a_study_ends_with_a_runbook_or_says_why_there_is_none(
     tmp_path: Path, budget: str, code: int
@@ -58,7 +57,7 @@ def test_a_study_ends_with_a_runbook_or_says_why_there_is_none(
     assert (tmp_path / "RUNBOOK.md").exists() is (code == 0)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_stop_that_comes_while_tuner_is_started_is_handed_on(tmp_path: Path) -> None:
     """The shell traces its commands. Its prompt for that sends the signal, before the first one that
     follows the start; what then still runs, the check that each test ends with finds."""
@@ -100,7 +99,6 @@ def test_a_stop_is_not_lost_on_a_process_that_is_not_yet_tuner(tmp_path: Path) -
         assert done.returncode == 128 + signal.SIGTERM, done.stderr
 
 
-@pytest.mark.long
 def test_a_stop_is_handed_on_and_the_next_start_goes_on(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(sleeping_worker("0.01"))
     config, study = tmp_path / "study.yaml", tmp_path / "s.tuner.db"

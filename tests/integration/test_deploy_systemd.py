@@ -169,7 +169,7 @@ def calls_allowed(systemd_analyze: str) -> set[str]:
     return allowed
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_study_runs_behind_the_filter_of_system_calls(systemd_analyze: str, tmp_path: Path) -> None:
     calls = calls_allowed(systemd_analyze)
     (tmp_path / "worker.py").write_text(sleeping_worker("0.01"))

@@ -36,6 +36,7 @@ from tuner.core.fleet import (
 )
 
 from ..e2e.sleeping_worker import sleeping_worker
+from ..e2e.typed import Typed
 from ..fleet_processes import (
     LAYOUT,
     MADE,
@@ -156,7 +157,6 @@ def test_a_box_whose_worker_is_killed_is_gone_with_its_launch(machines: Machines
     assert of_order(after) == MADE
 
 
-@pytest.mark.long
 def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
     machines: Machines, asked: Asked
 ) -> None:
@@ -209,7 +209,6 @@ def test_an_order_that_is_given_up_as_soon_as_it_was_sent_does_not_keep_its_box(
     assert of_order(after) == MADE
 
 
-@pytest.mark.long
 def test_boxes_end_after_the_window_in_hand_when_the_study_does(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     machines.box("box-1")
@@ -226,7 +225,7 @@ def test_boxes_end_after_the_window_in_hand_when_the_study_does(machines: Machin
     assert news[-1].launch.error is None
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_box_that_is_told_to_end_finishes_its_window_and_leaves(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     box = machines.box("box-1")
@@ -241,7 +240,7 @@ def test_a_box_that_is_told_to_end_finishes_its_window_and_leaves(machines: Mach
     assert box.process.wait(PATIENCE_S) == 0
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_nothing_goes_on_for_a_coordinator_that_is_gone(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     box = machines.box("box-1")
@@ -275,7 +274,6 @@ with fleet_of(sys.argv[1], None, planned(settings), settings, "s.tuner.db") as f
 """
 
 
-@pytest.mark.long
 def test_nothing_goes_on_for_a_coordinator_that_was_killed(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     machines.box("box-1")
@@ -292,7 +290,7 @@ def test_nothing_goes_on_for_a_coordinator_that_was_killed(machines: Machines, a
     assert of_order(after) == MADE
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_boxes_and_study_find_a_scheduler_again_that_was_killed(machines: Machines, asked: Asked) -> None:
     scheduler = machines.scheduler()
     box = machines.box("box-1")
@@ -310,7 +308,7 @@ def test_boxes_and_study_find_a_scheduler_again_that_was_killed(machines: Machin
     assert box.process.poll() is None
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_nothing_that_boxes_tell_is_lost_when_a_scheduler_is_another_one_after_a_look(
     machines: Machines, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +340,7 @@ def test_nothing_that_boxes_tell_is_lost_when_a_scheduler_is_another_one_after_a
     assert of_order(after) == MADE
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_box_that_hangs_is_gone_and_comes_back_when_it_goes_on(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     box = machines.box("box-1")
@@ -361,7 +359,7 @@ def test_a_box_that_hangs_is_gone_and_comes_back_when_it_goes_on(machines: Machi
     assert of_order(after) == MADE
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_launch_that_was_suspended_ends_without_telling_of_its_window(
     machines: Machines, asked: Asked
 ) -> None:
@@ -380,7 +378,6 @@ def test_a_launch_that_was_suspended_ends_without_telling_of_its_window(
     wait_until(lambda: not asked.running(), "a launch that was suspended ends")
 
 
-@pytest.mark.long
 def test_a_box_serves_one_fleet_and_a_name_is_of_one_box(machines: Machines, tmp_path: Path) -> None:
     machines.scheduler()
     machines.box("box-1").until_it_says("is in the fleet of")
@@ -395,7 +392,6 @@ def test_a_box_serves_one_fleet_and_a_name_is_of_one_box(machines: Machines, tmp
     other.until_it_says("The fleet has a box called box-1")
 
 
-@pytest.mark.long
 def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: Asked, tmp_path: Path) -> None:
     certs, others = tmp_path / "certs", tmp_path / "others"
     for folder in (certs, others):
@@ -444,8 +440,8 @@ def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: As
         (["box", "tls://staging-1:8786"], "tls://staging-1:8786 needs certificates"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(words: list[str], said: str) -> None:
-    done = tuner(*words)
+def test_what_cannot_be_done_is_told_in_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+    done = Typed(tmp_path)(*words)
 
     assert done.returncode == 2
     assert done.stderr.startswith(f"Error: {said}")
@@ -457,7 +453,6 @@ def tuner(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
-@pytest.mark.long
 def test_a_second_machine_of_that_identity_is_not_asked(machines: Machines, asked: Asked) -> None:
     """Two names for one machine: the same host, boot and lock; only the fleet's own lock was got around."""
     machines.scheduler()

@@ -23,7 +23,7 @@ from tuner.study.fleet_study import run_fleet
 
 from ..fleet_processes import Machines, machines_in
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 PROFILE = Path(__file__).resolve().parents[2] / "configs" / "profiles" / "waiting-bound.yaml"
 N_BOXES = 4
 BLOCKS = 8

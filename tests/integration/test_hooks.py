@@ -17,7 +17,7 @@ from ..processes import is_running
 from ..raising import raises
 from ..wording import wording
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 
 
 def hooks_of(

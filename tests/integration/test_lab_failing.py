@@ -95,7 +95,7 @@ def test_where_every_run_fails_nothing_was_measured(tmp_path: Path, python: Path
     assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 3
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_where_every_run_of_several_pythons_fails_it_is_gone_on_with_by_the_same(
     tmp_path: Path, python: Path
 ) -> None:
@@ -156,7 +156,7 @@ def test_one_that_is_ended_says_where_it_is_kept_and_how_to_go_on(
     assert wording("lab.go-tuner-lab-gornir", python=python) in end_of(err)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_all_of_them_ended_early_tell_what_was_finished_and_what_gave_nothing(tmp_path: Path) -> None:
     python = tmp_path / "python3.99"  # workers and nornir_pool.py's threads fail, gnocchi's batches hang
     python.write_text(

@@ -76,7 +76,7 @@ def test_a_short_batch_is_repeated_and_has_no_sleeps_to_wait_after() -> None:
     assert "wait_p99_ms" not in found
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores(units: dict[str, float]) -> None:
     """Twice the units take longer by their own clock; what they take is told over the same time."""
     handed = {"C_units": 20 * units["C_units"], "Python_units": units["Python_units"], USABLE_CORES: 1.0}

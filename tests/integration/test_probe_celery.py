@@ -339,7 +339,7 @@ def test_a_broker_that_is_named_needs_no_app_and_one_that_is_silent_fails_the_la
     assert "s3cret" not in caught.value.problem
 
 
-@pytest.mark.parametrize("via", ["inspect", "events"])
+@pytest.mark.parametrize("via", [pytest.param("inspect", marks=pytest.mark.full), "events"])
 def test_nodes_are_heard_over_rabbitmq_too(tmp_path: Path, services_venv: Path, via: str) -> None:
     warned: list[str] = []
     shutil.copy(Path(__file__).parent / "celery_tasks.py", tmp_path)

@@ -25,7 +25,7 @@ from ..processes import is_running
 from ..raising import raises
 from ..wording import start_of, wording
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 LONG_S = 60.0
 
 #: answers with the lines of *answers*, one after the other

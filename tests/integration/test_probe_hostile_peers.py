@@ -212,7 +212,7 @@ def test_a_peer_that_lies_ends_the_launch_with_a_cause_in_one_short_line(
     assert len(error) < 500
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize(("probe", "answer", "said"), HELD, ids=named(HELD))
 def test_a_peer_that_never_ends_its_answer_is_left(
     probe: Callable[..., Probe], answer: Send, said: str
@@ -241,7 +241,7 @@ def test_a_redirection_is_not_followed_anywhere() -> None:
     assert asked == []
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_members_of_a_set_that_never_end_are_not_waited_for() -> None:
     with server(talking(b"")) as (_, port):
         error = error_of(redis(port, SOON_S, "smembers_hget", protocol=2))
@@ -332,7 +332,7 @@ for n in range(int(sys.argv[2])):
 """
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_million_packets_of_garbage_are_counted_or_told_as_lost_and_take_no_memory() -> None:
     told = run_apart(__name__, "flood", "1000000")
 
@@ -340,7 +340,7 @@ def test_a_million_packets_of_garbage_are_counted_or_told_as_lost_and_take_no_me
     assert told["grew_mb"] < 16
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
@@ -353,7 +353,7 @@ def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
     assert told["grew_mb"] < 16
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_eight_megabytes_of_the_worst_json_take_a_bounded_memory() -> None:
     told = run_apart(__name__, "json", "x")
 

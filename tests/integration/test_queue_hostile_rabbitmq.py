@@ -306,7 +306,7 @@ def test_forty_conversations_that_go_wrong_end_in_an_answer_or_one_line() -> Non
         is_survived(seed)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.usefixtures("_hasty")
 def test_three_hundred_more_conversations_that_go_wrong_end_in_an_answer_or_one_line() -> None:
     for seed in range(40, 340):
@@ -316,7 +316,7 @@ def test_three_hundred_more_conversations_that_go_wrong_end_in_an_answer_or_one_
 # ---------------------------------------------------- memory, of a process that asks once and no more
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("case", [7, 8])
 def test_a_message_that_never_ends_takes_a_bounded_memory(case: int) -> None:
     told = run_apart(__name__, str(case))

@@ -25,7 +25,7 @@ from tuner.ports import Counting
 from ..answering_server import Send, endlessly, server
 from ..raising import raises
 from ..refusals import error_of
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.integration
 OURS = Claim("ours", "ours.tuner.db", "here")
@@ -101,13 +101,14 @@ def test_garbage_is_told_in_one_short_line_whatever_was_asked(answer: bytes) -> 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"$4\r\nours\r\n$1\r\n5\r\n$3\r\nabc\r\n", "count of messages in jobs is b'abc'"),
-        (b"$4\r\nours\r\n$1\r\n5\r\n:-5\r\n", "count of messages in jobs is -5"),
+        (b"$4\r\nours\r\n$1\r\n5\r\n$3\r\nabc\r\n", wording("feeders.count-of-messages", count="b'abc'")),
+        (b"$4\r\nours\r\n$1\r\n5\r\n:-5\r\n", wording("feeders.count-of-messages", count=-5)),
         (b"$4\r\nours\r\n$1\r\n5\r\n:9223372036854775807\r\n", "is 9223372036854775807"),
-        (b"$4\r\nours\r\n$1\r\n5\r\n*0\r\n", r"count of messages in jobs is \[\]"),
-        (b"$4\r\nours\r\n$3\r\nabc\r\n:1\r\n", "none of Redis: ValueError"),
-        (b"$4\r\nours\r\n*0\r\n:1\r\n", "none of Redis: TypeError"),
+        (b"$4\r\nours\r\n$1\r\n5\r\n*0\r\n", wording("feeders.count-of-messages", count="[]")),
+        (b"$4\r\nours\r\n$3\r\nabc\r\n:1\r\n", wording("feeders.answer-none-of-redis", error="ValueError")),
+        (b"$4\r\nours\r\n*0\r\n:1\r\n", wording("feeders.answer-none-of-redis", error="TypeError")),
     ],
+    ids=key_of,
 )
 def test_a_look_that_tells_no_counts_ends_the_launch_with_the_reason(
     answer: bytes, said: str, monkeypatch: pytest.MonkeyPatch
@@ -115,11 +116,11 @@ def test_a_look_that_tells_no_counts_ends_the_launch_with_the_reason(
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
     with lying(LOOKED + b"*2\r\n*2\r\n" + answer) as url:
         probe = QueueProbe(SystemClock(), url, "taskiq", "jobs", OURS, LONG_S, lambda *_: None)
-        with probe.counting(Layout(1, 1)) as counting, pytest.raises(MeasurementError, match=said):
+        with probe.counting(Layout(1, 1)) as counting, raises(MeasurementError, said):
             read_for_ever(counting)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize(
     "answer",
     [

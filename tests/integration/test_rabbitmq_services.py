@@ -145,7 +145,7 @@ def server() -> Iterator[RabbitServer]:
         yield server
 
 
-@pytest.fixture(params=list(SERVICES))
+@pytest.fixture(params=["celery", pytest.param("dramatiq", marks=pytest.mark.full)])
 def box(request: pytest.FixtureRequest, server: RabbitServer, services_venv: Path, tmp_path: Path) -> Box:
     box = Box(SERVICES[request.param], server, tmp_path, services_venv / "bin")
     box.record()

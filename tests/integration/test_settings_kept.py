@@ -14,7 +14,7 @@ import pytest
 
 from ..processes import is_running
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0

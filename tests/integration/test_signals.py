@@ -11,7 +11,7 @@ import pytest
 
 from tuner.adapters.signals import stopping_by_signal
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 
 
 def test_the_first_ctrl_c_asks_and_the_second_one_stops(capfd: pytest.CaptureFixture[str]) -> None:

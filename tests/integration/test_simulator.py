@@ -294,7 +294,6 @@ def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return str(program)
 
 
-@pytest.mark.long
 def test_sanitizers_find_nothing_and_change_nothing(sanitized: str) -> None:
     random = Random("sanitized")
     scenarios = [any_scenario(random, 3000) for _ in range(300)]
@@ -338,7 +337,7 @@ def damaged(random: Random) -> bytes:
     return bytes(line)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_damaged_lines_do_no_harm(sanitized: str) -> None:
     """Nor does any go on without end: they ask for seconds at most, those that ask for more are left out."""
     random = Random("damaged")

@@ -16,7 +16,7 @@ from ..wording import start_of, wording
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "requirements"
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 
 
 @pytest.fixture(scope="module")

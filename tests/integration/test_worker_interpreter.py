@@ -11,7 +11,7 @@ import pytest
 from tuner.adapters.provenance import provenance, worker_facts
 from tuner.adapters.worker_interpreter import interpreter_facts
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 
 HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 THIS = {

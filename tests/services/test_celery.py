@@ -22,7 +22,8 @@ app.conf.task_ignore_result = True
 app.conf.worker_pool = "threads"  # where prefork is asked for it has to be prefork all the same
 send = app.task(name="item")(item).delay
 """
-FORMS = ["3x-@prefork", "2x2@nodes", "2x2@threads", "1x4@gevent"]
+FORMS = ["3x-@prefork", "2x2@nodes"]  #: a pool, processes of their own
+OTHERS = ["2x2@threads", "1x4@gevent"]
 
 
 def command(server: RedisServer, *more: str) -> str:
@@ -30,7 +31,7 @@ def command(server: RedisServer, *more: str) -> str:
     return " ".join(["celery", "-A", "app", "-b", broker, "worker", *more])
 
 
-@pytest.mark.parametrize("probe", ["inspect", "queue"])
+@pytest.mark.parametrize("probe", ["inspect", pytest.param("queue", marks=pytest.mark.full)])
 def test_counts_are_the_truth_in_every_pool(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
 ) -> None:
@@ -56,6 +57,7 @@ def test_counts_of_nodes_with_pools_are_the_truth(
     queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, asked, layouts)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("probe", ["events", "log"])
 def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_is_told(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
@@ -74,7 +76,7 @@ def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_i
     assert "probe-costs" in said
 
 
-@pytest.mark.parametrize("layout", FORMS)
+@pytest.mark.parametrize("layout", [*FORMS, *(pytest.param(form, marks=pytest.mark.full) for form in OTHERS)])
 def test_a_stop_loses_nothing(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str
 ) -> None:
@@ -84,7 +86,14 @@ def test_a_stop_loses_nothing(
 
 
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
-@pytest.mark.parametrize("layout", ["2x-@prefork", "2x2@nodes", "2x2@threads", "2x4@gevent"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "2x-@prefork",
+        "2x2@nodes",
+        *(pytest.param(form, marks=pytest.mark.full) for form in ("2x2@threads", "2x4@gevent")),
+    ],
+)
 def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str, victim: str
 ) -> None:

@@ -30,7 +30,7 @@ def test_counts_are_the_truth(tmp_path: Path, services_venv: Path, redis_server:
     queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, COMMAND, layouts)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["threads", pytest.param("gevent", marks=pytest.mark.full)])
 def test_a_stop_loses_nothing(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, form: str
 ) -> None:
@@ -40,6 +40,7 @@ def test_a_stop_loses_nothing(
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, victim: str

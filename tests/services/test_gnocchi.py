@@ -139,6 +139,7 @@ def test_counts_are_the_truth_and_the_layout_goes_before_the_configuration(gnocc
     assert "wrong-layout" not in said
 
 
+@pytest.mark.full
 def test_a_stop_loses_nothing(gnocchi: Gnocchi) -> None:
     said = tuner(gnocchi.folder, gnocchi.venv, *gnocchi.arguments("2x2", 5, "--max-attempts", "1"))
     tell(said)
@@ -156,6 +157,7 @@ def test_a_stop_loses_nothing(gnocchi: Gnocchi) -> None:
     assert n_stored + n_waiting == n_put
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(gnocchi: Gnocchi, victim: str) -> None:
     arguments = gnocchi.arguments("2x2", WINDOW_S, "--max-attempts", "1")

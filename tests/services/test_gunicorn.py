@@ -25,12 +25,15 @@ def test_counts_are_the_truth_with_threads_and_with_greenlets(tmp_path: Path, se
     http.counts_are_the_truth(tmp_path, services_venv, COMMAND, "1x1@gthread,2x4@gthread,2x-@sync,2x4@gevent")
 
 
+@pytest.mark.full
 def test_counts_are_the_truth_with_event_loops(tmp_path: Path, services_venv: Path) -> None:
     command = COMMAND.replace("app:app", "app:asgi")
     http.counts_are_the_truth(tmp_path, services_venv, command, "1x-@uvicorn,2x-@asgi", "clients=16")
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["gthread", *(pytest.param(form, marks=pytest.mark.full) for form in FORMS if form != "gthread")]
+)
 def test_a_stop_answers_what_was_accepted(tmp_path: Path, services_venv: Path, form: str) -> None:
     http.a_stop_answers_what_was_accepted(tmp_path, services_venv, *FORMS[form])
 

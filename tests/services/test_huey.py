@@ -38,6 +38,7 @@ def test_counts_are_the_truth(tmp_path: Path, services_venv: Path, redis_server:
     queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, COMMAND, layouts)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_a_stop_loses_nothing(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, form: str
@@ -46,6 +47,7 @@ def test_a_stop_loses_nothing(
     queue.a_stop_loses_nothing(tmp_path, services_venv, redis_server, APP, COMMAND, FORMS[form], left)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, victim: str

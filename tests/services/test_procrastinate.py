@@ -60,7 +60,7 @@ def n_todo(server: PostgresServer) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("probe", ["sql", "log"])
+@pytest.mark.parametrize("probe", ["sql", pytest.param("log", marks=pytest.mark.full)])
 def test_counts_are_the_truth(jobs: Jobs, postgres_server: PostgresServer, probe: str) -> None:
     put(postgres_server, "job", 30_000)
     said = jobs.counts_are_the_truth("1x1,2x2,1x4", f"probe={probe}")
@@ -74,6 +74,7 @@ def test_what_the_command_says_of_its_concurrency_loses(jobs: Jobs, postgres_ser
     jobs.counts_are_the_truth("1x2")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("task", ["job", "waiting"])
 def test_a_stop_loses_nothing(jobs: Jobs, postgres_server: PostgresServer, task: str) -> None:
     put(postgres_server, task, 60)
@@ -84,6 +85,7 @@ def test_a_stop_loses_nothing(jobs: Jobs, postgres_server: PostgresServer, task:
     jobs.loses_nothing(60, lambda: n_todo(postgres_server))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(jobs: Jobs, postgres_server: PostgresServer, victim: str) -> None:
     put(postgres_server, "job", 30_000)

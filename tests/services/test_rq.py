@@ -25,7 +25,7 @@ COMMAND = "rq worker-pool default"
 FORMS = ["2x-@fork", "2x-@simple", "2x-@programs"]
 
 
-@pytest.mark.parametrize("probe", ["counters", "queue"])
+@pytest.mark.parametrize("probe", ["counters", pytest.param("queue", marks=pytest.mark.full)])
 def test_counts_are_the_truth(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
 ) -> None:
@@ -33,6 +33,7 @@ def test_counts_are_the_truth(
     queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, COMMAND, layouts, f"probe={probe}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layout", FORMS)
 def test_a_stop_loses_nothing(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, layout: str
@@ -41,6 +42,7 @@ def test_a_stop_loses_nothing(
     queue.a_stop_loses_nothing(tmp_path, services_venv, redis_server, APP, COMMAND, layout, left)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, victim: str

@@ -51,7 +51,10 @@ def client(redis_server: RedisServer) -> redis.Redis:
 
 @pytest.mark.parametrize(
     ("task", "layouts"),
-    [("job", "1x1@threads,2x2@threads,1x8@threads,2x2@processes"), ("waiting", "1x1,2x2,1x8")],
+    [
+        ("job", "1x1@threads,2x2@threads,1x8@threads,2x2@processes"),
+        pytest.param("waiting", "1x1,2x2,1x8", marks=pytest.mark.full),
+    ],
 )
 def test_counts_are_the_truth(jobs: Jobs, client: redis.Redis, task: str, layouts: str) -> None:
     jobs.python(f"import asyncio, app; asyncio.run(app.put(5, app.{task}))")
@@ -64,6 +67,7 @@ def test_counts_are_the_truth(jobs: Jobs, client: redis.Redis, task: str, layout
     assert client.llen("taskiq") == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("task", "layout"), [("job", "2x2@threads"), ("job", "2x2@processes"), ("waiting", "2x2")]
 )
@@ -76,6 +80,7 @@ def test_a_stop_loses_nothing(jobs: Jobs, client: redis.Redis, task: str, layout
     jobs.loses_nothing(60, lambda: int(client.llen("taskiq")))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 @pytest.mark.parametrize("form", ["threads", "processes"])
 def test_nobody_survives_a_kill(jobs: Jobs, victim: str, form: str) -> None:

@@ -16,11 +16,12 @@ def test_counts_are_the_truth(tmp_path: Path, services_venv: Path) -> None:
     http.counts_are_the_truth(tmp_path, services_venv, COMMAND, "1x-,2x-,4x-", "clients=16")
 
 
-@pytest.mark.parametrize("layout", ["1x-", "2x-"])
+@pytest.mark.parametrize("layout", [pytest.param("1x-", marks=pytest.mark.full), "2x-"])
 def test_a_stop_answers_what_was_accepted(tmp_path: Path, services_venv: Path, layout: str) -> None:
     http.a_stop_answers_what_was_accepted(tmp_path, services_venv, COMMAND, layout, 4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(tmp_path: Path, services_venv: Path, victim: str) -> None:
     http.nobody_survives(tmp_path, services_venv, COMMAND, "2x-", victim)

@@ -24,10 +24,12 @@ def test_a_configuration_file_loses_against_tuner(tmp_path: Path, services_venv:
     http.counts_are_the_truth(tmp_path, services_venv, command, "1x4")
 
 
+@pytest.mark.full
 def test_a_stop_answers_what_was_accepted(tmp_path: Path, services_venv: Path) -> None:
     http.a_stop_answers_what_was_accepted(tmp_path, services_venv, COMMAND, "2x2", 4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
 def test_nobody_survives_a_kill(tmp_path: Path, services_venv: Path, victim: str) -> None:
     http.nobody_survives(tmp_path, services_venv, COMMAND, "2x2", victim)

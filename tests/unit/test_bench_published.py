@@ -58,7 +58,7 @@ def chosen(waiting: Any) -> Any:
     return form
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("corners_alone", [False, True], ids=["all", "corners"])
 def test_the_waiting_pools_are_met_by_a_fit_to_all_and_by_one_to_the_four_corners(
     waiting: Any, pools: Any, chosen: Any, corners_alone: bool

@@ -14,8 +14,6 @@ from tuner.cli import COMMANDS
 from ..figures_on_pages import PRINTED, Stamp, figures_of, read_page
 from ..wording import wording
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).resolve().parents[2]
 #: made from the code, and held against it: test_reference.py, test_locks.py
 MADE = {"docs/reference/commands.md", "docs/reference/config.md", "docs/reference/exit-codes.md"}

@@ -9,6 +9,8 @@ import pytest
 
 from tuner.cli import run
 
+from ..wording import key_of, wording
+
 SUITE = {
     "layouts": ["1x4", "4x1"],
     "surfaces": [[100, 80]],
@@ -23,27 +25,36 @@ SUITE = {
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nonsense"], "no suite is called nonsense, and no file either"),
-        (["identical+nonsense"], "no suite is called identical+nonsense"),
-        (["none.tuner.db"], "there is no study file none.tuner.db"),
-        (["none.json"], "cannot read the suite none.json: No such file or directory"),
-        (["."], "cannot read the suite .: Is a directory"),
-        (["s.json", "--strategy", "rcae"], "--strategy rcae: there is none, did you mean race?"),
-        (["s.json", "--kind", "sure"], "--kind sure: should be strict or calibrated"),
-        (["s.json", "--surfaces", "0"], "--surfaces: should be greater than or equal to 1"),
-        (["s.json", "--repeats", "x"], "--repeats: should be a whole number"),
-        (["s.json", "--processes", "0"], "--processes: should be greater than or equal to 1"),
-        (["s.json", "--within", "2"], "--within 2: should be between 0 % and 50 %"),
-        (["s.json", "--within", "nan"], "--within nan: should be between 0 % and 50 %"),
-        (["s.json", "--confidence", "x"], "--confidence: 'x' is no share"),
-        (["s.json", "--confidence", "10%"], "--confidence 10%: should be between 50 % and 100 %"),
+        (["nonsense"], wording("suite.no-such-suite", name="nonsense")),
+        (["identical+nonsense"], wording("suite.no-such-suite", name="identical+nonsense")),
+        (["none.tuner.db"], wording("study-file.no-study-file", file="none.tuner.db")),
+        (["none.json"], wording("suite.cannot-read", file="none.json", why="No such file or directory")),
+        (["."], wording("suite.cannot-read", file=".", why="Is a directory")),
+        (["s.json", "--strategy", "rcae"], wording("suite.no-such-strategy")),
+        (["s.json", "--kind", "sure"], wording("suite.kind")),
+        (["s.json", "--surfaces", "0"], "--surfaces: " + wording("config.at-least", least=1)),
+        (["s.json", "--repeats", "x"], "--repeats: " + wording("config.whole-number")),
+        (["s.json", "--processes", "0"], "--processes: " + wording("config.at-least", least=1)),
+        (
+            ["s.json", "--within", "2"],
+            wording("suite.between", option="within", value=2, low="0 %", high="50 %"),
+        ),
+        (
+            ["s.json", "--within", "nan"],
+            wording("suite.between", option="within", value="nan", low="0 %", high="50 %"),
+        ),
+        (["s.json", "--confidence", "x"], wording("suite.no-share")),
+        (
+            ["s.json", "--confidence", "10%"],
+            wording("suite.between", option="confidence", value="10%", low="50 %", high="100 %"),
+        ),
         (
             ["s.json", "--windows", "5"],
-            "--windows is for strategies that do not end by themselves; race does",
+            wording("suite.windows-of-strategies"),
         ),
-        ([], "missing argument"),
+        ([], wording("command-line.missing-argument", name="SUITE")),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value) if isinstance(value, list) else key_of(value),
 )
 def test_what_is_typed_wrong_is_told_in_one_line(
     arguments: list[str],

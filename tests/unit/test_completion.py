@@ -12,6 +12,8 @@ from tuner.core.errors import TunerError
 
 from ..wording import wording
 
+pytestmark = pytest.mark.pythons
+
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "bench" / "studies" / "gunicorn-2-cores-busy.tuner.db"
 

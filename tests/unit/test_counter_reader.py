@@ -12,6 +12,8 @@ import pytest
 
 from tuner.probe.counter import Counter, CounterError, Reader, read_totals
 
+pytestmark = pytest.mark.pythons
+
 
 def counted(folder: Path, n_slots: int = 1) -> Path:
     """A folder with one counter of *n_slots* slots; each has one item done."""

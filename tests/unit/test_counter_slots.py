@@ -18,6 +18,8 @@ from tuner.probe.counter import (
     read_totals,
 )
 
+pytestmark = pytest.mark.pythons
+
 
 @pytest.fixture
 def counter(tmp_path: Path) -> Counter:

@@ -159,7 +159,6 @@ def columns(path: Path) -> list[tuple[str, str, str]]:
         ).fetchall()
 
 
-@pytest.mark.long  # as many files as columns
 def test_any_value_that_changed_in_any_column_is_seen_or_is_not_read(intact: Path, tmp_path: Path) -> None:
     """What is not read: what of a window's latency is kept for people's SQL."""
     path = tmp_path / "changed.tuner.db"

@@ -14,8 +14,6 @@ from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings
 from tuner.core.http_request import parse_url
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [

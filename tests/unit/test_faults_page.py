@@ -6,10 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)

@@ -204,7 +204,7 @@ def test_where_no_window_counts_at_all_the_race_ends() -> None:
     assert strategy.answer().layout is None
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_calibrated_is_wrong_in_at_most_5_percent_over_many_services_on_boxes_unlike_each_other() -> None:
     n, wrong, source = 40, 0, own_suite("curve")
     for seed in range(n):

@@ -333,7 +333,6 @@ def test_limits_are_heeded_as_in_the_race() -> None:
     assert strategy.verdicts()[LAYOUTS[3]].state == "beyond"
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("n_boxes", [2, 5])
 def test_strict_is_wrong_in_at_most_5_percent_where_rivals_lie_just_outside_the_margin(n_boxes: int) -> None:
     """One layout is best, and two are worse by a little more than the margin of 10 %; boxes are unlike."""

@@ -15,6 +15,8 @@ import pytest
 from tuner.adapters.gil_waits import MOST_LOOKED_AT, GilWaits, GilWatch, InLine
 from tuner.adapters.python_runtime import PythonRuntimes
 
+pytestmark = pytest.mark.pythons
+
 PID = 50
 FUTEX, WAIT, WAKE = 202, 0x89, 0x81
 ELSEWHERE = 0x7F2E00000000

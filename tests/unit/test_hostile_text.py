@@ -20,6 +20,8 @@ from tuner.core.prometheus_text import MOST_LINES, MOST_SAMPLES, parse_samples
 from tuner.core.statsd import parse_counts
 from tuner.probe.counter import SUFFIX, CounterError, open_counter, read_totals
 
+pytestmark = pytest.mark.pythons
+
 SAMPLE_PIECES = st.sampled_from(
     [
         '{q="a"}',

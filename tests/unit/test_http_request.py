@@ -10,7 +10,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.http_request import parse_url, rendered_request
 
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.pythons
 
@@ -57,32 +57,38 @@ def test_requests_of_a_file_come_in_its_order_with_headers_of_all_and_of_their_o
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("{", "r.jsonl:2: not JSON"),
-        ("[]", "r.jsonl:2: no request"),
-        ('{"method": "GET"}', "r.jsonl:2: no request"),
-        ('{"url": 5}', "r.jsonl:2: no request"),
-        ('{"url": "/", "headers": {"A": 1}}', "r.jsonl:2: no request"),
-        ('{"url": "/", "path": "/"}', "r.jsonl:2: path: none of body, body_file"),
-        ('{"url": "/", "body": "a", "body_file": "b"}', "r.jsonl:2: body and body_file"),
-        ('{"url": "http://127.0.0.1:8001/"}', "r.jsonl:2: .* goes to another service"),
-        ('{"url": "/", "method": "get"}', "r.jsonl:2: 'get' is no method"),
-        ('{"url": "/", "headers": {"Connection": "close"}}', "r.jsonl:2: Connection is tuner's own"),
-        ('{"url": "/", "body_file": "gone"}', "r.jsonl:2: the body .* cannot be read"),
+        ("{", wording("feeders.request-no-json")),
+        ("[]", wording("feeders.no-request")),
+        ('{"method": "GET"}', wording("feeders.no-request")),
+        ('{"url": 5}', wording("feeders.no-request")),
+        ('{"url": "/", "headers": {"A": 1}}', wording("feeders.no-request")),
+        ('{"url": "/", "path": "/"}', "r.jsonl:2: path: " + wording("feeders.request-unknown-key")),
+        ('{"url": "/", "body": "a", "body_file": "b"}', wording("feeders.request-two-bodies")),
+        ('{"url": "http://127.0.0.1:8001/"}', wording("feeders.request-to-another-service")),
+        ('{"url": "/", "method": "get"}', wording("feeders.request-no-method")),
+        (
+            '{"url": "/", "headers": {"Connection": "close"}}',
+            wording("config.header-of-tuner", name="Connection"),
+        ),
+        ('{"url": "/", "body_file": "gone"}', wording("feeders.body-cannot-be-read")),
     ],
+    ids=key_of,
 )
 def test_a_line_that_is_no_request_is_told_by_its_number(tmp_path: Path, line: str, what: str) -> None:
     (tmp_path / "r.jsonl").write_text('{"url": "/"}\n' + line)
 
-    with pytest.raises(ConfigError, match=what):
+    with raises(ConfigError, what) as caught:
         read_requests(tmp_path / "r.jsonl", BASE, {})
+    assert "r.jsonl:2: " in str(caught.value)
 
 
 @pytest.mark.parametrize(("content", "what"), [(b"\n", "holds no request"), (b"\xff", "cannot be read")])
 def test_a_file_without_requests_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
     (tmp_path / "r.jsonl").write_bytes(content)
 
-    with pytest.raises(ConfigError, match=what):
+    with raises(ConfigError, what) as caught:
         read_requests(tmp_path / "r.jsonl", BASE, {})
+    assert "r.jsonl:2: " in str(caught.value)
 
 
 def test_a_unix_socket_is_named_by_its_path_and_requests_of_a_file_go_there(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from tuner.core.interval import LaunchMean, estimate_throughputs
 
 from .launch_table import TABLE, fitted, launches
 
+pytestmark = pytest.mark.pythons
+
 
 def test_one_layout_has_the_usual_t_interval_of_its_launches() -> None:
     seen = launches({0: TABLE[0]})

@@ -29,6 +29,8 @@ from ..wording import wording
 from .lab_batches import batch_of
 from .test_lab_gornir import a_run as gornir_run
 
+pytestmark = pytest.mark.pythons
+
 SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)
 PYTHONS = {"3.11.7": "/usr/bin/one", "3.13.0": "/usr/bin/other"}

@@ -11,8 +11,6 @@ import pytest
 
 from ..e2e.typed import Typed
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = sorted((ROOT / "bench" / "lab").glob("*.lab.json"))
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")

@@ -10,8 +10,6 @@ import pytest
 from ..bench_modules import loaded
 from ..luck import at_most
 
-pytestmark = pytest.mark.once
-
 SEED = 7
 
 
@@ -34,7 +32,7 @@ def noise() -> Iterator[ModuleType]:
         ("on: looks, calibrated", 100),
         ("on: looks, strict", 100),
         *(
-            pytest.param(name, 1500, marks=pytest.mark.long)
+            pytest.param(name, 1500, marks=pytest.mark.full)
             for name in (
                 "on: one look, 3 launches each, calibrated",
                 "on: one look, 5 launches each, strict",

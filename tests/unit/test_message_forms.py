@@ -20,7 +20,7 @@ from tuner.adapters.queues.sample_file import read_sample, write_sample
 from tuner.core.errors import ConfigError
 
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.pythons
 
@@ -113,19 +113,24 @@ def test_a_clone_for_dramatiq_on_rabbitmq_differs_in_its_id_its_time_and_its_que
 @pytest.mark.parametrize(
     ("part", "value", "why"),
     [
-        ("properties", b"{", "has properties that are no JSON"),
-        ("properties", b"[]", "has properties that are no JSON object"),
-        ("properties", b"{}", "has no headers"),
-        ("properties", b'{"headers": {"id": "x", "eta": "2030-01-01"}}', "waits for its time"),
-        ("properties", b'{"headers": {"task": "t"}}', "first message protocol"),
-        ("body", b'[[], {}, {"chain": [1]}]', "sends others when it is done"),
-        ("unkept", b"bytes", r"cannot keep \(bytes\)"),
+        ("properties", b"{", wording("feeders.no-json-properties")),
+        ("properties", b"[]", wording("feeders.no-object-of-properties")),
+        ("properties", b"{}", wording("feeders.no-headers")),
+        (
+            "properties",
+            b'{"headers": {"id": "x", "eta": "2030-01-01"}}',
+            wording("feeders.waits-for-its-time"),
+        ),
+        ("properties", b'{"headers": {"task": "t"}}', wording("feeders.first-protocol")),
+        ("body", b'[[], {}, {"chain": [1]}]', wording("feeders.sends-others-when-done")),
+        ("unkept", b"bytes", wording("feeders.cannot-keep-bytes")),
     ],
+    ids=key_of,
 )
 def test_a_message_of_rabbitmq_that_cannot_be_cloned_says_why(part: str, value: bytes, why: str) -> None:
     message = read_sample(RABBITMQ_MESSAGES / "celery.json", "celery")[0]
 
-    with pytest.raises(UnclonableError, match=why):
+    with raises(UnclonableError, why):
         RABBITMQ_FORMS["celery"].cut({**message, part: value}, "q")
 
 
@@ -179,23 +184,32 @@ CHAIN = base64.b64encode(json.dumps([[], {}, {"chain": [{"task": "next"}]}]).enc
 @pytest.mark.parametrize(
     ("form", "message", "why"),
     [
-        ("celery", changed("celery", headers__eta="2030-01-01T00:00:00"), "waits for its time"),
-        ("celery", changed("celery", body=CHAIN), "sends others when it is done"),
-        ("celery", changed("celery", headers={}), "first message protocol"),
-        ("celery", {BODY: b"\x80\x04N."}, "is no JSON"),
-        ("celery", {BODY: b"[]"}, "is no JSON object"),
-        ("dramatiq", changed("dramatiq", options__pipe_target={"actor": "x"}), "sends others"),
-        ("taskiq", {BODY: b"\x81\xa7task_id"}, "is no JSON"),
-        ("rq", {"data": b"x", "dependency_ids": b'["a"]'}, "depends on other jobs"),
-        ("rq", {"status": b"queued"}, "is no job"),
-        ("rq", {"data": b"x", "rate_limit_key": b"k"}, "tells others when it is done"),
-        ("celery", {BODY: b"[" * 100_000}, "is no JSON"),
-        ("huey", {BODY: b"\x1f\x8b0123"}, "compressed or signed"),
-        ("huey", {BODY: pickle.dumps("text")}, "no message of huey's"),
+        (
+            "celery",
+            changed("celery", headers__eta="2030-01-01T00:00:00"),
+            wording("feeders.waits-for-its-time"),
+        ),
+        ("celery", changed("celery", body=CHAIN), wording("feeders.sends-others-when-done")),
+        ("celery", changed("celery", headers={}), wording("feeders.first-protocol")),
+        ("celery", {BODY: b"\x80\x04N."}, wording("feeders.no-json")),
+        ("celery", {BODY: b"[]"}, wording("feeders.no-json-object")),
+        (
+            "dramatiq",
+            changed("dramatiq", options__pipe_target={"actor": "x"}),
+            wording("feeders.sends-others-when-done"),
+        ),
+        ("taskiq", {BODY: b"\x81\xa7task_id"}, wording("feeders.no-json")),
+        ("rq", {"data": b"x", "dependency_ids": b'["a"]'}, wording("feeders.depends-on-other-jobs")),
+        ("rq", {"status": b"queued"}, wording("feeders.no-job")),
+        ("rq", {"data": b"x", "rate_limit_key": b"k"}, wording("feeders.tells-others-when-done")),
+        ("celery", {BODY: b"[" * 100_000}, wording("feeders.no-json")),
+        ("huey", {BODY: b"\x1f\x8b0123"}, wording("feeders.compressed-or-signed")),
+        ("huey", {BODY: pickle.dumps("text")}, wording("feeders.no-message-of-huey")),
     ],
+    ids=key_of,
 )
 def test_what_cannot_be_cloned_says_why(form: str, message: Message, why: str) -> None:
-    with pytest.raises(UnclonableError, match=why):
+    with raises(UnclonableError, why):
         FORMS[form].cut(message, "q")
 
 
@@ -209,14 +223,21 @@ UUID = "a1b2c3d4-0000-4000-8000-123456789abc"
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (_Message("mine", "t", None, 0, 0, None, (), {}, None, None), "not 36 characters long"),
-        (_Message(UUID, "t", None, 0, 0, None, (), {}, ("then",), None), "sends others"),
-        (_Message(UUID, "t", 12.5, 0, 0, None, (), {}, None, None), "waits for its time"),
-        (_Newer(UUID, "t", None, 0, 0, None, (), {}, None, None, None, 1.5), "dropped when it is old"),
+        (_Message("mine", "t", None, 0, 0, None, (), {}, None, None), wording("feeders.not-36-characters")),
+        (
+            _Message(UUID, "t", None, 0, 0, None, (), {}, ("then",), None),
+            wording("feeders.sends-others-when-done"),
+        ),
+        (_Message(UUID, "t", 12.5, 0, 0, None, (), {}, None, None), wording("feeders.waits-for-its-time")),
+        (
+            _Newer(UUID, "t", None, 0, 0, None, (), {}, None, None, None, 1.5),
+            wording("feeders.dropped-when-old"),
+        ),
     ],
+    ids=key_of,
 )
 def test_what_of_huey_cannot_be_cloned_says_why(message: Any, why: str) -> None:
-    with pytest.raises(UnclonableError, match=why):
+    with raises(UnclonableError, why):
         FORMS["huey"].cut({BODY: pickle.dumps(message)}, "q")
 
 
@@ -274,19 +295,23 @@ def test_a_sample_is_never_written_over_another_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "or damaged"),
-        ("{}", "no sample"),
-        ('{"tuner_sample": 1, "form": "rq", "messages": [{"a": "b"}]}', "messages of rq, not of celery"),
-        ('{"tuner_sample": 1, "form": "celery", "messages": []}', "holds no message"),
+        ("", wording("feeders.no-sample-or-damaged")),
+        ("{}", wording("feeders.no-sample")),
+        (
+            '{"tuner_sample": 1, "form": "rq", "messages": [{"a": "b"}]}',
+            wording("feeders.sample-of-another-form"),
+        ),
+        ('{"tuner_sample": 1, "form": "celery", "messages": []}', wording("feeders.sample-holds-nothing")),
         ('{"tuner_sample": 1, "form": "celery", "messages": [{"a": {"base64": "?"}}]}', "damaged"),
         ('{"tuner_sample": 1, "form": "celery", "messages": [3]}', "damaged"),
         ('{"tuner_sample": 1, "messages": []}', "damaged"),
     ],
+    ids=key_of,
 )
 def test_a_file_that_is_no_sample_says_so(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(text)
 
-    with pytest.raises(ConfigError, match=why):
+    with raises(ConfigError, why):
         read_sample(tmp_path / "s.json", "celery")
 
 

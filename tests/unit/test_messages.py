@@ -7,10 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).resolve().parents[2]
 _SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
 #: what tells something -> the place of the slug among its arguments

@@ -5,16 +5,12 @@ from __future__ import annotations
 from random import Random
 from statistics import fmean
 
-import pytest
-
 from tuner.core.layout import divisors_grid
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.simulation.scenario import scenario_of, simulate
 
 from ..bench_modules import MODEL, loaded
-
-pytestmark = pytest.mark.once
 
 N_SERVICES = 12
 N_ITEMS = 2000

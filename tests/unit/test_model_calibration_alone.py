@@ -172,7 +172,6 @@ def times_held(n_studies: int, n_launches: int, item: Demands = ITEM) -> dict[st
     return {name: float(np.mean(of_name)) for name, of_name in held.items()}
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("item", [ITEM, STARTING])
 @pytest.mark.parametrize("n_launches", [1, 3])
 def test_intervals_hold_the_truth_as_often_as_they_say(n_launches: int, item: Demands) -> None:
@@ -180,7 +179,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(n_launches: int, item: De
     assert min(times_held(150, n_launches, item).values()) > 0.84
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("item", [ITEM, STARTING])
 @pytest.mark.parametrize("n_launches", [1, 2, 3, 5, 8])
 def test_intervals_hold_the_truth_as_often_as_they_say_whatever_was_measured(

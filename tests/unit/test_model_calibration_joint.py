@@ -88,14 +88,13 @@ def test_processes_of_one_thread_leave_open_what_lets_go_of_the_gil_and_that_is_
     assert not any(wording("launch.lets-go-gil") in note for note in seeing.notes)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("item", [NATIVE, BLOCKED, STARTING])
 def test_intervals_hold_the_truth_as_often_as_they_say(item: Demands) -> None:
     """Of 24 intervals of a true 90 %, 17 or fewer hold it in one of a hundred."""
     assert min(times_held(item, 24, SMALL).values()) > 17 / 24
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("item", [PYTHON, NATIVE, BLOCKED, CHILD, STARTING])
 @pytest.mark.parametrize("measured", [SMALL, GRID])
 def test_intervals_hold_the_truth_as_often_as_they_say_in_many_studies(
@@ -340,7 +339,7 @@ def test_with_two_layouts_the_other_one_is_predicted_from_1x1() -> None:
     assert held_out(study_of(PYTHON, ALONE), BOX) == ()
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_terms_are_chosen_anew_without_the_layout_that_is_held_out() -> None:
     windows = study_of(PYTHON, terms=Terms(convoy_ratio=0.6), noise=Noise())
     wrong = Layout(1, 2)

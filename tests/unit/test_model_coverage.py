@@ -17,8 +17,6 @@ from ..luck import of_studies
 from .known_mixes import MIXES
 from .synthetic_clocks import ALONE, BOX, GRID, SMALL, Noise, study_of
 
-pytestmark = pytest.mark.once
-
 #: layouts lie as far from the model as a calibration takes them to; launches and windows differ by 1 %
 NOISE = Noise(launch=0.01, window=0.01, cpu=0.003, misfit=0.04)
 ABOUT = 0.02  #: of the windows of very many studies 91.5 % do from 1x1 alone, 89 % from four layouts

@@ -19,6 +19,8 @@ from tuner.core.model.network import Prediction, predict, solve
 
 from ..queueing import exact_chain, product_form
 
+pytestmark = pytest.mark.pythons
+
 MIXES = [(0.02, 0.01, 0.01), (0.02, 0.03, 0.01), (0.01, 0.03, 0.03), (0.01, 0.01, 0.05)]
 
 

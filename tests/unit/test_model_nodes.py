@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tuner.core.model import nodes as of_nodes
 from tuner.core.model.nodes import nodes_of
 
+pytestmark = pytest.mark.pythons
+
 layouts = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=6)
 
 

@@ -57,7 +57,6 @@ def width(estimate: Estimate) -> float:
     return high / low
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("mix", MIXES)
 def test_nine_in_ten_windows_of_unseen_layouts_lie_in_their_intervals(mix: str) -> None:
     """Layouts differ from the network as on real boxes; demands are uncertain; windows are noisy."""

@@ -14,6 +14,8 @@ from tuner.core.variance import MeanSquare, estimate_sd, estimate_sd_beyond
 
 from .launch_table import TABLE, fitted, launches
 
+pytestmark = pytest.mark.pythons
+
 
 def bounds(estimate: Estimate | None) -> tuple[float, float, float]:
     assert estimate is not None

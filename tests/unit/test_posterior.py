@@ -12,6 +12,8 @@ import pytest
 from tuner.core.layout import Layout
 from tuner.core.posterior import LENGTH_REF_S, Array, Filters, Posterior, flat_posterior, smooth_posterior
 
+pytestmark = pytest.mark.pythons
+
 CLOSE = 1e-6
 
 

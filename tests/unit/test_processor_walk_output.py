@@ -17,7 +17,8 @@ from tuner_workers.crash_processor.walk_output import (
     truncate_crashing_thread,
 )
 
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
 
 PIPE = """OS|Linux|6.1.0
 CPU|amd64|family 6 model 85|4
@@ -73,16 +74,17 @@ def test_json_may_be_on_one_line_or_on_many(indent: int | None) -> None:
 @pytest.mark.parametrize(
     ("output", "problem"),
     [
-        ("", "printed nothing"),
-        ("Segmentation fault", "no JSON but 'Segmentation fault'"),
-        ('{"status": "OK", "thr', "broken JSON"),
-        ("OS|Linux|1\n1|0|app", "cannot be read"),
-        ("OS|Linux|1\nCrash|SIGSEGV|0x0|first", "cannot be read"),
-        ("OS|Linux|1\n99999999999|0|a|b|c|1|0x0", "cannot be read"),
+        ("", wording("crash-processor.walk-printed-nothing")),
+        ("Segmentation fault", wording("crash-processor.walk-no-json", text="Segmentation fault")),
+        ('{"status": "OK", "thr', wording("crash-processor.walk-broken-json")),
+        ("OS|Linux|1\n1|0|app", wording("crash-processor.walk-cannot-be-read")),
+        ("OS|Linux|1\nCrash|SIGSEGV|0x0|first", wording("crash-processor.walk-cannot-be-read")),
+        ("OS|Linux|1\n99999999999|0|a|b|c|1|0x0", wording("crash-processor.walk-cannot-be-read")),
     ],
+    ids=key_of,
 )
 def test_what_is_neither_format_is_refused_with_the_reason(output: str, problem: str) -> None:
-    with pytest.raises(WalkOutputError, match=problem):
+    with raises(WalkOutputError, problem):
         parse_walk_output(output.splitlines())
 
 

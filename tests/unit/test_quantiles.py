@@ -17,6 +17,8 @@ from tuner.core.quantiles import (
     studentized_range_quantile,
 )
 
+pytestmark = pytest.mark.pythons
+
 DFS = [0.7, 1, 1.5, 2, 3, 4.7, 5, 10, 30, 100, 1e3, 1e5, 1e8]
 PROBABILITIES = [0.02, 0.5, 0.6, 0.9, 0.95, 0.975, 0.995, 0.9999, 1 - 1e-7]
 
@@ -44,7 +46,6 @@ def test_tails_of_t_agree_with_scipy_far_out(df: float) -> None:
 
 
 # scipy takes 10 ms and more for one of its values; past df 1e5 it answers for an infinite df instead.
-@pytest.mark.once
 @pytest.mark.parametrize("df", [1, 1.5, 2, 3, 7.3, 20, 120, 9e4, inf])
 @pytest.mark.parametrize("k", [2, 3, 5, 22, 174])
 def test_quantiles_of_the_studentized_range_agree_with_scipy(k: int, df: float) -> None:

@@ -557,7 +557,6 @@ def test_foreseeing_changes_nothing_and_leaves_out_what_was_proposed() -> None:
     assert repr(race.estimates()) == repr(other.estimates())
 
 
-@pytest.mark.once
 def test_what_is_foreseen_is_seldom_less_than_it_takes() -> None:
     """Nine of ten hold; the bound is three standard errors below that, of 25 seeded races. Some are close."""
     source = suite((1000.0, 960.0, 930.0, 900.0), sd=0.12, within=0.06)

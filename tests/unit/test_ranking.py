@@ -15,6 +15,8 @@ from tuner.core.window import VoidReason
 
 from ..wording import wording
 
+pytestmark = pytest.mark.pythons
+
 
 def study(layouts: str, cores: int = 4, box_cores: float = 4.0) -> StudyRecord:
     return StudyRecord(

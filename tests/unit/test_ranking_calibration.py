@@ -10,7 +10,7 @@ import pytest
 from ..bench_modules import loaded
 from ..luck import at_most
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.full
 
 N_STUDIES = 1500
 SEED = 20

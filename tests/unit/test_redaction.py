@@ -6,6 +6,8 @@ from tuner.core.redaction import hidden_in, redacted
 from tuner.core.resuming import HIDDEN
 from tuner.core.secret_names import looks_secret
 
+pytestmark = pytest.mark.pythons
+
 
 @pytest.mark.parametrize(
     "name",

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
 from tuner.reports.folding import folded
 from tuner.reports.formats import Table, render_table
 
 from ..wording import wording
+
+pytestmark = pytest.mark.pythons
 
 TABLE = render_table(
     Table(

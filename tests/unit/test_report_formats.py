@@ -12,6 +12,8 @@ from markdown_it import MarkdownIt
 from tuner.reports.formats import Table, escape, render_paragraph, render_table, table_formats
 from tuner.reports.visible import told_hidden
 
+pytestmark = pytest.mark.pythons
+
 NASTY = "a|b *c* _d_ `e` <script>&amp; [x](y) {z} \\ ~s~ ^u^ $m$ #h"
 TEXT = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=30).map(
     lambda text: " ".join(text.split())

@@ -78,7 +78,6 @@ def test_another_that_is_better_now_makes_it_stale() -> None:
     assert last[OLD].has_changed
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("then", [None, past(-0.03, -0.05)], ids=["no study", "a study"])
 @pytest.mark.parametrize("beyond", [1.0001, 0.9999])
 def test_strict_is_wrong_in_one_of_twenty_at_most_however_often_one_looks(
@@ -91,7 +90,6 @@ def test_strict_is_wrong_in_one_of_twenty_at_most_however_often_one_looks(
     assert wrong / n <= 0.05 + 3 * sqrt(0.05 * 0.95 / n)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("times", [1.4, 1.75, 2.5, 4])
 def test_strict_is_no_more_often_wrong_where_launches_differ_more_than_in_the_study(times: float) -> None:
     random, n = Random(3), 250

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tuner.core.statsd import parse_counts
 
+pytestmark = pytest.mark.pythons
+
 NAMES = (b"items", b"a.b")
 
 

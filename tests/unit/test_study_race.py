@@ -331,7 +331,7 @@ def test_windows_of_two_launches_of_a_cell_shift_no_block_of_the_full_grid(n_win
     assert made == [(block, layout) for block, layouts in enumerate(order) for layout in layouts]
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 3))])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 3))])
 def test_a_whole_race_ends_with_an_answer_that_is_right(seed: int) -> None:
     grid = divisors_grid(4)
     service = VirtualService({layout: 10.0 + layout.processes for layout in grid}, settle_s=1.0)

@@ -152,7 +152,6 @@ def test_races_of_very_many_launches_still_have_an_interval() -> None:
         assert 0.97 < low < 1 < high < 1.03
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     "name",
     [

@@ -65,7 +65,6 @@ def test_a_slow_start_leaves_half_a_percent_of_bias_at_most(time_constant_s: flo
     assert verdicts(course, 660, 0.25)["steady"] >= 0.85 * N_RUNS
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(("noise", "n_s"), [(0.05, 1600), (0.1, 2500), (0.25, 4600)])
 def test_a_leak_of_one_percent_per_ten_minutes_is_seen_in_a_launch_that_is_long_enough(
     noise: float, n_s: int

@@ -17,6 +17,8 @@ from tuner.adapters.web.server import MOST_AT_A_TIME, Request, Response, plain, 
 from tuner.core.address import LOOPBACK, Address
 from tuner.core.errors import ConfigError
 
+pytestmark = pytest.mark.pythons
+
 LONG_S = 60.0
 HERE = Address(LOOPBACK, 0)
 

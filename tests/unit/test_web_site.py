@@ -16,6 +16,8 @@ from tuner.adapters.web.site import Shown, Site
 from tuner.core.errors import ConfigError
 from tuner.reports.page.index import render_index
 
+pytestmark = pytest.mark.pythons
+
 STAMPS = {"a.tuner.db": 1, "b c.tuner.db": 1}
 
 

@@ -7,6 +7,8 @@ from scipy import stats
 
 from tuner.core.wilson import wilson_interval
 
+pytestmark = pytest.mark.pythons
+
 
 @pytest.mark.parametrize(
     ("n_hits", "n", "low", "high"),

@@ -16,6 +16,8 @@ from tuner.core.service import ServiceSpec
 
 from ..wording import wording
 
+pytestmark = pytest.mark.pythons
+
 
 def jobs_of(*command: str, cpus: frozenset[int] | None = None, **spec: Any) -> WorkerJobs:
     return WorkerJobs(ServiceSpec("mine", command or ("/bin/sh",), **spec), 8, cpus, "mark")

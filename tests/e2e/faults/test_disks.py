@@ -166,7 +166,7 @@ def held_back(
     return done, log.read_text(encoding="utf-8").count("(DELAYED)")
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_disk_whose_writes_return_late_costs_no_window(whole: Path, tmp_path: Path, strace: str) -> None:
     path = tmp_path / STUDY
     begun_anew(whole, path)
@@ -179,7 +179,6 @@ def test_a_disk_whose_writes_return_late_costs_no_window(whole: Path, tmp_path: 
     assert exports(path) == exports(whole)
 
 
-@pytest.mark.long
 def test_a_real_study_whose_commits_come_back_a_second_late_keeps_every_window(tuner, strace: str) -> None:
     (tuner.folder / "worker.py").write_text(sleeping_worker(), encoding="utf-8")
     config = {

@@ -12,7 +12,7 @@ from .campaign import campaign
 from .killed_service import Typist
 from .toll import Toll
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 SEED = int(os.environ.get("TUNER_TEST_SEED", "7"))
 
 

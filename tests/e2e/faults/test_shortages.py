@@ -13,7 +13,7 @@ import pytest
 from ...permitted import root_needed
 from ...wording import wording
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 USER_ID = 60_000 + os.getpid() % 4_000  #: nobody else's: what it may start is counted over all it runs
 STUDY = (
     "study: {strategy: all, layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, max_attempts: 1,"

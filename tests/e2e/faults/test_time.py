@@ -25,7 +25,7 @@ from tuner.core.records import WindowRecord
 from ...wording import wording
 from ..sleeping_worker import sleeping_worker
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration]
 PATIENCE_S = 120.0
 MARK = "TUNER_TIMED"
 #: tuner, whose wall clock is ahead by what a file says, as soon as there is one

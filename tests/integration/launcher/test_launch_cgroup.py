@@ -63,7 +63,6 @@ def members_by_name(folder: Path) -> dict[str, int]:
     return {name: int(pid) for name, pid in (path.name.split(".") for path in folder.glob("*.[0-9]*"))}
 
 
-@pytest.mark.long
 def test_all_of_a_launch_is_in_its_cgroup_and_nothing_of_tuner(
     launcher_of: LaunchersOf, cgroups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +80,6 @@ def test_all_of_a_launch_is_in_its_cgroup_and_nothing_of_tuner(
     assert not any(map(is_running, family.values()))
 
 
-@pytest.mark.long
 def test_who_threw_his_environment_away_is_ended_though_the_guardian_was_killed(
     launcher_of: LaunchersOf,
     cgroups: Path,
@@ -173,7 +171,6 @@ def driven(cgroups: Path, folder: Path) -> tuple[subprocess.Popen[str], dict[str
     }
 
 
-@pytest.mark.long
 def test_a_tuner_that_is_killed_leaves_no_cgroup(cgroups: Path, tmp_path: Path) -> None:
     tuner, pids = driven(cgroups, tmp_path)
     with tuner:

@@ -114,7 +114,7 @@ def environment(account: Account, mark: str, temporary: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module", params=["current user", pytest.param("nobody", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["current user", pytest.param("nobody", marks=pytest.mark.full)])
 def account(request: pytest.FixtureRequest) -> Iterator[Account]:
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
         folder = Path(name)

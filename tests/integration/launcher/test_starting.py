@@ -266,7 +266,7 @@ ALSO_TOO_SMALL = ["size=16k", *(f"nr_inodes={n}" for n in (2, 6, 8, 10, 12))]
 
 
 @pytest.mark.parametrize(
-    "size", [*TOO_SMALL, *(pytest.param(size, marks=pytest.mark.long) for size in ALSO_TOO_SMALL)]
+    "size", [*TOO_SMALL, *(pytest.param(size, marks=pytest.mark.full) for size in ALSO_TOO_SMALL)]
 )
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
     launcher_of: LaunchersOf, tmp_path: Path, size: str

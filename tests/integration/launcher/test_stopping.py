@@ -171,7 +171,6 @@ def test_workers_that_all_died_are_no_trouble_to_stop(
     assert warnings_told == []
 
 
-@pytest.mark.long
 def test_a_frozen_supervisord_does_not_keep_the_workers_alive(
     launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

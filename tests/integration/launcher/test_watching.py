@@ -136,7 +136,7 @@ def test_a_worker_that_the_kernel_killed_for_its_memory_is_told_as_that(launcher
 
 @pytest.mark.parametrize(
     ("n_bytes", "n_times"),
-    [(8 << 20, 16), pytest.param(16 << 20, 256, marks=pytest.mark.long, id="four gigabytes")],
+    [(8 << 20, 16), pytest.param(16 << 20, 256, marks=pytest.mark.full, id="four gigabytes")],
 )
 def test_a_worker_that_logs_without_end_fills_no_disk_and_is_told_once(
     launcher_of: LaunchersOf, warnings_told: list[tuple[str, str]], n_bytes: int, n_times: int

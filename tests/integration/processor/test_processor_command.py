@@ -12,7 +12,7 @@ import pytest
 
 from tuner.probe import counter
 
-from ...wording import end_of, start_of, wording
+from ...wording import end_of, key_of, start_of, wording
 from .conftest import Bed
 
 pytestmark = pytest.mark.integration
@@ -141,25 +141,25 @@ def test_options_may_come_from_the_environment_and_a_file(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--number-of-thread", "3"], "unknown option --number-of-thread. Did you mean --number-of-threads?"),
-        (["--number-of-threads", "0"], "--number-of-threads: '0' is not a whole number of 1 or more."),
+        (["--number-of-thread", "3"], wording("crash-processor.unknown-option", option="--number-of-thread", meant="--number-of-threads")),
+        (["--number-of-threads", "0"], wording("crash-processor.no-count", option="--number-of-threads", value=0)),
         (["--number-of-threads"], "argument --number-of-threads"),
-        (["7"], "unexpected argument '7'"),
-        (["--minidump-stackwalk-pathname", "/nonexistent"], "the stackwalker '/nonexistent' does not exist."),
-        (["--minidump-stackwalk-pathname", "/tmp"], "the stackwalker '/tmp' is a folder."),
-        (["--producer-consumer-class", "singel"], "there is no 'singel'. Did you mean single?"),
-        (["--producer-consumer-class", "single"], "runs one thread, not 4."),
-        (["--new-crash-source-class", "no.such.Class"], "cannot import 'no.such.Class'"),
-        (["--new-crash-source-class", "json.Source"], "json has no Source."),
-        (["--crashstorage-class", "postgres"], "there is no 'postgres'. Use fs, or a dotted path."),
+        (["7"], wording("crash-processor.unexpected-argument")),
+        (["--minidump-stackwalk-pathname", "/nonexistent"], wording("crash-processor.no-stackwalker", path="/nonexistent")),
+        (["--minidump-stackwalk-pathname", "/tmp"], wording("crash-processor.stackwalker-is-folder", path="/tmp")),
+        (["--producer-consumer-class", "singel"], wording("crash-processor.no-such-class", name="singel", meant="single")),
+        (["--producer-consumer-class", "single"], wording("crash-processor.one-thread", n=4)),
+        (["--new-crash-source-class", "no.such.Class"], wording("crash-processor.cannot-import")),
+        (["--new-crash-source-class", "json.Source"], wording("crash-processor.module-has-no-class")),
+        (["--crashstorage-class", "postgres"], wording("crash-processor.use-fs")),
         (["--redis-url", "http://x", "--new-crash-source-class", "redis"],
-         "is neither redis://host:port/db nor"),
+         wording("crash-processor.no-url-of-redis")),
         (["--redis-url", "unix:///nonexistent", "--new-crash-source-class", "redis", "--backoff-delays", ""],
-         "Redis at /nonexistent is out of reach: No such file or directory."),
-        (["--config", "/nonexistent.yaml"], "cannot read /nonexistent.yaml: No such file or directory."),
-        (["--profile", "socorro-2013"], "no profile 'socorro-2013'. Did you mean socorro-2014?"),
-        (["--stackwalk-command-line", "{dumpfile}"], "names the unknown field 'dumpfile'."),
-    ],
+         wording("crash-processor.redis-out-of-reach", path="/nonexistent", why="No such file or directory")),
+        (["--config", "/nonexistent.yaml"], wording("crash-processor.cannot-read", file="/nonexistent.yaml", why="No such file or directory")),
+        (["--profile", "socorro-2013"], wording("crash-processor.no-such-profile", name="socorro-2013", meant="socorro-2014")),
+        (["--stackwalk-command-line", "{dumpfile}"], wording("crash-processor.unknown-field", field="dumpfile")),
+    ], ids=key_of,
 )  # fmt: skip
 def test_run_complains_in_one_line(bed: Bed, arguments: list[str], complaint: str) -> None:
     bed.fill("ok")
@@ -171,10 +171,11 @@ def test_run_complains_in_one_line(bed: Bed, arguments: list[str], complaint: st
 @pytest.mark.parametrize(
     ("redirection", "exit_code", "said"),
     [
-        (">/dev/full", 2, "Error: cannot print the result: No space left on device.\n"),
-        (">&-", 2, "Error: cannot print the result: stdout is closed.\n"),
+        (">/dev/full", 2, wording("crash-processor.cannot-print-full")),
+        (">&-", 2, wording("crash-processor.cannot-print-closed")),
         ("| true; exit ${PIPESTATUS[0]}", 0, ""),
     ],
+    ids=key_of,
 )
 def test_a_result_that_cannot_be_printed_is_told_unless_nobody_reads_on(
     bed: Bed, redirection: str, exit_code: int, said: str
@@ -242,23 +243,39 @@ def test_a_missing_redis_package_is_told_with_what_to_install(bed: Bed, command:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["run"], "is not a spool: it has no folder new/. Fill one: crash-processor fill."),
-        (["status"], "is not a spool. Fill one: crash-processor fill."),
-        (["fill"], "one of the arguments --dumps --synthetic is required."),
-        (["fill", "--synthetic", "0"], "--synthetic: '0' is not a whole number of 1 or more."),
-        (["fill", "--synthetic", "1", "--seed", "x"], "--seed: 'x' is not a whole number."),
-        (["fill", "--synthetic", "1", "--symbols", "/tmp"], "--symbols goes with --dumps"),
-        (["fill", "--dumps", "/nonexistent"], "no folder /nonexistent to take dumps from."),
-        (["fill", "--dumps", "/proc/self/fdinfo"], "no dump in /proc/self/fdinfo."),
-        (["fill", "--dump", "/tmp"], "unknown option --dump. Did you mean --dumps?"),
-        (["fil"], "invalid choice: 'fil'"),
-        (["fill", "--synthetic", "9" * 30], "is more than 1000000000."),
-        (["status", "--new-crash-source-class", "rdis"], "does not know 'rdis'. Did you mean redis?"),
+        (["run"], wording("crash-processor.no-spool-inside")),
+        (["status"], wording("crash-processor.no-spool")),
+        (["fill"], wording("crash-processor.dumps-or-synthetic")),
+        (["fill", "--synthetic", "0"], wording("crash-processor.no-count", option="--synthetic", value=0)),
+        (
+            ["fill", "--synthetic", "1", "--seed", "x"],
+            wording("crash-processor.no-whole-number", option="--seed", value="x"),
+        ),
+        (["fill", "--synthetic", "1", "--symbols", "/tmp"], wording("crash-processor.symbols-go-with-dumps")),
+        (
+            ["fill", "--dumps", "/nonexistent"],
+            wording("crash-processor.no-folder-of-dumps", folder="/nonexistent"),
+        ),
+        (
+            ["fill", "--dumps", "/proc/self/fdinfo"],
+            wording("crash-processor.no-dump", folder="/proc/self/fdinfo"),
+        ),
+        (
+            ["fill", "--dump", "/tmp"],
+            wording("crash-processor.unknown-option", option="--dump", meant="--dumps"),
+        ),
+        (["fil"], wording("crash-processor.invalid-choice")),
+        (["fill", "--synthetic", "9" * 30], wording("crash-processor.too-many")),
+        (
+            ["status", "--new-crash-source-class", "rdis"],
+            wording("crash-processor.unknown-to-command", name="rdis", meant="redis"),
+        ),
         (
             ["fill", "--synthetic", "1", "--new-crash-source-class", "my.Source"],
-            "only run takes a dotted path.",
+            wording("crash-processor.dotted-path-of-run"),
         ),
     ],
+    ids=key_of,
 )
 def test_other_commands_complain_in_one_line(bed: Bed, arguments: list[str], complaint: str) -> None:
     walker = ["--minidump-stackwalk-pathname", str(bed.walker)] if arguments == ["run"] else []

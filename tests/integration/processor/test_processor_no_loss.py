@@ -61,7 +61,7 @@ def test_no_item_is_lost_to_fifteen_kills(either_bed: Bed) -> None:
     _survive_kills(either_bed, n_hits=15, seed=2026)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_no_item_is_lost_to_many_kills(either_bed: Bed) -> None:
     _survive_kills(either_bed, n_hits=120, seed=1120)

@@ -19,7 +19,7 @@ from tuner.core.window import Reading
 
 from ...processes import is_running
 
-pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(300)]
 MANY = 200
 
 

@@ -71,7 +71,7 @@ def test_a_busy_box_counts_running_and_waiting_tasks_together(start: Start, wait
     assert all(count is not None and count >= 5 for count in counts)
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_the_count_agrees_with_what_the_kernel_averages(start: Start, wait_until: WaitUntil) -> None:
     """Two minutes of 3 running, 2 in vfork, and whoever else is there. Both views are samples of one box;
     without the two vfork parents ours would be 2 too low."""

@@ -33,7 +33,7 @@ def need(tool: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.long)])
+@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.full)])
 def test_the_unit_tests_in_c_pass_under_sanitizers(compiler: str) -> None:
     done = subprocess.run(
         [SOURCES / "tests" / "run.sh", need(compiler)],
@@ -47,7 +47,6 @@ def test_the_unit_tests_in_c_pass_under_sanitizers(compiler: str) -> None:
     assert done.stdout.count("ok test_") == len(list((SOURCES / "tests").glob("test_*.c"))) > 0
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_fuzzers_find_nothing_in_a_short_run_that_can_be_repeated(tmp_path: Path) -> None:
     clang = need("clang")
@@ -93,7 +92,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("os_name", ["linux", "windows", "macos"])
 def test_damaged_dumps_and_symbols_do_no_harm(sanitized: Path, tmp_path: Path, os_name: str) -> None:
     world = make_world(4, symbols_bytes=12_000, os_name=os_name)
