@@ -1,33 +1,39 @@
-"""The analytic network beside the simulation, which knows what the network leaves out: small, in Python."""
+"""The analytic network beside the simulation, which knows what the network leaves out: of a few services."""
 
 from __future__ import annotations
 
 from random import Random
 from statistics import fmean
 
+import pytest
+
+from tuner.adapters.simulator import simulate_all
 from tuner.core.layout import divisors_grid
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.simulation.scenario import scenario_of, simulate
+from tuner.core.model.simulation.scenario import scenario_of
 
 from ..bench_modules import MODEL, loaded
 
 N_SERVICES = 12
-N_ITEMS = 2000
+N_ITEMS = 20_000
 #: bench/model/analytic.py: absolute errors over 60 services, their mean and the largest (docs/model.md)
 MEAN_RATIO, MOST_THROUGHPUT_RATIO, MOST_LOAD_RATIO = 0.0036, 0.078, 0.085
 
 
+@pytest.mark.integration
 def test_throughput_and_load_of_random_services_are_as_near_as_the_bench_says() -> None:
     random, box = Random(1), Machine(cores=8, wake_s=0.0)  # the simulation knows no waking for nothing
     layouts = divisors_grid(8)
-    throughput, load, luck = [], [], []
     with loaded("analytic", folder=MODEL) as bench:
         services = [bench.analytic.random_demands(random) for _ in range(N_SERVICES)]
-    for demands in services:
-        layout = random.choice(layouts)
-        seed = random.getrandbits(64)
-        seen = simulate(scenario_of(demands, box, layout, seed=seed, n_items=N_ITEMS, n_warm_items=200))
+    chosen = [(demands, random.choice(layouts), random.getrandbits(64)) for demands in services]
+    scenarios = [
+        scenario_of(demands, box, layout, seed=seed, n_items=N_ITEMS, n_warm_items=N_ITEMS // 10)
+        for demands, layout, seed in chosen
+    ]
+    throughput, load, luck = [], [], []
+    for (demands, layout, _), seen in zip(chosen, simulate_all(scenarios), strict=True):
         said = predict(demands, box, [layout])
         throughput.append(abs(float(said.throughput_per_s[0]) / seen.throughput_per_s - 1))
         load.append(abs(float(said.load[0]) / seen.load - 1))
