@@ -130,7 +130,8 @@ def test_a_script_that_the_interpreter_is_to_run_is_found(tmp_path: Path) -> Non
          "s.yaml:6:74: service.axes.a.x.threads: " + wording("config.variant-asks-for-threads")),
         ("    a: {x: {}}\n  variants: {y: {}}\n",
          "s.yaml:7:13: service.variants: " + wording("config.axes-or-variants")),
-    ], ids=key_of,
+    ],
+    ids=key_of,
 )  # fmt: skip
 def test_what_is_wrong_with_an_axis_is_told_where_it_stands(tmp_path: Path, axes: str, said: str) -> None:
     assert problem(tmp_path, JOBS + axes) == said

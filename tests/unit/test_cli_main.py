@@ -37,20 +37,59 @@ HEAVY = (
 @pytest.mark.parametrize(
     ("arguments", "said", "hint"),
     [
-        (["gird"], "Error: " + wording("command-line.no-such-command", command="gird"), wording("command-line.did-you-mean", meant="grid")),
-        (["--hepl"], "Error: " + wording("command-line.no-such-option"), wording("command-line.did-you-mean", meant="--help")),
-        (["zzz"], "Error: " + wording("command-line.no-such-command", command="zzz"), wording("command-line.help-lists-commands")),
-        (["grid", "--coers", "3"], "Error: " + wording("command-line.no-such-option-of-command"), wording("command-line.did-you-mean", meant="--cores")),
-        (["grid", "--seed"], "Error: " + wording("command-line.option-requires"), wording("command-line.help-lists-options", command="grid")),
-        (["grid", "a", "b"], "Error: " + wording("command-line.extra-argument"), wording("command-line.help-lists-options", command="grid")),
-        (["rank", "x", "--confidence", "2"], "Error: --confidence: ", wording("command-line.help-lists-options", command="rank")),
-        (["predict", "x", "--cores", "8x"], "Error: " + wording("command-line.whole-number"),
-         wording("command-line.help-lists-options", command="predict")),
-        (["rank", "x", "--confidence", "y"], "Error: " + wording("command-line.should-be-share"),
-         wording("command-line.help-lists-options", command="rank")),
-        (["rank"], "Error: " + wording("command-line.missing-argument", name="STUDY"), wording("command-line.help-lists-options", command="rank")),
-    ], ids=key_of,
-)  # fmt: skip
+        (
+            ["gird"],
+            "Error: " + wording("command-line.no-such-command", command="gird"),
+            wording("command-line.did-you-mean", meant="grid"),
+        ),
+        (
+            ["--hepl"],
+            "Error: " + wording("command-line.no-such-option"),
+            wording("command-line.did-you-mean", meant="--help"),
+        ),
+        (
+            ["zzz"],
+            "Error: " + wording("command-line.no-such-command", command="zzz"),
+            wording("command-line.help-lists-commands"),
+        ),
+        (
+            ["grid", "--coers", "3"],
+            "Error: " + wording("command-line.no-such-option-of-command"),
+            wording("command-line.did-you-mean", meant="--cores"),
+        ),
+        (
+            ["grid", "--seed"],
+            "Error: " + wording("command-line.option-requires"),
+            wording("command-line.help-lists-options", command="grid"),
+        ),
+        (
+            ["grid", "a", "b"],
+            "Error: " + wording("command-line.extra-argument"),
+            wording("command-line.help-lists-options", command="grid"),
+        ),
+        (
+            ["rank", "x", "--confidence", "2"],
+            "Error: --confidence: ",
+            wording("command-line.help-lists-options", command="rank"),
+        ),
+        (
+            ["predict", "x", "--cores", "8x"],
+            "Error: " + wording("command-line.whole-number"),
+            wording("command-line.help-lists-options", command="predict"),
+        ),
+        (
+            ["rank", "x", "--confidence", "y"],
+            "Error: " + wording("command-line.should-be-share"),
+            wording("command-line.help-lists-options", command="rank"),
+        ),
+        (
+            ["rank"],
+            "Error: " + wording("command-line.missing-argument", name="STUDY"),
+            wording("command-line.help-lists-options", command="rank"),
+        ),
+    ],
+    ids=key_of,
+)
 def test_a_wrong_command_line_is_two_lines_and_exit_code_2(
     arguments: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

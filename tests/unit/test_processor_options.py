@@ -87,15 +87,26 @@ def test_a_file_may_be_json_and_may_have_lists(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "hint"),
     [
-        ("number_of_thread: 3\n", "crash.yaml:1:1: " + wording("crash-processor.option-unknown-in-file"),
-         wording("command-line.did-you-mean", meant="number_of_threads")),
+        (
+            "number_of_thread: 3\n",
+            "crash.yaml:1:1: " + wording("crash-processor.option-unknown-in-file"),
+            wording("command-line.did-you-mean", meant="number_of_threads"),
+        ),
         ("seed: 1\nseed: 2\n", "crash.yaml:2:1: " + wording("crash-processor.given-twice"), None),
         ("a: [1\n", "crash.yaml " + wording("crash-processor.no-yaml"), None),
-        ("- 1\n", "crash.yaml " + wording("crash-processor.no-options"), wording("crash-processor.options-as")),
+        (
+            "- 1\n",
+            "crash.yaml " + wording("crash-processor.no-options"),
+            wording("crash-processor.options-as"),
+        ),
         ("seed: {a: 1}\n", "crash.yaml:1:1: " + wording("crash-processor.value-or-list"), None),
-        ("number_of_threads: 0x4\n", "number_of_threads: " + wording("crash-processor.no-count-in-file"), None),
+        (
+            "number_of_threads: 0x4\n",
+            "number_of_threads: " + wording("crash-processor.no-count-in-file"),
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_error_in_a_file_says_the_line(tmp_path: Path, text: str, problem: str, hint: str | None) -> None:
     (tmp_path / "crash.yaml").write_text(text)
 
@@ -144,12 +155,19 @@ def test_a_value_that_does_not_fit_is_named_with_what_would(name: str, text: str
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("kill_timeout", "2m", 120.0), ("kill_timeout", "500ms", 0.5), ("graceful_timeout", "0", 0.0),
-        ("fetch_delay_ms", "4", 4.0), ("fetch_delay_ms", "1.5s", 1500.0), ("backoff_delays", "", ()),
-        ("backoff_delays", "10, 30", (10.0, 30.0)), ("keep_results", "all", None), ("seed", "-3", -3),
-        ("quit_on_empty_queue", "yes", True), ("endless", "off", False),
+        ("kill_timeout", "2m", 120.0),
+        ("kill_timeout", "500ms", 0.5),
+        ("graceful_timeout", "0", 0.0),
+        ("fetch_delay_ms", "4", 4.0),
+        ("fetch_delay_ms", "1.5s", 1500.0),
+        ("backoff_delays", "", ()),
+        ("backoff_delays", "10, 30", (10.0, 30.0)),
+        ("keep_results", "all", None),
+        ("seed", "-3", -3),
+        ("quit_on_empty_queue", "yes", True),
+        ("endless", "off", False),
     ],
-)  # fmt: skip
+)
 def test_values_are_read_as_people_write_them(name: str, text: str, value: object) -> None:
     assert getattr(resolve(_given(**{name: text}), {}), name) == value
 

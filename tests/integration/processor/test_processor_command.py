@@ -141,26 +141,66 @@ def test_options_may_come_from_the_environment_and_a_file(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--number-of-thread", "3"], wording("crash-processor.unknown-option", option="--number-of-thread", meant="--number-of-threads")),
-        (["--number-of-threads", "0"], wording("crash-processor.no-count", option="--number-of-threads", value=0)),
+        (
+            ["--number-of-thread", "3"],
+            wording(
+                "crash-processor.unknown-option", option="--number-of-thread", meant="--number-of-threads"
+            ),
+        ),
+        (
+            ["--number-of-threads", "0"],
+            wording("crash-processor.no-count", option="--number-of-threads", value=0),
+        ),
         (["--number-of-threads"], "argument --number-of-threads"),
         (["7"], wording("crash-processor.unexpected-argument")),
-        (["--minidump-stackwalk-pathname", "/nonexistent"], wording("crash-processor.no-stackwalker", path="/nonexistent")),
-        (["--minidump-stackwalk-pathname", "/tmp"], wording("crash-processor.stackwalker-is-folder", path="/tmp")),
-        (["--producer-consumer-class", "singel"], wording("crash-processor.no-such-class", name="singel", meant="single")),
+        (
+            ["--minidump-stackwalk-pathname", "/nonexistent"],
+            wording("crash-processor.no-stackwalker", path="/nonexistent"),
+        ),
+        (
+            ["--minidump-stackwalk-pathname", "/tmp"],
+            wording("crash-processor.stackwalker-is-folder", path="/tmp"),
+        ),
+        (
+            ["--producer-consumer-class", "singel"],
+            wording("crash-processor.no-such-class", name="singel", meant="single"),
+        ),
         (["--producer-consumer-class", "single"], wording("crash-processor.one-thread", n=4)),
         (["--new-crash-source-class", "no.such.Class"], wording("crash-processor.cannot-import")),
         (["--new-crash-source-class", "json.Source"], wording("crash-processor.module-has-no-class")),
         (["--crashstorage-class", "postgres"], wording("crash-processor.use-fs")),
-        (["--redis-url", "http://x", "--new-crash-source-class", "redis"],
-         wording("crash-processor.no-url-of-redis")),
-        (["--redis-url", "unix:///nonexistent", "--new-crash-source-class", "redis", "--backoff-delays", ""],
-         wording("crash-processor.redis-out-of-reach", path="/nonexistent", why="No such file or directory")),
-        (["--config", "/nonexistent.yaml"], wording("crash-processor.cannot-read", file="/nonexistent.yaml", why="No such file or directory")),
-        (["--profile", "socorro-2013"], wording("crash-processor.no-such-profile", name="socorro-2013", meant="socorro-2014")),
-        (["--stackwalk-command-line", "{dumpfile}"], wording("crash-processor.unknown-field", field="dumpfile")),
-    ], ids=key_of,
-)  # fmt: skip
+        (
+            ["--redis-url", "http://x", "--new-crash-source-class", "redis"],
+            wording("crash-processor.no-url-of-redis"),
+        ),
+        (
+            [
+                "--redis-url",
+                "unix:///nonexistent",
+                "--new-crash-source-class",
+                "redis",
+                "--backoff-delays",
+                "",
+            ],
+            wording(
+                "crash-processor.redis-out-of-reach", path="/nonexistent", why="No such file or directory"
+            ),
+        ),
+        (
+            ["--config", "/nonexistent.yaml"],
+            wording("crash-processor.cannot-read", file="/nonexistent.yaml", why="No such file or directory"),
+        ),
+        (
+            ["--profile", "socorro-2013"],
+            wording("crash-processor.no-such-profile", name="socorro-2013", meant="socorro-2014"),
+        ),
+        (
+            ["--stackwalk-command-line", "{dumpfile}"],
+            wording("crash-processor.unknown-field", field="dumpfile"),
+        ),
+    ],
+    ids=key_of,
+)
 def test_run_complains_in_one_line(bed: Bed, arguments: list[str], complaint: str) -> None:
     bed.fill("ok")
 
