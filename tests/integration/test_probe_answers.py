@@ -19,7 +19,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
 
 from ..answering_server import Address, Send, dripping, endlessly, page, sending, server
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.integration
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -75,17 +75,18 @@ def prometheus_probe(address: Address, timeout_s: float = 30.0, **more: bool) ->
 @pytest.mark.parametrize(
     ("send", "said"),
     [
-        (sending(page(b'all_total{q="b"} 1\n')), "the page has no sample of all_total with {'q': 'a'}"),
-        (sending(page(b'all_total{q="a"} x\n')), "is no sample"),
-        (sending(page(b"", b"404 Not Found")), "no page: status 404 Not Found"),
-        (sending(b"SSH-2.0-OpenSSH\r\n"), "no page: "),
-        (sending(b""), "no page: "),
-        (sending(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nx"), "the page breaks off after 1 bytes"),
-        (sending(HEAD + b'all_total{q="a"} 12'), "the page breaks off after 19 bytes"),
-        (sending(page(b"")), "the page breaks off after 0 bytes"),
-        (endlessly(HEAD, b"x" * 65536), "the page is larger than 8 MB"),
-        (endlessly(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), "no page: "),
+        (sending(page(b'all_total{q="b"} 1\n')), wording("probes.no-sample-with-labels")),
+        (sending(page(b'all_total{q="a"} x\n')), wording("probes.no-sample")),
+        (sending(page(b"", b"404 Not Found")), wording("probes.no-page-because", status="404 Not Found")),
+        (sending(b"SSH-2.0-OpenSSH\r\n"), wording("probes.no-page")),
+        (sending(b""), wording("probes.no-page")),
+        (sending(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nx"), wording("probes.page-breaks-off", n=1)),
+        (sending(HEAD + b'all_total{q="a"} 12'), wording("probes.page-breaks-off", n=19)),
+        (sending(page(b"")), wording("probes.page-breaks-off", n=0)),
+        (endlessly(HEAD, b"x" * 65536), wording("probes.page-too-large")),
+        (endlessly(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), wording("probes.no-page")),
     ],
+    ids=key_of,
 )
 def test_a_page_that_does_not_count_is_said_to_be_so(send: Send, said: str) -> None:
     with server(send, http=True) as address:
@@ -135,15 +136,16 @@ def uwsgi_probe(address: str | tuple[str, int], timeout_s: float) -> UwsgiProbe:
 @pytest.mark.parametrize(
     ("send", "said"),
     [
-        (sending(b""), "the answer is no JSON"),
-        (sending(b"[" * 100_000), "the answer is no JSON"),
-        (sending(b"[]"), "tells of no workers"),
-        (sending(b'{"workers": []}'), "tells of no workers"),
-        (sending(b'{"workers": [{"id": 1}]}'), "a worker has no count of requests"),
-        (sending(b'{"workers": [7]}'), "a worker has no count of requests"),
-        (sending(b'{"workers": [{"id": 1, "requests": -1}]}'), "a worker has no count of requests"),
-        (endlessly(b"[", b"1," * 32768), "the answer is larger than 8 MB"),
+        (sending(b""), wording("probes.no-json")),
+        (sending(b"[" * 100_000), wording("probes.no-json")),
+        (sending(b"[]"), wording("probes.no-workers")),
+        (sending(b'{"workers": []}'), wording("probes.no-workers")),
+        (sending(b'{"workers": [{"id": 1}]}'), wording("probes.worker-has-count-requests")),
+        (sending(b'{"workers": [7]}'), wording("probes.worker-has-count-requests")),
+        (sending(b'{"workers": [{"id": 1, "requests": -1}]}'), wording("probes.worker-has-count-requests")),
+        (endlessly(b"[", b"1," * 32768), wording("probes.answer-too-large")),
     ],
+    ids=key_of,
 )
 def test_stats_that_do_not_count_are_said_to_be_so(send: Send, said: str) -> None:
     with server(send) as address:

@@ -30,7 +30,7 @@ from tuner.core.window import Reading
 
 from ..rabbitmq_server import running_rabbitmq
 from ..redis_server import RedisServer
-from ..wording import start_of, wording
+from ..wording import key_of, start_of, wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 LONG_S = 120.0
@@ -219,9 +219,10 @@ def test_nodes_that_were_there_before_the_launch_are_not_counted(tasks: Tasks) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("worker", "-P", "threads", "-c", "1", "-l", "info"), "two nodes are called celery@"),
-        (THREADS, "2 nodes answer, and there should be 1: w0@"),
+        (("worker", "-P", "threads", "-c", "1", "-l", "info"), wording("probes.two-nodes-called")),
+        (THREADS, wording("probes.too-many-nodes")),
     ],
+    ids=key_of,
 )
 def test_nodes_that_cannot_be_told_apart_or_are_too_many_end_the_study(
     tasks: Tasks, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch

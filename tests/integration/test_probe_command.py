@@ -19,7 +19,7 @@ from tuner.ports import Counting
 
 from ..processes import is_running
 from ..raising import raises
-from ..wording import end_of, wording
+from ..wording import end_of, key_of, wording
 
 pytestmark = pytest.mark.integration
 
@@ -60,24 +60,28 @@ def test_the_command_finds_the_layout_and_its_folder_and_no_shell_reads_it(tmp_p
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("print('12 items')", "it should print one whole number, and printed '12 items'"),
+        ("print('12 items')", wording("probes.should-print-one-number") + " '12 items'"),
         ("print(-1)", "printed '-1'"),
         ("pass", "printed ''"),
-        ("print('1' * 4000)", "it should print one whole number, and printed '1111"),
-        ("print('1' * 5000)", "it printed more than 4096 bytes"),
-        ("while True: print('1' * 4000)", "it printed more than 4096 bytes"),
-        ("import sys; print('1\\n' * 100); sys.exit(2)", "it failed with exit code 2: it said nothing"),
+        (
+            "print('1' * 4000)",
+            wording("probes.should-print-one-number") + " '1111",
+        ),
+        ("print('1' * 5000)", wording("probes.printed-too-much")),
+        ("while True: print('1' * 4000)", wording("probes.printed-too-much")),
+        ("import sys; print('1\\n' * 100); sys.exit(2)", wording("probes.failed-silently", code=2)),
         (
             "import os; os.write(2, b'no' * 99_999 + b' idea'); os._exit(1)",
-            "it failed with exit code 1: idea",
+            wording("probes.failed", code=1, what="idea"),
         ),
-        ("import os; os.write(2, b'no' * 99_999); os._exit(1)", "1: (a word of 4096 bytes or more)"),
+        ("import os; os.write(2, b'no' * 99_999); os._exit(1)", "1: " + wording("probes.word-too-long")),
         (
             "import sys; sys.stderr.write('no such table'); sys.exit(7)",
-            "it failed with exit code 7: no such table",
+            wording("probes.failed", code=7, what="no such table"),
         ),
-        ("import os; os.kill(os.getpid(), 9)", "it was killed by signal 9"),
+        ("import os; os.kill(os.getpid(), 9)", wording("probes.killed-by-signal", number=9)),
     ],
+    ids=key_of,
 )
 def test_what_is_not_a_number_is_said_with_what_it_was(
     code: str, said: str, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from tuner.core.window import Reading
 
 from ..processes import is_running
 from ..raising import raises
-from ..wording import start_of, wording
+from ..wording import key_of, start_of, wording
 
 pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 LONG_S = 60.0
@@ -83,16 +83,23 @@ def test_it_is_in_the_folder_that_it_was_started_for_and_its_end_is_quiet(tmp_pa
     ("code", "said"),
     [
         ("sys.exit('no such broker amqp://u:s3cret@h')", "no such broker amqp://u:<hidden>@h"),
-        ("sys.stdin.readline(); sys.exit(7)", "the helper says.py ended with exit code 7: it said nothing"),
-        ("os.kill(os.getpid(), 9)", "was killed by signal 9"),
-        ("print('12 s3cret', flush=True); time.sleep(1000)", "said '12 <hidden>'"),
-        ("print('nonsense', flush=True); time.sleep(1000)", "should answer with one line of JSON, and said"),
-        ("os.write(1, b'1' * (3 << 20)); time.sleep(1000)", "does not end its line"),
+        ("sys.stdin.readline(); sys.exit(7)", wording("probes.helper-ended-silently")),
+        ("os.kill(os.getpid(), 9)", wording("probes.helper-killed")),
+        (
+            "print('12 s3cret', flush=True); time.sleep(1000)",
+            wording("probes.helper-should-answer", said="12 <hidden>"),
+        ),
+        (
+            "print('nonsense', flush=True); time.sleep(1000)",
+            wording("probes.helper-should-answer", said="nonsense"),
+        ),
+        ("os.write(1, b'1' * (3 << 20)); time.sleep(1000)", wording("probes.helper-does-not-end-line")),
         (
             "sys.stdin.readline(); os.close(1); time.sleep(1000)",
-            "the helper says.py closed its stdout: it said nothing",
+            wording("probes.helper-closed-stdout"),
         ),
     ],
+    ids=key_of,
 )
 def test_one_that_fails_says_how_and_is_started_anew(
     tmp_path: Path, code: str, said: str, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..redis_server import RedisServer
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.integration
 
@@ -162,8 +162,9 @@ def test_results_that_expire_are_no_total(redis_server) -> None:
     ("term", "said"),
     [
         (Term("llen", "text"), "WRONGTYPE"),
-        (Term("get", "text"), "get text is no whole number: b'abc'"),
+        (Term("get", "text"), wording("probes.no-whole-number-of-redis")),
     ],
+    ids=key_of,
 )
 def test_what_is_no_number_is_said(redis_server, term: Term, said: str, monkeypatch) -> None:
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)

@@ -23,7 +23,7 @@ from tuner.ports import Counting
 
 from ..postgres_server import PASSWORD, PostgresServer
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.integration
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
@@ -101,16 +101,20 @@ def test_the_sum_of_no_rows_is_0_and_a_sum_may_be_a_float(file: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select 1, 2", "query should give one number, and gave 2 columns"),
-        ("select 1 where 0", "query should give one number, and gave no row"),
-        ("select 1 union all select 2", "query should give one number, and gave several rows"),
-        ("select 'many'", "query should give a whole number, and gave 'many'"),
-        ("select -1", "query should give a whole number, and gave '-1'"),
-        ("select 1.5", "query should give a whole number, and gave '1.5'"),
-        ("select count(*) from jobs", "SQLite says: no such table: jobs"),
-        ("select 1; select 2", "SQLite says: You can only execute one statement at a time."),
-        ("delete from job", "SQLite says: attempt to write a readonly database"),
+        ("select 1, 2", wording("probes.query-gave-columns")),
+        ("select 1 where 0", wording("probes.query-gave-no-row")),
+        ("select 1 union all select 2", wording("probes.query-gave-rows")),
+        ("select 'many'", wording("probes.query-gave-no-whole-number", value="many")),
+        ("select -1", wording("probes.query-gave-no-whole-number", value=-1)),
+        ("select 1.5", wording("probes.query-gave-no-whole-number", value="1.5")),
+        ("select count(*) from jobs", wording("probes.sqlite-says", what="no such table: jobs")),
+        (
+            "select 1; select 2",
+            wording("probes.sqlite-says", what="You can only execute one statement at a time."),
+        ),
+        ("delete from job", wording("probes.sqlite-says", what="attempt to write a readonly database")),
     ],
+    ids=key_of,
 )
 def test_what_is_not_one_number_of_a_sqlite_file_is_said(
     query: str, said: str, file: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from tuner.reports.page import render_page
 from tuner.reports.ranking import render_ranking
 
 from ..fleet_files import ALIKE, BEGAN_S, A, B, C, fleet_file
-from ..wording import start_of, wording
+from ..wording import key_of, start_of, wording
 
 
 @pytest.fixture
@@ -91,18 +91,23 @@ def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "problem", "hint"),
     [
-        (Question(boxes=("box-9",)), "--box: no box of this study is called 'box-9'", "Those are box-1, "),
+        (
+            Question(boxes=("box-9",)),
+            wording("fleet.box-unknown", box="box-9"),
+            wording("fleet.those-are", boxes="box-1, "),
+        ),
         (
             Question(without_boxes=("bx-2",)),
-            "--without-box: no box of this study is called 'bx-2'",
-            "Did you mean box-2? ",
+            wording("fleet.without-box-unknown", box="bx-2"),
+            wording("fleet.did-you-mean", meant="box-2"),
         ),
         (
             Question(boxes=("box-1",), without_boxes=("box-1",)),
-            "--without-box: no box is left to look at",
-            "Those are box-1, box-2, box-3.",
+            wording("fleet.no-box-left"),
+            wording("fleet.those-are", boxes="box-1, box-2, box-3."),
         ),
     ],
+    ids=key_of,
 )
 def test_a_box_that_is_not_there_is_refused_with_those_that_are(
     file: Path, question: Question, problem: str, hint: str

@@ -14,6 +14,7 @@ from tuner.core.strategies.fleet_grid import MOST_GIVEN_UP, FleetGrid, idle_told
 from tuner.core.strategies.full_grid import FullGrid
 from tuner.core.suite import Suite, SuiteNoise
 
+from ..wording import key_of, wording
 from .spread_boxes import Boxes
 
 LAYOUTS = tuple(Layout(1, threads) for threads in range(1, 6))
@@ -282,11 +283,12 @@ def test_looking_changes_nothing() -> None:
         (8, 8, None),
         (16, 8, None),
         (5, 1, None),
-        (3, 8, "3 blocks keep 3 of 8 boxes busy; 8 blocks take no longer"),
-        (1, 2, "1 block keeps 1 of 2 boxes busy; 2 blocks take no longer"),
-        (10, 8, "the last 2 blocks keep 2 of 8 boxes busy; 16 blocks take no longer"),
-        (9, 8, "the last block keeps 1 of 8 boxes busy; 16 blocks take no longer"),
+        (3, 8, wording("fleet.boxes-idle", blocks="3 blocks", n=3, n_boxes=8, better=8)),
+        (1, 2, wording("fleet.one-box-busy", blocks="1 block", n_boxes=2, better=2)),
+        (10, 8, wording("fleet.boxes-idle", blocks="the last 2 blocks", n=2, n_boxes=8, better=16)),
+        (9, 8, wording("fleet.one-box-busy", blocks="the last block", n_boxes=8, better=16)),
     ],
+    ids=key_of,
 )
 def test_boxes_that_stand_idle_at_the_end_are_told(n_blocks: int, n_boxes: int, told: str | None) -> None:
     assert idle_told(n_blocks, n_boxes) == told

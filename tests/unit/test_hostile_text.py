@@ -20,6 +20,9 @@ from tuner.core.prometheus_text import MOST_LINES, MOST_SAMPLES, parse_samples
 from tuner.core.statsd import parse_counts
 from tuner.probe.counter import SUFFIX, CounterError, open_counter, read_totals
 
+from ..raising import raises
+from ..wording import key_of, wording
+
 pytestmark = pytest.mark.pythons
 
 SAMPLE_PIECES = st.sampled_from(
@@ -61,29 +64,34 @@ def test_a_page_gives_counts_or_says_what_is_wrong(junk: str) -> None:
 
 @pytest.mark.parametrize(
     ("n", "label", "said"),
-    [(MOST_SAMPLES + 2, "a", "more than 10000 samples"), (MOST_LINES + 1, "b", "or 50000 with all labels")],
+    [
+        (MOST_SAMPLES + 2, "a", wording("probes.too-many-samples")),
+        (MOST_LINES + 1, "b", wording("probes.too-many-samples-of-all-labels")),
+    ],
+    ids=key_of,
 )
 def test_a_page_of_more_samples_than_any_service_has_is_refused(n: int, label: str, said: str) -> None:
     page = "\n".join(f'items{{q="{label}",n="{i}"}} 1' for i in range(n))
 
-    with pytest.raises(ValueError, match=said):
+    with raises(ValueError, said):
         parse_samples(page, "items", {"q": "a"})
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"a": 1, "b": 2, "a": 3}', "'a' stands twice in an object"),
-        ("[" * 1_000_000, "nested too deeply"),
-        ('{"a":' * 1_000_000, "nested too deeply"),
-        ("NaN", "NaN is no number of JSON"),
-        ("-Infinity", "-Infinity is no number of JSON"),
+        ('{"a": 1, "b": 2, "a": 3}', wording("probes.key-twice-in-json")),
+        ("[" * 1_000_000, wording("probes.nested-too-deeply")),
+        ('{"a":' * 1_000_000, wording("probes.nested-too-deeply")),
+        ("NaN", wording("probes.no-number-of-json", text="NaN")),
+        ("-Infinity", wording("probes.no-number-of-json", text="-Infinity")),
         ("9" * 5000, "Exceeds the limit"),
         ("[1", "Expecting"),
     ],
+    ids=key_of,
 )
 def test_json_that_can_be_read_in_two_ways_or_not_at_all_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+    with raises(ValueError, said):
         parse_json(text)
 
 

@@ -21,7 +21,7 @@ from tuner.adapters.probes.polled import (
 from tuner.core.errors import MeasurementError
 from tuner.core.window import Reading
 
-from ..wording import end_of, start_of, wording
+from ..wording import end_of, key_of, start_of, wording
 
 PATIENCE_S = 30.0
 
@@ -161,12 +161,13 @@ def test_a_bug_in_what_asks_reaches_whoever_reads() -> None:
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ({"a": 1e308, "b": 1e308}, "a count is beyond 9007199254740992"),
-        ({"a": float("nan")}, "a count is beyond"),
-        ({"a": 10**4000}, "a count is beyond"),
-        ({"a": 8e15, "b": 8e15}, "the sum of all counts is beyond"),
-        ({f"s{n}": 1 for n in range(10_001)}, "10001 series were told"),
+        ({"a": 1e308, "b": 1e308}, wording("probes.count-too-large")),
+        ({"a": float("nan")}, wording("probes.count-too-large")),
+        ({"a": 10**4000}, wording("probes.count-too-large")),
+        ({"a": 8e15, "b": 8e15}, wording("probes.sum-too-large")),
+        ({f"s{n}": 1 for n in range(10_001)}, wording("probes.too-many-series")),
     ],
+    ids=key_of,
 )
 def test_what_cannot_be_a_count_of_items_is_no_answer(counts: dict[str, float], said: str) -> None:
     with asked(Answers(Counts({"a": 0}), Counts(counts))) as (counting, _):

@@ -5,6 +5,8 @@ import pytest
 from tuner.core.errors import ConfigError
 from tuner.core.scheduler_address import parse_scheduler
 
+from ..wording import key_of, wording
+
 
 @pytest.mark.parametrize(
     ("text", "has_certs", "read"),
@@ -23,15 +25,16 @@ def test_an_address_is_read_as_people_write_it(text: str, has_certs: bool, read:
 @pytest.mark.parametrize(
     ("text", "has_certs", "said"),
     [
-        ("tcp://staging-1:8786", False, "tcp://staging-1:8786 is open to others"),
-        ("10.0.0.7:8786", False, "tcp://10.0.0.7:8786 is open to others"),
-        ("tls://staging-1:8786", False, "tls://staging-1:8786 needs certificates"),
-        ("tcp://staging-1:8786", True, "tcp://staging-1:8786 is not encrypted, and --certs is given"),
-        ("http://staging-1:8786", False, "'http://staging-1:8786' is no address of a scheduler"),
-        ("tcp://8786", False, "'tcp://8786' names no host, or no port"),
-        ("staging-1", False, "'staging-1' names no host, or no port"),
-        ("tcp://localhost:x", False, "'localhost:x' has no port"),
+        ("tcp://staging-1:8786", False, wording("fleet.open-to-others", address="tcp://staging-1:8786")),
+        ("10.0.0.7:8786", False, wording("fleet.open-to-others", address="tcp://10.0.0.7:8786")),
+        ("tls://staging-1:8786", False, wording("fleet.needs-certificates", address="tls://staging-1:8786")),
+        ("tcp://staging-1:8786", True, wording("fleet.not-encrypted", address="tcp://staging-1:8786")),
+        ("http://staging-1:8786", False, wording("fleet.no-address", address="http://staging-1:8786")),
+        ("tcp://8786", False, wording("fleet.no-host-or-port", address="tcp://8786")),
+        ("staging-1", False, wording("fleet.no-host-or-port", address="staging-1")),
+        ("tcp://localhost:x", False, wording("fleet.no-port")),
     ],
+    ids=key_of,
 )
 def test_what_cannot_be_used_or_is_open_is_refused(text: str, has_certs: bool, said: str) -> None:
     with pytest.raises(ConfigError) as refused:

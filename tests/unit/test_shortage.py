@@ -10,20 +10,20 @@ import pytest
 from tuner.cli import run
 from tuner.core.shortage import shortage
 
-from ..wording import wording
+from ..wording import key_of, wording
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.EMFILE, "x", "/tmp/a"), "too many open files: /tmp/a"),
-        (BlockingIOError(errno.EAGAIN, "x"), "no further process can be started"),
-        (OSError(errno.ENOSPC, "x", "/tmp/a"), "no space left on the device: /tmp/a"),
-        (OSError(errno.EROFS, "x", "/tmp/a"), "the file system is read-only: /tmp/a"),
-        (RuntimeError("can't start new thread"), "no further thread can be started"),
-        (MemoryError(), "out of memory"),
+        (OSError(errno.EMFILE, "x", "/tmp/a"), wording("launch.too-many-open-files")),
+        (BlockingIOError(errno.EAGAIN, "x"), wording("launch.no-further-process")),
+        (OSError(errno.ENOSPC, "x", "/tmp/a"), wording("launch.no-space-left")),
+        (OSError(errno.EROFS, "x", "/tmp/a"), wording("launch.read-only-file-system")),
+        (RuntimeError("can't start new thread"), wording("launch.no-further-thread")),
+        (MemoryError(), wording("launch.out-of-memory")),
     ],
-    ids=str,
+    ids=lambda value: key_of(value) or str(value),
 )
 def test_what_lacks_is_told_with_its_place(error: BaseException, said: str) -> None:
     found = shortage(error)
