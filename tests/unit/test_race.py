@@ -559,7 +559,7 @@ def test_foreseeing_changes_nothing_and_leaves_out_what_was_proposed() -> None:
 
 def test_what_is_foreseen_is_seldom_less_than_it_takes() -> None:
     """Nine of ten hold; the bound is three standard errors below that, of 25 seeded races. Some are close."""
-    source = suite((1000.0, 960.0, 930.0, 900.0), sd=0.12, within=0.06)
+    source = suite((1000.0, 960.0, 930.0, 900.0), sd=0.12, within=0.1)
     ratios = []
     for seed in range(25):
         race, box = Race(source.goal("strict"), seed), source.box(0, str(seed))
