@@ -20,7 +20,7 @@ from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import Job, ProgramExperiment
 
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.integration
 
@@ -60,14 +60,15 @@ def test_the_children_that_it_waits_for_are_counted_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("import sys; sys.exit('no such host')", "it.py failed with exit code 1: no such host"),
-        ("import os; os.kill(os.getpid(), 11)", "it.py was killed by signal 11"),
-        ("print('done')", "it.py printed no object of numbers but b'done"),
-        ("print('[1]')", "it.py printed no object of numbers"),
-        ("print('{\"n\": null}')", "it.py printed no object of numbers"),
-        ("print('{\"n\": NaN}')", "it.py printed no object of numbers"),
-        ("", "it.py printed no object of numbers but b''"),
+        ("import sys; sys.exit('no such host')", wording("lab.program-failed", code=1, what="no such host")),
+        ("import os; os.kill(os.getpid(), 11)", wording("lab.program-killed")),
+        ("print('done')", wording("lab.program-printed-no-object-but", what="b'done")),
+        ("print('[1]')", wording("lab.program-printed-no-object")),
+        ("print('{\"n\": null}')", wording("lab.program-printed-no-object")),
+        ("print('{\"n\": NaN}')", wording("lab.program-printed-no-object")),
+        ("", wording("lab.program-printed-no-object-but", what="b''")),
     ],
+    ids=key_of,
 )
 def test_a_program_that_fails_is_told(tmp_path: Path, source: str, told: str) -> None:
     with pytest.raises(MeasurementError) as error:
@@ -134,10 +135,15 @@ def test_a_python_says_what_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("python", "told"), [("/no/such/python", "cannot be run"), ("/bin/false", "does not answer as a Python")]
+    ("python", "told"),
+    [
+        ("/no/such/python", wording("lab.python-cannot-be-run")),
+        ("/bin/false", wording("lab.no-answer-of-python")),
+    ],
+    ids=key_of,
 )
 def test_what_is_no_python_is_told(python: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with raises(ConfigError, told):
         packages_of(python, [])
 
 

@@ -61,8 +61,8 @@ def test_the_command_finds_the_layout_and_its_folder_and_no_shell_reads_it(tmp_p
     ("code", "said"),
     [
         ("print('12 items')", wording("probes.should-print-one-number") + " '12 items'"),
-        ("print(-1)", "printed '-1'"),
-        ("pass", "printed ''"),
+        ("print(-1)", wording("probes.should-print-one-number") + " '-1'"),
+        ("pass", wording("probes.should-print-one-number") + " ''"),
         (
             "print('1' * 4000)",
             wording("probes.should-print-one-number") + " '1111",

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ..e2e.sleeping_worker import sleeping_worker
-from ..wording import wording
+from ..wording import key_of, wording
 from .ansible_fleet import BIN, DEPLOY, Ansible, LocalFleet, changed, told, write_inventory
 from .measured import LONG_S, wait_for, windows_of
 
@@ -216,11 +216,12 @@ def test_boxes_that_differ_are_told_before_anything_is_measured(fleet: LocalFlee
     [
         (
             {"tuner_package": "/nonexistent/tuner.whl", "tuner_venv": "/nonexistent"},
-            "there is no file /nonexistent/tuner.whl on this",
+            wording("export.no-file-on-this-box"),
         ),
-        ({"tuner_venv": "/nonexistent"}, "/nonexistent/bin/tuner does not run here"),
-        ({"tuner_init": "runit"}, "is systemd or supervisord"),
+        ({"tuner_venv": "/nonexistent"}, wording("export.does-not-run-here")),
+        ({"tuner_init": "runit"}, wording("export.init-is-systemd-or-supervisord")),
     ],
+    ids=key_of,
 )
 def test_what_cannot_be_set_up_is_said_in_a_line(
     settings: dict[str, str], problem: str, fleet: LocalFleet

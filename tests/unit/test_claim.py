@@ -21,7 +21,7 @@ from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
-from ..wording import wording
+from ..wording import key_of, wording
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 L4X6, L6X4, L8X3, L24X1, L1X24, L48X1 = LAYOUTS = parse_layouts("4x6,6x4,8x3,24x1,1x24,48x1")
@@ -137,22 +137,22 @@ def test_ratios_to_the_layout_in_use_come_from_both_intervals() -> None:
     [
         (
             claim_of(),
-            "4x6 is within 2 % of the best of 5 layouts, 95 %, strict, 46 windows, 7 h 50 min;"
-            " cannot be told from 6x4; 48x1 could not be measured.",
+            wording("rank.claim"),
         ),
         (
             claim_of(replace(ANSWER, kind="calibrated", ties=()), failed=(), within=0.005, n_windows=1),
-            "4x6 is within 0.5 % of the best of 6 layouts, 95 %, calibrated, 1 window, 7 h 50 min.",
+            wording("rank.claim-alone"),
         ),
         (
             claim_of(Answer(L4X6, False, "strict", (L6X4,)), failed=(), unseen=(L8X3, L24X1)),
-            "No answer yet: 4x6 leads; not yet ruled out: 6x4, 8x3, 24x1; 46 windows, 7 h 50 min.",
+            wording("rank.no-answer-yet"),
         ),
         (
             claim_of(Answer(None, False, "strict"), failed=(), n_windows=0, spent_s=20.0),
-            "No answer yet: nothing could be measured; 0 windows, 20 s.",
+            wording("rank.no-answer-nothing-measured"),
         ),
     ],
+    ids=key_of,
 )
 def test_the_claim_is_one_sentence_with_its_kind(claim: Claim, said: str) -> None:
     assert answer_sentence(claim) == said

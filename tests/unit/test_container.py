@@ -16,7 +16,7 @@ from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.window import Reading, VoidReason
 from tuner.reports.ranking_words import LOAD_TOLD, OWN_LOAD_TOLD
 
-from ..wording import start_of, wording
+from ..wording import key_of, start_of, wording
 
 RECORDED = Path(__file__).resolve().parent.parent / "proc"
 FIRST_NAMESPACE, ANOTHER_NAMESPACE = "pid:[4026531836]", "pid:[4026532179]"
@@ -162,9 +162,10 @@ PLAIN = "590 587 0:55 / /proc rw,nosuid - proc proc rw\n"
     ("cpus", "mounts", "why"),
     [
         ({0, 1}, PLAIN + LXCFS, "lxcfs"),
-        ({1, 5}, PLAIN, "/proc/stat has 1 of the 2 CPUs that it may run on"),
-        ({4, 5}, PLAIN, "/proc/stat has 0 of the 2 CPUs that it may run on"),
+        ({1, 5}, PLAIN, wording("launch.cpus-numbered-anew", n=1)),
+        ({4, 5}, PLAIN, wording("launch.cpus-numbered-anew", n=0)),
     ],
+    ids=key_of,
 )
 def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_half_counted(
     container: RecordedContainer, monkeypatch: pytest.MonkeyPatch, cpus: set[int], mounts: str, why: str

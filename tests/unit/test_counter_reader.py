@@ -12,6 +12,9 @@ import pytest
 
 from tuner.probe.counter import Counter, CounterError, Reader, read_totals
 
+from ..raising import raises
+from ..wording import key_of, wording
+
 pytestmark = pytest.mark.pythons
 
 
@@ -69,19 +72,21 @@ def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("offset", "data", "problem"),
     [
-        (0, b"SQLite f", "is not a counter of tuner"),
-        (8, struct.pack("=Q", 2), "layout version 2, this reader knows 1"),
-        (40, struct.pack("=Q", 72), "is damaged"),
-        (32, struct.pack("=Q", 64), "is damaged: it is too short for its 520 words"),
-        (32, b"\xff" * 8, "is damaged: it claims 18446744073709551615 threads"),
+        (0, b"SQLite f", wording("command-line.counter-tuner")),
+        (8, struct.pack("=Q", 2), wording("probes.counter-of-another-version")),
+        (40, struct.pack("=Q", 72), wording("probes.counter-damaged")),
+        (32, struct.pack("=Q", 64), wording("probes.counter-too-short")),
+        (32, b"\xff" * 8, wording("probes.counter-of-too-many-threads")),
     ],
+    ids=key_of,
 )
 def test_a_wrong_or_damaged_counter_is_named(tmp_path: Path, offset: int, data: bytes, problem: str) -> None:
     path = counted(tmp_path)
     overwrite(path, offset, data)
 
-    with pytest.raises(CounterError, match=f"{path}.*{problem}|{path.name}.*{problem}"):
+    with raises(CounterError, problem) as caught:
         read_totals(str(tmp_path))
+    assert path.name in str(caught.value)
 
 
 def test_a_counter_that_shrinks_under_the_reader_is_an_error_not_a_bus_error(tmp_path: Path) -> None:

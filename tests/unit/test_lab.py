@@ -30,7 +30,8 @@ from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
 
 from ..e2e.typed import Typed
-from ..wording import wording
+from ..raising import raises
+from ..wording import key_of, wording
 from .lab_batches import batch_of
 
 SEEDS = published()
@@ -328,9 +329,14 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cores", "provenance", "told"),
     [
-        (9999, {}, "was begun with cores '9999'"),
-        (max(1, int(usable_cores().count)), {"tuner": "0.0"}, "was begun with tuner '0.0'"),
+        (9999, {}, wording("lab.begun-with", setting="cores", value=9999)),
+        (
+            max(1, int(usable_cores().count)),
+            {"tuner": "0.0"},
+            wording("lab.begun-with", setting="tuner", value="0.0"),
+        ),
     ],
+    ids=key_of,
 )
 def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
     tmp_path: Path, cores: int, provenance: dict[str, str], told: str
@@ -347,25 +353,29 @@ def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it does not read as one"),
-        ("[]", "it does not read as one"),
-        ('{"tuner_lab": 2}', "it does not read as one"),
-        ('{"tuner_lab": 1}', "version 1, and this tuner knows 2"),
-        ('{"tuner_lab": 3}', "version 3, and this tuner knows 2"),
-        ('{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": "many"}', "it does not read as one"),
+        ("", wording("lab.does-read-one")),
+        ("[]", wording("lab.does-read-one")),
+        ('{"tuner_lab": 2}', wording("lab.does-read-one")),
+        ('{"tuner_lab": 1}', wording("lab.other-version", version=1)),
+        ('{"tuner_lab": 3}', wording("lab.other-version", version=3)),
+        (
+            '{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": "many"}',
+            wording("lab.does-read-one"),
+        ),
         (
             '{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": 0, "seed": 1, "cores": 2, '
             '"provenance": {}, "runs": []}',
-            "it does not read as one",
+            wording("lab.does-read-one"),
         ),
-        ("[" * 100_000, "it does not read as one"),
+        ("[" * 100_000, wording("lab.does-read-one")),
     ],
+    ids=key_of,
 )
 def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "notes.json"
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(ConfigError, match=why):
+    with raises(ConfigError, why):
         read_results(file)
     assert file.read_text(encoding="utf-8") == text
 

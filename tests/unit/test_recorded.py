@@ -20,6 +20,9 @@ from tuner.core.replay import ReplayJob, replay
 from tuner.core.strategy import Proposal
 from tuner.core.window import VoidReason
 
+from ..raising import raises
+from ..wording import key_of, wording
+
 LAYOUTS = (Layout(1, 24), Layout(4, 6), Layout(24, 1))
 RATES = {LAYOUTS[0]: 10.0, LAYOUTS[1]: 20.0, LAYOUTS[2]: 19.0}  # items/s
 STUDY = StudyRecord("svc", "all", LAYOUTS, 24, 24.0, 100.0, None, 3, 2, 1, None, 0.0, "{}", within_ratio=0.03)
@@ -146,13 +149,14 @@ def test_a_study_whose_blocks_are_single_launches_is_taken_as_one_block() -> Non
 
 @pytest.mark.parametrize(
     ("n_blocks", "n_layouts", "said"),
-    [(1, 3, "one launch of each layout"), (3, 1, "windows of 1 of its layouts;")],
+    [(1, 3, wording("simulate.one-launch-of-each")), (3, 1, wording("simulate.layouts-without-windows"))],
+    ids=key_of,
 )
 def test_a_study_too_small_to_replay_is_refused(n_blocks: int, n_layouts: int, said: str) -> None:
     launches, windows = taken(n_blocks)
     few = [one for one in windows if one.layout in LAYOUTS[:n_layouts]]
 
-    with pytest.raises(ConfigError, match=said):
+    with raises(ConfigError, said):
         recorded_study("svc", STUDY, launches, few)
 
 

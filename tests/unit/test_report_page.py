@@ -23,7 +23,7 @@ from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
-from ..wording import wording
+from ..wording import key_of, wording
 from . import runbook_study
 
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
@@ -229,9 +229,10 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
 @pytest.mark.parametrize(
     ("current", "told"),
     [
-        ("4x6@gthread", "nothing. 4x6@gthread is in use.\n"),
-        ("6x4@gthread", "nothing. 6x4@gthread is in use: nothing shows that a change pays.\n"),
+        ("4x6@gthread", wording("report.in-use")),
+        ("6x4@gthread", wording("report.in-use-no-change-pays")),
     ],
+    ids=key_of,
 )
 def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
     assert told_to_do(runbook_study.overview(current=current)).startswith(

@@ -18,6 +18,8 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.ranking_words import notes
 
+from ..wording import key_of, wording
+
 THREADS = "The profile does not know what memory a further thread takes: what is shown is without."
 
 
@@ -37,17 +39,15 @@ def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:
         (
             "1x1,4x1",
             ProfileMemory(),
-            ["Memory rests on nothing: the profile knows of none. A usual process is taken."],
+            [wording("simulate.memory-unknown")],
         ),
         (
             "1x1,1x4",
             ProfileMemory(),
-            [
-                "Memory rests on nothing: the profile knows of none. A usual process is taken, and none for"
-                " further threads."
-            ],
+            [wording("simulate.memory-and-threads-unknown")],
         ),
     ],
+    ids=key_of,
 )
 def test_memory_that_the_profile_did_not_know_is_told(
     layouts: str, memory: ProfileMemory, told: list[str]

@@ -23,7 +23,7 @@ from tuner.study import StudyOutcome, check_budget, run_study
 from tuner.study.cells import spoils_launch
 
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 pytestmark = pytest.mark.pythons
 
@@ -479,22 +479,33 @@ def test_a_first_block_that_lasts_longer_than_the_budget_is_finished_with_a_warn
 @pytest.mark.parametrize(
     ("strategy", "layouts", "said", "hint"),
     [
-        ("all", ["1x1", "1x2"], "of the 2 layouts takes 30s", "a shorter --window or fewer --layouts."),
-        ("check", ["1x1", "1x2"], "of the 2 layouts takes 30s", "--budget or a shorter --window."),
+        (
+            "all",
+            ["1x1", "1x2"],
+            wording("grid.budget-shorter-than-a-block", n="2 layouts"),
+            wording("grid.shorter-window-or-fewer-layouts"),
+        ),
+        (
+            "check",
+            ["1x1", "1x2"],
+            wording("grid.budget-shorter-than-a-block", n="2 layouts"),
+            wording("check.budget-or-shorter-window"),
+        ),
         (
             "aa",
             ["1x1", "1x1"],
-            "of the 1 layout takes 30s",
-            "Give it a longer --budget or a shorter --window.",
+            wording("grid.budget-shorter-than-a-block", n="1 layout"),
+            wording("check.longer-budget-or-shorter-window"),
         ),
     ],
+    ids=key_of,
 )
 def test_a_budget_too_short_names_only_options_that_the_command_has(
     strategy: str, layouts: list[str], said: str, hint: str
 ) -> None:
     study = virtual_study(SERVICE, **{**SHORT, "budget_s": 29.0, "strategy": strategy})
 
-    with pytest.raises(ConfigError, match=said) as caught:
+    with raises(ConfigError, said) as caught:
         check_budget(study, [Proposal(parse_layout(one), study.window_s) for one in layouts])
     assert hint in str(caught.value.hint)
 

@@ -21,7 +21,7 @@ from tuner.core.layout import Layout
 
 from ...permitted import mount_tmpfs, root_needed
 from ...raising import raises
-from ...wording import end_of, wording
+from ...wording import end_of, key_of, wording
 from .conftest import LaunchersOf, failure
 
 pytestmark = pytest.mark.integration
@@ -282,7 +282,9 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-@pytest.mark.parametrize(("files", "expected"), [(127, "need 128 open files"), (128, '"workers"')])
+@pytest.mark.parametrize(
+    ("files", "expected"), [(127, wording("launch.need-open-files")), (128, '"workers"')], ids=key_of
+)
 def test_too_few_open_files_are_found_before_supervisord_finds_them(files: int, expected: str) -> None:
     driver = [sys.executable, DRIVER, "raise", "24x1", sys.executable, WORKER, "wait"]
     limited = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *driver]

@@ -21,7 +21,7 @@ from tuner.core.window import VoidReason
 
 from ...memory_cgroup import memory_cgroup
 from ...processes import is_running
-from ...wording import end_of, wording
+from ...wording import end_of, key_of, wording
 
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
@@ -54,7 +54,12 @@ def test_a_layout_as_asked_for_has_no_problems(launcher_of: LaunchersOf) -> None
 
 
 @pytest.mark.parametrize(
-    ("threads", "said"), [(1, "has 1 threads, not 2 to 3"), (4, "has 4 threads, not 2 to 3")]
+    ("threads", "said"),
+    [
+        (1, wording("launch.threads-of-another-number", n=1)),
+        (4, wording("launch.threads-of-another-number", n=4)),
+    ],
+    ids=key_of,
 )
 def test_too_few_or_too_many_threads_are_told(launcher_of: LaunchersOf, threads: int, said: str) -> None:
     launcher = launcher_of("wait", str(threads), spec={"max_extra_threads": 1})
