@@ -286,10 +286,10 @@ CROWDED = [
 
 
 def plainly(demands: Demands, machine: Machine, layout: Layout, n_rounds: int) -> Prediction:
-    """By so many rounds, each of which assumes what came of the one before, of all nodes."""
+    """By so many rounds, each of which assumes what came of the one before, or until nothing moves at all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "_nearer", lambda _assumed, found, _earlier: found)
-        patch.setattr(network, "_SETTLED", -1.0)
+        patch.setattr(network, "_SETTLED", 0.0)
         patch.setattr(network, "_MOST_ROUNDS", n_rounds)
         return predict(demands, machine, [layout])
 
