@@ -172,7 +172,7 @@ def test_an_item_that_fails_too_often_is_a_dead_letter_with_the_reason(bed: Bed)
     assert [source.retry(_take(source)[1], "disk full") for _ in range(3)] == [False, False, True]
     assert source.new_crashes() is None
     assert bed.status()["dead"] == 1
-    assert bed.why_dead("a").strip() == "disk full (3 attempts)"
+    assert bed.why_dead("a").strip() == wording("crash-processor.disk-full-after-attempts")
     source.close()
 
 

@@ -265,7 +265,7 @@ def test_no_messages_or_several_forms_are_told_apart(redis_server: RedisServer) 
 
     with pytest.raises(ConfigError, match=r"wait in jobs \(rq\), jobs \(huey\)") as caught:
         found_queue(redis_server.url, None, NAME, 30.0)
-    assert caught.value.hint == "Name --form and --queue."
+    assert caught.value.hint == wording("feeders.name-form-and-queue")
 
 
 def test_a_password_is_not_shown() -> None:

@@ -14,6 +14,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
+from ..wording import end_of, wording
+
 pytestmark = pytest.mark.integration
 
 
@@ -39,4 +41,4 @@ def test_what_a_helper_says_is_told_without_the_secrets_it_was_given(
     with pytest.raises(ConfigError) as caught:
         CeleryProbe(SystemClock(), question, jobs, [Layout(1, 1)], no_warning)
 
-    assert caught.value.problem.endswith("no login: <hidden>, <hidden>, <hidden>, <hidden>")
+    assert wording("probes.no-login") in end_of(caught.value.problem)

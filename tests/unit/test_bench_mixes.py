@@ -323,8 +323,8 @@ def test_bars_are_missed_by_one_layout_that_is_off(bench: Any) -> None:
 def test_intervals_that_hold_everything_miss_their_bar(bench: Any) -> None:
     found = verdicts(bench, [run_of(bench, {})])
 
-    assert found["windows in their 90 % interval"] == "MISSED"  # 100 %
-    assert found["windows that these are"] == "MISSED"  # 36 of 200
+    assert found[wording("bench.windows-in-interval")] == "MISSED"  # 100 %
+    assert found[wording("bench.windows-that-these-are")] == "MISSED"  # 36 of 200
 
 
 def test_a_mix_that_1x1_cannot_know_is_shown_and_holds_no_bar(bench: Any) -> None:

@@ -142,8 +142,10 @@ def test_a_race_under_way_tells_of_its_limits_what_its_strategy_knows() -> None:
     board = keeper.board(Answer(a, False, "strict", (b,)), estimates, (), tuple, judged)
 
     assert [(place.state, place_told(place, board)) for place in board.places] == [
-        ("leads", "leads"), ("open", wording("watch.may-best-load-open")), ("kept-out", "load 25, over 20"),
-    ]  # fmt: skip
+        ("leads", "leads"),
+        ("open", wording("watch.may-best-load-open")),
+        ("kept-out", wording("watch.load-over")),
+    ]
     assert board.places[2].reason is not None
     assert "25" in board.places[2].reason
     led = keeper.board(Answer(b, False, "strict", doubt=0.01), estimates, (), tuple, judged)

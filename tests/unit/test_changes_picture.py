@@ -52,7 +52,7 @@ def test_what_surely_changed_what_may_be_luck_and_what_is_not_known_are_of_unlik
     told = [one.text for one in picture.iter(f"{SVG}title")][1:]
 
     assert told == [
-        "1x1: 20.0 % more (10.0 to 30.0), surely more",
+        wording("report.surely-more"),
         wording("report.x-less-less-more"),
         wording("report.x-more-interval-noise"),
     ]

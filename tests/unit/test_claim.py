@@ -163,7 +163,7 @@ def test_a_long_list_of_layouts_is_cut_short_in_the_sentence_only() -> None:
     claim = claim_of(Answer(L4X6, False, "strict", many), failed=())
 
     assert answer_sentence(claim).count(", ") < 15
-    assert "1x10 and 20 more;" in answer_sentence(claim)
+    assert wording("rank.layouts-and-more") in answer_sentence(claim)
     assert len(answer_facts(claim)["not_ruled_out"]) == 30
 
 

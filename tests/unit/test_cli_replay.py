@@ -88,4 +88,4 @@ def test_a_suite_s_name_that_no_terminal_takes_is_shown_without_what_it_does_not
     Path("s.json").write_text(json.dumps({**SUITE, "name": "half \ud800, red \x1b[31m"}))
 
     assert run(["replay", "s.json", "--strategy", "all", "--windows", "2", "--processes", "1"]) == 0
-    assert "on half \ufffd, red  [31m: 2 layouts" in capsys.readouterr().out
+    assert wording("suite.on-two-layouts") in capsys.readouterr().out

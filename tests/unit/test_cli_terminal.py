@@ -7,7 +7,7 @@ from tuner.adapters.terminal import LineProgress, render_window
 from tuner.core.layout import Layout
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 
-from ..wording import wording
+from ..wording import end_of, wording
 
 LAYOUT = Layout(4, 6)
 
@@ -31,7 +31,7 @@ def window(*, n_done: int = 2612, n_failed: int = 0, void: tuple[VoidReason, ...
 def test_a_window_is_one_line_with_its_throughput_load_and_what_is_left() -> None:
     line = render_window(window(), 1, 7, 66, None)
 
-    assert line == "4x6 block 2: 2 612 items/10 min, load 18.50, active 21.0 (7 of 66 windows of 10m)"
+    assert line == wording("grid.window-of-a-block")
     assert re.search(
         r"windows of 10m, 3 h 10 min left, until \d\d:\d\d\)$", render_window(window(), 1, 7, 66, 11400.0)
     )
@@ -63,7 +63,7 @@ def test_without_a_terminal_a_window_is_a_line_and_a_warning_carries_its_slug() 
 
     first, second = output.getvalue().splitlines()
     assert re.match(r"\d\d:\d\d:\d\d 4x6 block 3: 2 612 items/10 min", first)
-    assert second.endswith("Warning: 4x6 failed [left-out]")
+    assert wording("grid.failed-and-left-out") in end_of(second)
 
 
 def test_nobody_reading_any_more_stops_no_study() -> None:

@@ -79,7 +79,7 @@ def test_a_host_is_described_by_what_it_shows() -> None:
     assert {name: facts[name] for name in facts if name not in ("host", "kernel")} == {
         "cpu": "Example CPU @ 2.60GHz",
         "cores": "4",
-        "cores_why": "all 4 CPUs",
+        "cores_why": wording("doctor.all-cpus"),
         "threads_per_core": "2",
         "memory": "15.6 GiB",
         "virtualization": wording("launch.virtual-machine-standard-pc"),

@@ -56,7 +56,7 @@ def test_a_time_of_day_is_answered_with_both_things_it_may_have_meant() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_duration("1:30")
 
-    assert caught.value.hint == "Write 1h30m or 1m30s."
+    assert caught.value.hint == wording("config.write-hours-and-minutes")
 
 
 @given(st.integers(min_value=0, max_value=366 * 86_400_000))

@@ -20,6 +20,7 @@ from tuner.core.strategy import Answer, Goal, Kind, Proposal
 from tuner.core.suite import Suite, SuiteNoise
 
 from ..luck import at_most
+from ..raising import raises
 from ..wording import wording
 from .spread_boxes import Boxes
 
@@ -48,20 +49,21 @@ def asked(fleet: Boxes, box: str | None = None) -> list[Layout]:
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "n_blocks"),
     [
-        suite(),
-        suite([1000, 970, 960, 950, 900], sd=0.1, window_s=None),
-        replace(own_suite("curve"), surfaces=own_suite("curve").surfaces[:1]),  # a guide has its say
-        replace(own_suite("curve+free-length+drift"), surfaces=own_suite("curve").surfaces[1:2]),
+        (suite(), 40),
+        (suite([1000, 970, 960, 950, 900], sd=0.1, window_s=None), 40),
+        # a guide has its say, again and again; each time takes 0.1 s
+        (replace(own_suite("curve"), surfaces=own_suite("curve").surfaces[:1]), 20),
+        (replace(own_suite("curve+free-length+drift"), surfaces=own_suite("curve").surfaces[1:2]), 40),
     ],
     ids=["plain", "lengths vary", "guided", "drift"],
 )
 @both_kinds
-def test_on_one_box_it_is_the_race(kind: Kind, source: Suite) -> None:
+def test_on_one_box_it_is_the_race(kind: Kind, source: Suite, n_blocks: int) -> None:
     fleet, strategy, race = boxes(1, source), FleetRace(source.goal(kind), 5), Race(source.goal(kind), 5)
     proposals = list(race.propose())
-    for _ in range(40):
+    for _ in range(n_blocks):
         n_block = len(proposals)
         for proposal in proposals:
             fleet.hand_out(strategy)
@@ -369,7 +371,7 @@ def test_the_rest_of_several_boxes_is_told_once_it_can_be_and_nothing_is_left_at
 
 
 def test_there_is_no_other_kind() -> None:
-    with pytest.raises(ValueError, match=wording("rank.such-kind-race-none").pattern):
+    with raises(ValueError, wording("rank.such-kind-race-none")):
         FleetRace(Goal(LAYOUTS, kind="none"), 1)
 
 

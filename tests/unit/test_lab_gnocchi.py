@@ -126,7 +126,7 @@ def test_the_rule_is_held_against_every_row_of_a_pool(whole: Outcome) -> None:
 
     assert rule.holds is True
     assert rule.why.startswith("It costs 1.0")
-    assert "Right in 40 of the 40 rows" in rule.why
+    assert wording("lab.right-in-rows", n=40) in rule.why
     six = rule.why.split(" 6 threads: ")[1].split(" 8 threads: ")[0]
     assert wording("lab.measured-up-us-times") in end_of(six)
 
@@ -140,7 +140,7 @@ def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:
     rule = the_rule(found(change=slow))
 
     assert rule.holds is False
-    assert "Right in 39 of the 40 rows" in rule.why
+    assert wording("lab.right-in-rows", n=39) in rule.why
     assert wording("lab.wrong-remote-redis-us") in rule.why
 
 

@@ -145,21 +145,21 @@ def test_cores_that_lose_nothing_starve_nobody_and_leave_nothing_to_mend(whole: 
         "A job that only computes takes 1.6 times": False,
         "More threads than cores never help": True,
         "A fixed pool": True,
-        "One thread per job stays flat to about 10": False,
-        "It rises because threads starve": False,
+        wording("lab.claim-flat"): False,
+        wording("lab.claim-starve"): False,
         "As many permits": False,
-        "where jobs ask for more": False,
+        wording("lab.claim-jobs-ask-for-more"): False,
         "A scheduled pool": True,
         "Threads = cores / utilization (18.5": False,  # 15 do it: the cores are worth less when all compute
-        "jobs that begin together": True,
+        wording("lab.claim-begin-together"): True,
         "under the GIL": True,
     }
 
     assert {begins: finding(whole, begins).holds for begins in verdicts} == verdicts
-    assert wording("lab.cores-where-those-share") in finding(whole, "A job that only computes").why
+    assert wording("lab.cores-where-those-share") in finding(whole, wording("lab.claim-only-computes")).why
     why = finding(whole, "One thread per job").why
     assert wording("lab.those-tried") in why
-    assert "full from 14.4 per core" in why
+    assert wording("lab.full-from") in why
     assert wording("lab.published-figures") in why
 
 
@@ -171,8 +171,8 @@ def rising(at: At, values: dict[str, float]) -> None:
 def test_threads_that_take_longer_than_the_cores_work_starve_and_permits_mend_it() -> None:
     found = pi_outcome(rising)
 
-    assert finding(found, "One thread per job stays flat to about 10").holds is True
-    assert finding(found, "It rises because threads starve").holds is True
+    assert finding(found, wording("lab.claim-flat")).holds is True
+    assert finding(found, wording("lab.claim-starve")).holds is True
     assert finding(found, "As many permits").holds is True
 
 
@@ -183,7 +183,7 @@ def test_as_many_threads_as_utilization_asks_for_are_enough_where_a_core_is_a_co
             values["ratio"] = max(1 + ASLEEP, n_jobs / CORES)
             values["jobs_per_s"] = n_jobs / values["ratio"] / CPU_S
 
-    assert finding(pi_outcome(full_cores), "Threads = cores / utilization").holds is True
+    assert finding(pi_outcome(full_cores), wording("lab.claim-utilization")).holds is True
 
 
 def test_a_heart_that_beats_late_beside_threads_of_their_own_shows_it() -> None:
@@ -191,9 +191,11 @@ def test_a_heart_that_beats_late_beside_threads_of_their_own_shows_it() -> None:
         if at[2] == OWN and at[3] != ALONE:
             values["beat_p99_ms"] = 5 * float(at[3])
 
-    assert finding(pi_outcome(late), "where jobs ask for more").holds is True
-    assert finding(pi_outcome(late, n=1), "where jobs ask for more").holds is None
-    assert finding(pi_outcome(n=1), "jobs that begin together").holds is None  # one run tells no tail
+    assert finding(pi_outcome(late), wording("lab.claim-jobs-ask-for-more")).holds is True
+    assert finding(pi_outcome(late, n=1), wording("lab.claim-jobs-ask-for-more")).holds is None
+    assert (
+        finding(pi_outcome(n=1), wording("lab.claim-begin-together")).holds is None
+    )  # one run tells no tail
 
 
 def test_runs_that_lie_apart_tell_nothing() -> None:
@@ -253,7 +255,7 @@ def test_claims_that_take_two_cores_cannot_be_told_on_one() -> None:
 
     found = pi_outcome(one_core)
 
-    assert finding(found, "A job that only computes").holds is None
+    assert finding(found, wording("lab.claim-only-computes")).holds is None
     assert finding(found, "under the GIL").holds is None
 
 
@@ -262,7 +264,7 @@ def test_jobs_that_keep_in_step_do_not_starve() -> None:
         if at[:3] == (C, SLEEPS, OWN) and at[3] != ALONE:
             values["ratio"] = ASLEEP + SLOWER * float(at[3])
 
-    found = finding(pi_outcome(in_step), "It rises because threads starve")
+    found = finding(pi_outcome(in_step), wording("lab.claim-starve"))
 
     assert found.holds is False
     assert wording("lab.over-cores-work") in found.why

@@ -156,7 +156,7 @@ def test_the_model_has_seen_1x1_alone_and_says_the_others(whole: Outcome) -> Non
     assert len(fitted) == 2 + 2 * len(PYTHONS)
     assert max(abs(error) for at, error in errors.items() if at[0] == HERE) < 0.02
     assert max(abs(error) for at, error in errors.items() if at[0] == FAR) < 0.10
-    assert "stackwalker 80 %, Python 8 %, waiting 12 %" in whole.model
+    assert wording("lab.socorro-shares") in whole.model
 
 
 def test_everything_is_told_in_times_of_one_process_of_many_threads(runs: list[Run]) -> None:

@@ -25,7 +25,8 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..e2e.typed import Typed
-from ..wording import wording
+from ..raising import raises
+from ..wording import start_of, wording
 
 QUICK = Results("socorro", True, 1, 1, 2, {})
 STUDY = "it.layouts.tuner.db"
@@ -81,7 +82,7 @@ def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: P
     again, _ = made(tmp_path, found)
 
     (told,) = found.gaps
-    assert told.startswith(wording("grid.windows-count-lacking-tuner", lost=lost))
+    assert wording("grid.windows-count-lacking-tuner", lost=lost) in start_of(told)
     assert again.gaps == found.gaps
 
 
@@ -115,7 +116,7 @@ def test_of_several_pythons_the_first_runs_the_layouts_and_others_do_not_go_on(t
     assert kept.left_out == ()
     assert {"python 3.98.0", "python 3.99.1.dev"} <= kept.provenance.keys()
     third = python(tmp_path / "python3.97", "3.97.0")
-    with pytest.raises(ConfigError, match=wording("lab.made-python-dev-python").pattern):
+    with raises(ConfigError, wording("lab.made-python-dev-python")):
         run_studies(Socorro(), replace(asked, also=(third,)), kept, stop, lambda _: None, lambda *_: None)
 
 
@@ -152,7 +153,7 @@ def test_further_pythons_that_have_what_is_needed_are_told(
 
     (told,) = others_told(["nornir"], "/opt/python", "CPython 3.13.1")
 
-    assert told.startswith(wording("grid.interpreters-compared-python-opt"))
+    assert wording("grid.interpreters-compared-python-opt") in start_of(told)
     assert told.split(" would ")[0].split("--python ")[2:] == [str(tmp_path / "python3.11")]
     assert others_told([], "/opt/python", "CPython 3.13.1") == ()
 
@@ -163,5 +164,5 @@ def test_a_python_that_is_none_by_its_name_is_told_before_anything_is_written(tm
     done = Typed(tmp_path)("lab", "socorro", "--quick", "--python", mine, "--results", "it.lab.json")
 
     assert done.returncode == 2
-    assert done.stderr.startswith(wording("config.error-python-python-name", mine=mine))
+    assert wording("config.error-python-python-name", mine=mine) in start_of(done.stderr)
     assert [one.name for one in tmp_path.iterdir()] == ["my-interp"]

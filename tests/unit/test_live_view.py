@@ -110,8 +110,8 @@ def test_layouts_what_runs_and_finished_windows_are_there_and_only_lines_stay(te
     emulator = Emulator()
     emulator.feed(drawn)
     shown = emulator.text()
-    assert "4x6 block 1: 2 612 items/10 min" in shown
-    assert "Warning: [red]1x24?[31m[/red] failed [left-out]" in shown
+    assert wording("watch.block-and-throughput") in shown
+    assert wording("watch.hostile-layout-failed") in shown
     assert shown.count("crash-processor on stage-1") == 1  # drawn over, not below
     assert "  4x6           2 61" in shown
     assert wording("grid.cannot-run-window-counts") in shown
@@ -194,7 +194,7 @@ def test_a_fault_of_the_view_is_told_once_and_costs_no_study(terminal: Terminal)
     shown = terminal.seen().text()
     assert shown.count("view-failed") == 1
     assert "ZeroDivisionError('nothing')" in shown
-    assert shown.count("2 612 items/10 min") == 3
+    assert shown.count(wording("watch.throughput")) == 3
 
 
 def test_only_a_terminal_that_can_move_its_cursor_gets_a_view(terminal: Terminal) -> None:

@@ -212,7 +212,7 @@ def test_an_audit_names_what_is_known_and_where_it_is_mended(scripts: SimpleName
 
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
-    assert (code, text) == (1, "run.txt: click 8.5.1: PYSEC-2026-1, mended in 8.5.2")
+    assert (code, text) == (1, wording("command-line.advisory-mended"))
 
 
 def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNamespace) -> None:

@@ -69,11 +69,14 @@ def test_a_measured_layout_is_inside(measured: list[Layout]) -> None:
 def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
     seen = Seen(Machine(2), tuple(SQUARE))
 
-    assert told(seen, Layout(8, 2)) == ["more than 4 processes"]
+    assert told(seen, Layout(8, 2)) == [wording("model.more-processes")]
     assert told(seen, Layout(1, 8)) == [wording("model.more-than-threads-process-2")]
-    assert told(seen, Layout(8, 8)) == ["more than 4 processes", wording("model.more-than-threads-process-2")]
+    assert told(seen, Layout(8, 8)) == [
+        wording("model.more-processes"),
+        wording("model.more-than-threads-process-2"),
+    ]
     assert told(seen, Layout(2, 2)) == []
-    assert told(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == ["more than 1 process"]
+    assert told(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == [wording("model.more-than-one-process")]
     corner = Seen(Machine(2), tuple(parse_layouts("1x1,4x1,1x4")))
     assert told(corner, Layout(4, 4)) == [wording("model.between-measured-layouts")]
 
@@ -85,7 +88,7 @@ def test_more_cores_are_extrapolation_for_those_who_use_them() -> None:
     busy = reasons(seen, box, Layout(4, 4), cpu_cores=12.0, n_runnable=13.0)
 
     assert idle == []
-    assert busy == ["more than 2 cores busy"]
+    assert busy == [wording("model.more-cores-busy")]
     assert core_doublings(seen, 0.9) == 0
     assert core_doublings(seen, 8.0) == pytest.approx(2.0, abs=0.05)
 
@@ -122,4 +125,6 @@ def test_cores_that_were_busy_are_known_and_so_are_the_two_the_model_was_checked
     assert core_doublings(alone, 2.0) == core_doublings(wide, 12.0) == 0.0
     assert core_doublings(alone, 16.0) == pytest.approx(3.0, abs=0.05)
     assert core_doublings(wide, 24.0) == pytest.approx(1.0, abs=0.05)
-    assert "more than 2 cores busy" in reasons(alone, box, Layout(4, 1), cpu_cores=3.5, n_runnable=4.0)
+    assert wording("model.more-cores-busy") in reasons(
+        alone, box, Layout(4, 1), cpu_cores=3.5, n_runnable=4.0
+    )

@@ -18,6 +18,7 @@ from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileNoise
 
 from ..luck import of_studies
+from ..wording import wording
 from .known_mixes import MIXES
 
 BOX = Machine(2)
@@ -134,8 +135,8 @@ def test_more_cores_widen_the_intervals_of_those_who_use_them_and_of_no_others()
     assert width(of("24x1", there)) > width(of("8x1", there)) > width(of("1x1", there))
     assert [row.beyond for row in there.rows] == [
         (),
-        ("more than 2 cores busy",),
-        ("more than 8 processes", "more than 2 cores busy"),
+        (wording("model.more-cores-busy"),),
+        (wording("model.more-processes-than-measured"), wording("model.more-cores-busy")),
     ]
 
 

@@ -21,6 +21,7 @@ from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.suite import SimulatedBox, Suite, SuiteNoise
 
 from ..luck import at_most
+from ..raising import raises
 from ..wording import wording
 
 KINDS: tuple[Kind, ...] = ("strict", "calibrated")
@@ -60,7 +61,7 @@ def seen(layout: Layout, value: float, number: int, length_s: float = 600.0, **u
 
 
 def test_there_is_no_other_kind() -> None:
-    with pytest.raises(ValueError, match=wording("rank.such-kind-race-none").pattern):
+    with raises(ValueError, wording("rank.such-kind-race-none")):
         Race(Goal(LAYOUTS, kind="none"), 1)
 
 

@@ -62,7 +62,9 @@ def found() -> Explanation:
 def explained() -> Explanation:
     """All layouts but one; with a note of ours."""
     found = explain([seen_of(layout) for layout in LAYOUTS if layout != Layout(2, 12)], MACHINE)
-    return replace(found, references={"": replace(found.references[""], notes=("What 1x1 cannot tell.",))})
+    return replace(
+        found, references={"": replace(found.references[""], notes=(wording("model.cannot-tell"),))}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +124,7 @@ def of_variants(*variants: str) -> Explanation:
 def test_what_no_variant_can_tell_is_said_once() -> None:
     found = of_variants("fork", "threads")
 
-    assert explanation_notes(STUDY, found, ()).count("What 1x1 cannot tell.") == 1
+    assert explanation_notes(STUDY, found, ()).count(wording("model.cannot-tell")) == 1
 
 
 @pytest.mark.parametrize(

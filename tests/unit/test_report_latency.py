@@ -98,7 +98,7 @@ def test_a_layout_that_keeps_the_p95_may_win_one_that_does_not_or_fails_may_not(
     assert rows["1x8"].verdict is not None
     assert rows["1x8"].verdict.state == "beyond"
     assert rows["1x1"].rank is None
-    assert "p95 over 1 h" in (rows["1x1"].reason or "")
+    assert wording("rank.p95-over-an-hour") in (rows["1x1"].reason or "")
 
 
 def test_a_layout_s_latency_is_the_geometric_mean_of_its_launches() -> None:

@@ -172,7 +172,7 @@ def test_many_boxes_are_counted_by_what_they_do_and_leave_room_for_the_layouts()
 
     assert len(lines) <= 24
     assert len([line for line in lines if line.startswith("now ")]) == 7
-    assert "       ... and 993 more boxes: 497 window, 496 warming up" in lines
+    assert wording("watch.more-boxes") in lines
     assert any("4x6" in line and "leads" in line for line in lines)
 
 

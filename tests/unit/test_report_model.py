@@ -166,7 +166,7 @@ def test_the_table_is_cut_where_it_grows_long_and_says_so() -> None:
 
     cut, whole = render_prediction(predicted), render_prediction(predicted, most_rows=None)
 
-    assert "... and 10 more: --all" in cut
+    assert wording("model.and-more") in cut
     assert "\n1x10 " not in cut
     assert "\n1x10 " in whole
     assert "more: --all" not in whole
@@ -332,7 +332,7 @@ def test_starting_children_has_a_row_where_it_is_known() -> None:
     known = of_profile(replace(PROFILE, demands=replace(ITEM, spawn_s=0.004)))
     part = "What starting a child takes is part of waiting uninterruptibly."
 
-    assert "\nstarting children            4 ms" in render_calibration(known)
+    assert wording("model.starting-children") in render_calibration(known)
     assert part not in render_calibration(known)
     assert "starting children" not in render_calibration(ALONE)
     assert part in render_calibration(ALONE)

@@ -23,7 +23,7 @@ from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
-from ..wording import key_of, wording
+from ..wording import key_of, start_of, wording
 from . import runbook_study
 
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
@@ -200,7 +200,7 @@ def test_the_page_says_what_to_do_with_the_answer() -> None:
     asked = runbook_study.overview(max_load="30")
     told = told_to_do(asked)
 
-    assert told.startswith(wording("rank.what-do-now-run"))
+    assert wording("rank.what-do-now-run") in start_of(told)
     assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
     assert "tuner export gunicorn.tuner.db --snippet list\n" in told
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
@@ -235,8 +235,8 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
     ids=key_of,
 )
 def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
-    assert told_to_do(runbook_study.overview(current=current)).startswith(
-        wording("report.what-do-now", told=told)
+    assert wording("report.what-do-now", told=told) in start_of(
+        told_to_do(runbook_study.overview(current=current))
     )
 
 
@@ -244,16 +244,16 @@ def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview, 
     assert race.ranking.claim is not None
     told = told_to_do(race_page)
 
-    assert told.startswith(wording("report.what-do-now-change"))
+    assert wording("report.what-do-now-change") in start_of(told)
     assert f"tuner grid --resume {RACE}\n" in told
     assert "<dt>leads so far</dt>" in race_page
-    assert told_to_do(replace(race, is_held=True)).startswith(wording("report.what-do-now-nothing"))
+    assert wording("report.what-do-now-nothing") in start_of(told_to_do(replace(race, is_held=True)))
 
 
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
     told = told_to_do(runbook_study.overview(max_load="1"))
 
-    assert told.startswith(wording("report.what-do-now-least"))
+    assert wording("report.what-do-now-least") in start_of(told)
     assert "tuner rank gunicorn.tuner.db --max-load N\n" in told
 
 

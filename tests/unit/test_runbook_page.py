@@ -92,8 +92,8 @@ def test_it_says_what_to_run_in_words_and_why() -> None:
     told = section(page_of(overview(items={**ITEMS, "6x4@gthread": (2001, 2002, 2003)})), "What to run")
 
     first, second = told.splitlines()
-    assert first == "4 processes x 6 threads, gthread (4x6@gthread)"
-    assert second.startswith("It did 2601 items in 10 minutes (")
+    assert first == wording("export.layout-in-words")
+    assert wording("export.it-did-items") in start_of(second)
     assert wording("lab.did-more-than-each") in end_of(second)
 
 
@@ -146,9 +146,9 @@ def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> Non
 def test_what_is_in_use_stands_beside_what_is_proposed() -> None:
     told = section(page_of(overview()), "In use, and proposed")
 
-    assert "4x6@gthread does 2.59 times what 1x24@gthread does (2." in told
-    assert "what | in use: 1x24@gthread | proposed: 4x6@gthread\n" in told
-    assert "memory | 98 MB | 248 MB\n" in told
+    assert wording("export.times-what-it-does") in told
+    assert wording("export.in-use-and-proposed") in told
+    assert wording("export.memory-row") in told
     assert wording("export.connections-opens") in told
 
 
@@ -189,12 +189,12 @@ def test_it_says_under_what_it_was_measured() -> None:
 
     assert told.splitlines() == [
         wording("export.box-stage-cores-amd"),
-        "System: Debian GNU/Linux 12 (bookworm), kernel 6.1.0-30-amd64.",
+        wording("export.system"),
         wording("export.release-ab-folder-ran"),
         wording("export.software-cpython-workers-tuner"),
         wording("export.when-utc-h-min"),
-        "How: 6 layouts for 24 cores, 3 blocks of 10m windows.",
-        "Windows: 15 that count, 3 void (nothing-done 3).",
+        wording("export.how"),
+        wording("export.windows-that-count"),
         wording("export.input-requests-http-each"),
         wording("export.limits-asked-load-most"),
     ]

@@ -18,6 +18,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of, simulate
 from tuner.core.model.simulation.stages import path_of
 
+from ..raising import raises
 from ..wording import wording
 
 FULL = Demands(
@@ -307,7 +308,7 @@ def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
     rare = Demands(gil_s=1e-7, asleep_s=1e9, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=2, switch_interval_s=1e-9, handover_s=0)
 
-    with pytest.raises(ValueError, match=wording("model.switch-interval-s-too-short").pattern):
+    with raises(ValueError, wording("model.switch-interval-s-too-short")):
         simulate(closed(Layout(1, 2), rare, machine, n_items=20))
 
 
@@ -316,7 +317,7 @@ def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
     rare = Demands(gil_s=0.01, child_s=0.01, asleep_s=2e9, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=0.1, switch_interval_s=0.001, handover_s=0)
 
-    with pytest.raises(ValueError, match=wording("model.switch-interval-s-too-short").pattern):
+    with raises(ValueError, wording("model.switch-interval-s-too-short")):
         simulate(closed(Layout(1, 100), rare, machine, n_items=400))
     assert simulate(closed(Layout(1, 1), rare, machine, n_items=20)).throughput_per_s > 0
 
@@ -324,7 +325,7 @@ def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
 def test_times_that_have_no_end_are_told() -> None:
     endless = Demands(gil_s=0, child_s=1e308, cv_ratio=0)
 
-    with pytest.raises(ValueError, match=wording("model.nothing-happens-any-more").pattern):
+    with raises(ValueError, wording("model.nothing-happens-any-more")):
         simulate(closed(Layout(1, 1), endless, Machine(cores=0.1), n_items=20))
 
 

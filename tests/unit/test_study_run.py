@@ -416,7 +416,7 @@ def test_a_layout_of_fewer_threads_than_asked_is_no_window_and_ends_early() -> N
 
     (window,) = store.windows()
     assert [(reason.slug, reason.detail) for reason in window.void] == [
-        ("wrong-layout", "1x4 has 4 threads: 1 run, 1 count items")
+        ("wrong-layout", wording("grid.threads-that-count"))
     ]
     assert window.length_s == 5.0
 

@@ -72,7 +72,7 @@ def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
         assert len(launch.worker_pids()) == 2
 
     monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_PER_PROGRAM_S", 0.0)
-    assert failure(launcher_of("wait")).problem.endswith(", after 0 s")
+    assert wording("launch.after-no-time") in end_of(failure(launcher_of("wait")).problem)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])

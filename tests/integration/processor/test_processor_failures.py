@@ -32,7 +32,7 @@ def test_a_stackwalker_that_fails_in_any_way_gives_a_result_that_says_how(bed: B
 
     said = bed.run("--number-of-threads", "3", "--kill-timeout", "1500ms")
 
-    assert "11 done, 0 failed" in said
+    assert wording("crash-processor.done-and-failed", done=11, failed=0) in said
     assert bed.status()["done"] == 11
     for what, crash_id in ids.items():
         result = bed.result(crash_id)
@@ -65,7 +65,7 @@ def test_a_result_that_can_never_be_saved_makes_a_dead_letter(either_bed: Bed) -
 
     said = either_bed.run("--number-of-threads", "2", "--backoff-delays", "0.01,0.01", "--max-attempts", "2")
 
-    assert "1 done, 1 failed" in said
+    assert wording("crash-processor.done-and-failed", done=1, failed=1) in said
     assert (either_bed.status()["done"], either_bed.status()["dead"]) == (1, 1)
     assert either_bed.result(good)["success"]
 
@@ -82,7 +82,7 @@ def test_a_result_that_can_be_saved_after_a_while_is_saved(bed: Bed) -> None:
     assert bed.status()["done"] == 0
     blocked.rmdir()
 
-    assert "1 done, 0 failed" in bed.end(process)
+    assert wording("crash-processor.done-and-failed", done=1, failed=0) in bed.end(process)
     assert bed.result(crash_id)["success"]
 
 
@@ -123,7 +123,7 @@ def test_a_crash_that_cannot_be_read_is_a_dead_letter_with_the_reason(bed: Bed, 
 
     said = bed.run("--number-of-threads", "1")
 
-    assert "1 done, 1 failed" in said
+    assert wording("crash-processor.done-and-failed", done=1, failed=1) in said
     assert reason in start_of((bed.root / "dead" / bad).read_text())
 
 

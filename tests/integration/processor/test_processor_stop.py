@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from ...wording import wording
 from .conftest import Bed, wait_until
 
 pytestmark = pytest.mark.integration
@@ -31,7 +32,7 @@ def test_items_in_hand_are_finished_and_the_others_go_back(either_bed: Bed, thre
 
     status = either_bed.status()
     assert (status["new"] + status["done"], status["cur"], status["dead"]) == (12, 0, 0)
-    assert f"{status['done']} done, 0 failed" in said
+    assert wording("crash-processor.done-and-failed", done=status["done"], failed=0) in said
     assert int(threads) <= status["done"] == status["results"] < 12
 
 
@@ -42,7 +43,7 @@ def test_what_takes_longer_than_the_grace_is_killed_and_goes_back(either_bed: Be
     wait_until(lambda: _n_in_hand(either_bed) == int(threads))
     process.send_signal(signal.SIGTERM)
 
-    assert "0 done, 0 failed" in either_bed.end(process)
+    assert wording("crash-processor.done-and-failed", done=0, failed=0) in either_bed.end(process)
     status = either_bed.status()
     assert (status["new"], status["cur"], status["done"], status["dead"]) == (12, 0, 0, 0)
 

@@ -20,6 +20,8 @@ from tuner.bootstrap.backends import backends_found
 from tuner.core.backend_address import BackendAddress, backend_addresses
 from tuner.core.service import ServiceSpec
 
+from ...wording import wording
+
 pytestmark = pytest.mark.integration
 #: listens at a port of its own or at a path, says where, and computes from its first word on
 SERVER = """
@@ -63,7 +65,7 @@ def test_a_server_is_found_by_its_port_and_told_of_once() -> None:
     assert listeners.pids() == frozenset()
     ((slug, text),) = told
     assert slug == "backend-found"
-    assert f"(process {process.pid}) listens at localhost:{port}" in text
+    assert wording("watch.listens-at", pid=process.pid, port=port) in text
 
 
 def test_a_server_is_found_by_its_unix_socket_whatever_it_calls_it(tmp_path: Path) -> None:
