@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,6 +55,24 @@ def made(
     return found, measured
 
 
+@pytest.fixture(scope="module")
+def whole_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all of it was measured, by this Python, which was named."""
+    folder = tmp_path_factory.mktemp("whole")
+    _, measured = made(folder, python=sys.executable)
+    assert measured == [STUDY]
+    return folder
+
+
+@pytest.fixture
+def whole(whole_folder: Path, tmp_path: Path) -> Results:
+    """The results of a copy of that in this test's folder."""
+    shutil.copytree(whole_folder, tmp_path, dirs_exist_ok=True)
+    found = read_results(tmp_path / "it.lab.json")
+    assert found is not None
+    return found
+
+
 def python(path: Path, version: str) -> str:
     """A program that answers as such a Python does."""
     path.write_text(f"#!/bin/sh\necho '[\"CPython {version}\", {{}}]'\n", encoding="utf-8")
@@ -61,13 +80,12 @@ def python(path: Path, version: str) -> str:
     return str(path)
 
 
-def test_a_study_that_gave_all_is_not_made_again(tmp_path: Path) -> None:
-    found, measured = made(tmp_path)
-    again, nothing = made(tmp_path, found)
+def test_a_study_that_gave_all_is_not_made_again(tmp_path: Path, whole: Results) -> None:
+    again, measured = made(tmp_path, whole)
 
-    assert (measured, nothing) == ([STUDY], [])
-    assert found.gaps == again.gaps == ()
-    assert found.runs == again.runs
+    assert measured == []
+    assert whole.gaps == again.gaps == ()
+    assert whole.runs == again.runs
 
 
 def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: Path) -> None:
@@ -86,13 +104,12 @@ def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: P
     assert again.gaps == found.gaps
 
 
-def test_runs_without_their_study_are_not_measured_anew(tmp_path: Path) -> None:
-    found, _ = made(tmp_path)
+def test_runs_without_their_study_are_not_measured_anew(tmp_path: Path, whole: Results) -> None:
     (tmp_path / STUDY).rename(tmp_path / "elsewhere")
 
     with pytest.raises(ConfigError, match=r"has runs of a study that is not there: .*it.layouts.tuner.db"):
-        made(tmp_path, found)
-    assert read_results(tmp_path / "it.lab.json") == found
+        made(tmp_path, whole)
+    assert read_results(tmp_path / "it.lab.json") == whole
     assert not (tmp_path / STUDY).exists()
 
 
@@ -128,7 +145,7 @@ def test_a_look_says_that_only_the_first_of_several_pythons_runs_it(tmp_path: Pa
     assert found.left_out[-1] == wording("grid.pythons-named-alone-runs", executable=sys.executable)
 
 
-def test_what_was_typed_is_told_by_the_results(tmp_path: Path) -> None:
+def test_what_was_typed_is_told_by_the_results(whole: Results) -> None:
     pythons = {"worker_program": "/b/python3", "python 3.11.7": "/a b/python3", "python 3.12.1": "/b/python3"}
 
     assert lab_command(QUICK) == wording("lab.tuner-lab-socorro-quick")
@@ -138,8 +155,7 @@ def test_what_was_typed_is_told_by_the_results(tmp_path: Path) -> None:
     )
     found = {"python 3.11": "/a/python3"}
     assert lab_command(replace(QUICK, provenance=found)) == wording("lab.tuner-lab-socorro-quick")
-    looked, _ = made(tmp_path, python=sys.executable)
-    assert lab_command(looked) == wording("lab.tuner-lab-socorro-quick-python", executable=sys.executable)
+    assert lab_command(whole) == wording("lab.tuner-lab-socorro-quick-python", executable=sys.executable)
 
 
 def test_further_pythons_that_have_what_is_needed_are_told(
