@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from ..programs import needed
+from .typed import Typed
 
 PATIENCE_S = 120.0
 _NOBODY = "nobody"
@@ -96,6 +97,12 @@ class Tuner:
 def tuner(tmp_path: Path) -> Tuner:
     """tuner as whoever runs the tests."""
     return Tuner((sys.executable, "-c", "from tuner.cli import main; main()"), tmp_path)
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> Typed:
+    """tuner in this process, in the folder of ``tuner``: enough where no process or signal matters."""
+    return Typed(tmp_path)
 
 
 @pytest.fixture(scope="session")

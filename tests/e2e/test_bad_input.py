@@ -31,12 +31,6 @@ pytestmark = pytest.mark.integration
 PROFILE = str(Path(__file__).resolve().parents[2] / "configs" / "profiles" / "gil-bound.yaml")
 
 
-@pytest.fixture
-def typed(tmp_path: Path) -> Typed:
-    """Types `tuner ...` in this process, in the folder of ``tuner``."""
-    return Typed(tmp_path)
-
-
 def is_told(done: subprocess.CompletedProcess[str] | Done, *said: str, code: int = 2) -> str:
     """One error line with all of *said*, no traceback, nothing on stdout; gives that line."""
     assert "Traceback" not in done.stderr, done.stderr

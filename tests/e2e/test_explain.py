@@ -24,7 +24,7 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..wording import wording
-from .conftest import Tuner
+from .typed import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
 #: of an older tuner, without clocks of workers and children
@@ -77,8 +77,8 @@ def nothing(tmp_path: Path) -> Path:
     return file
 
 
-def test_each_layout_has_a_sentence_and_the_service_its_rules(tuner: Tuner, study: Path) -> None:
-    done = tuner("explain", study)
+def test_each_layout_has_a_sentence_and_the_service_its_rules(typed: Typed, study: Path) -> None:
+    done = typed("explain", study)
 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -91,8 +91,8 @@ def test_each_layout_has_a_sentence_and_the_service_its_rules(tuner: Tuner, stud
     assert any(": 24 / 0.875." in line and line.startswith(wording("grid.threads-all")) for line in lines)
 
 
-def test_the_json_says_the_same_with_every_figure_measured_or_modelled(tuner: Tuner, study: Path) -> None:
-    content = json.loads(tuner("explain", study, "--json").stdout)
+def test_the_json_says_the_same_with_every_figure_measured_or_modelled(typed: Typed, study: Path) -> None:
+    content = json.loads(typed("explain", study, "--json").stdout)
 
     assert {row["layout"]: row["bound_by"] for row in content["layouts"]} == {
         "24x1": ["cores"], "4x3": ["waiting"], "1x24": ["gil"], "1x1": ["waiting"],
@@ -107,8 +107,8 @@ def test_the_json_says_the_same_with_every_figure_measured_or_modelled(tuner: Tu
     ]  # fmt: skip
 
 
-def test_rules_for_another_box_say_what_lies_beyond_the_measured(tuner: Tuner, study: Path) -> None:
-    rules = json.loads(tuner("explain", study, "--cores", "96", "--json").stdout)["rules"]
+def test_rules_for_another_box_say_what_lies_beyond_the_measured(typed: Typed, study: Path) -> None:
+    rules = json.loads(typed("explain", study, "--cores", "96", "--json").stdout)["rules"]
 
     (total,) = [rule for rule in rules if rule["kind"] == "utilization"]
     assert total["count"] == pytest.approx(96 / 0.875, rel=0.02)
@@ -118,77 +118,77 @@ def test_rules_for_another_box_say_what_lies_beyond_the_measured(tuner: Tuner, s
     assert float(busy[1]) == pytest.approx(22, abs=1)  # as 24x1 kept them
 
 
-def test_that_a_gil_was_assumed_is_told_and_that_there_is_one_is_not(tuner: Tuner, study: Path) -> None:
-    known = simulated(tuner.folder / "known.tuner.db", SERVICE, "1x1,1x4", worker_gil="on")
+def test_that_a_gil_was_assumed_is_told_and_that_there_is_one_is_not(typed: Typed, study: Path) -> None:
+    known = simulated(typed.folder / "known.tuner.db", SERVICE, "1x1,1x4", worker_gil="on")
 
-    assert tuner("explain", study).stdout.count(wording("model.interpreter-workers-run-found")) == 1
-    assert "Which interpreter" not in tuner("explain", known).stdout
+    assert typed("explain", study).stdout.count(wording("model.interpreter-workers-run-found")) == 1
+    assert "Which interpreter" not in typed("explain", known).stdout
 
 
-def test_rules_are_for_second_threads_as_the_layouts_show_them(tuner: Tuner) -> None:
+def test_rules_are_for_second_threads_as_the_layouts_show_them(typed: Typed) -> None:
     """4 cores and 4 second threads that add 0.8 of one each; 0.3 is taken where nobody knows."""
     file = simulated(
-        tuner.folder / "smt.tuner.db", SMT, "1x1,1x4,1x12,4x2,8x2", threads_per_core="2", worker_gil="on"
+        typed.folder / "smt.tuner.db", SMT, "1x1,1x4,1x12,4x2,8x2", threads_per_core="2", worker_gil="on"
     )
 
-    (rule, *_) = json.loads(tuner("explain", file, "--json").stdout)["rules"]
+    (rule, *_) = json.loads(typed("explain", file, "--json").stdout)["rules"]
 
     speed = re.match(r"([0-9.]+) cores' worth of speed", rule["reason"])
     assert speed is not None
     assert float(speed[1]) == pytest.approx(4 + 4 * 0.8, abs=0.3)
 
 
-def test_a_limit_on_memory_binds_what_it_keeps_out(tuner: Tuner, study: Path) -> None:
-    done = tuner("explain", study, "--max-memory", "1G")
+def test_a_limit_on_memory_binds_what_it_keeps_out(typed: Typed, study: Path) -> None:
+    done = typed("explain", study, "--max-memory", "1G")
 
     assert done.returncode == 0, done.stderr
     assert wording("model.x-memory") in done.stdout
     assert wording("model.x-gil-busy-2") in done.stdout
-    rows = json.loads(tuner("rank", study, "--max-memory", "1G", "--json").stdout)["layouts"]
+    rows = json.loads(typed("rank", study, "--max-memory", "1G", "--json").stdout)["layouts"]
     assert {row["layout"]: row["bound_by"] for row in rows}["24x1"] == ["memory"]
 
 
-def test_what_passes_a_limit_is_told_at_the_confidence_asked_for(tuner: Tuner) -> None:
+def test_what_passes_a_limit_is_told_at_the_confidence_asked_for(typed: Typed) -> None:
     file = ROOT / "bench" / "studies" / "gunicorn-2-cores.tuner.db"
 
     binds = {
         level: "2x2@gthread: its memory is"
-        in tuner("explain", file, "--max-memory", "52.678M", *level).stdout
+        in typed("explain", file, "--max-memory", "52.678M", *level).stdout
         for level in ((), ("--confidence", "80%"), ("--confidence", "0.999"))
     }
 
     assert binds == {(): False, ("--confidence", "80%"): True, ("--confidence", "0.999"): False}
 
 
-def test_rank_export_and_runbook_carry_the_column(tuner: Tuner, study: Path) -> None:
-    assert "bound by" in tuner("rank", study).stdout
-    rows = csv.DictReader(io.StringIO(tuner("export", study, "--format", "csv").stdout))
+def test_rank_export_and_runbook_carry_the_column(typed: Typed, study: Path) -> None:
+    assert "bound by" in typed("rank", study).stdout
+    rows = csv.DictReader(io.StringIO(typed("export", study, "--format", "csv").stdout))
     assert {row["layout"]: row["bound_by"] for row in rows} == {
         "24x1": "cores", "4x3": "waiting", "1x24": "gil", "1x1": "waiting",
     }  # fmt: skip
-    tuner("export", study, "--into", "RUNBOOK.md")
-    assert "| bound by " in (tuner.folder / "RUNBOOK.md").read_text()
+    typed("export", study, "--into", "RUNBOOK.md")
+    assert "| bound by " in (typed.folder / "RUNBOOK.md").read_text()
 
 
-def test_an_old_file_has_no_column_and_says_why_once(tuner: Tuner, tmp_path: Path) -> None:
+def test_an_old_file_has_no_column_and_says_why_once(typed: Typed, tmp_path: Path) -> None:
     file = shutil.copy(OLD, tmp_path / "old.tuner.db")
 
-    explained, ranked = tuner("explain", file), tuner("rank", file)
+    explained, ranked = typed("explain", file), typed("rank", file)
 
     assert explained.returncode == 3
     assert wording("model.what-binds-layouts-known") in explained.stdout
-    assert json.loads(tuner("explain", file, "--json").stdout)["layouts"] == []
+    assert json.loads(typed("explain", file, "--json").stdout)["layouts"] == []
     assert ranked.returncode == 0, ranked.stderr
     assert ranked.stdout.count(wording("model.what-binds-layouts-known-2")) == 1
     assert "bound by" not in ranked.stdout
 
 
-def test_a_study_without_windows_says_so(tuner: Tuner, nothing: Path) -> None:
-    done = tuner("explain", nothing)
+def test_a_study_without_windows_says_so(typed: Typed, nothing: Path) -> None:
+    done = typed("explain", nothing)
 
     assert (done.returncode, done.stderr) == (3, "")
     assert wording("model.window-file-counts") in done.stdout
-    assert "What binds" not in tuner("rank", nothing).stdout  # that nothing was measured is told already
+    assert "What binds" not in typed("rank", nothing).stdout  # that nothing was measured is told already
 
 
 @pytest.mark.parametrize(
@@ -203,19 +203,19 @@ def test_a_study_without_windows_says_so(tuner: Tuner, nothing: Path) -> None:
     ],
 )
 def test_what_cannot_be_explained_is_told_in_one_line(
-    tuner: Tuner, study: Path, arguments: tuple[str, ...], said: str
+    typed: Typed, study: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    done = tuner("explain", *(argument.format(study=study) for argument in arguments))
+    done = typed("explain", *(argument.format(study=study) for argument in arguments))
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(said.format(study=study))
     assert len(done.stderr.splitlines()) <= 2
 
 
-def test_a_service_without_threads_is_explained_and_predicted_in_processes(tuner: Tuner) -> None:
-    file = simulated(tuner.folder / "pool.tuner.db", SERVICE, "1x-,2x-,4x-,12x-,24x-")
+def test_a_service_without_threads_is_explained_and_predicted_in_processes(typed: Typed) -> None:
+    file = simulated(typed.folder / "pool.tuner.db", SERVICE, "1x-,2x-,4x-,12x-,24x-")
 
-    explained, predicted = tuner("explain", file).stdout, tuner("predict", file, "--cores", "48", "--json")
+    explained, predicted = typed("explain", file).stdout, typed("predict", file, "--cores", "48", "--json")
 
     assert wording("model.x-cores-busy-2") in explained
     assert wording("model.processes-fill-box") in explained
@@ -223,6 +223,6 @@ def test_a_service_without_threads_is_explained_and_predicted_in_processes(tuner
     layouts = {row["layout"]: row["threads"] for row in json.loads(predicted.stdout)["layouts"]}
     assert {"1x-", "24x-", "96x-"} <= layouts.keys()
     assert set(layouts.values()) == {None}
-    refused = tuner("predict", file, "--layouts", "8x-,2x2")
+    refused = typed("predict", file, "--layouts", "8x-,2x2")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert wording("model.layouts-x-has-threads") in refused.stderr

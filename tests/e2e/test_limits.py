@@ -16,7 +16,7 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..wording import wording
-from .conftest import Tuner
+from .typed import Typed
 
 #: layout -> items per second, load; 12x2 gives what 24x1 gives for four fifths of the load
 TRUTH = {"24x1": (43.0, 24.0), "12x2": (43.0, 19.2), "8x3": (40.0, 16.0), "2x12": (28.0, 17.0)}
@@ -39,40 +39,40 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_best_of_what_keeps_the_load_is_ranked_first_and_the_rest_is_shown(
-    tuner: Tuner, study: Path
+    typed: Typed, study: Path
 ) -> None:
-    done = tuner("rank", study, "--max-load", "20", "--max-memory", "1G")
+    done = typed("rank", study, "--max-load", "20", "--max-memory", "1G")
 
     assert done.returncode == 0, done.stderr
     assert wording("rank.what-keeps-load-most") in done.stdout
     assert wording("rank.what-may-win-load") in done.stdout
-    content = json.loads(tuner("rank", study, "--max-load", "20", "--json").stdout)
+    content = json.loads(typed("rank", study, "--max-load", "20", "--json").stdout)
     assert {row["layout"]: row["limits"]["verdict"] for row in content["layouts"]} == {
         "12x2": "within", "8x3": "within", "2x12": "within", "24x1": "beyond",
     }  # fmt: skip
 
 
-def test_the_finding_is_told_in_a_sentence(tuner: Tuner, study: Path) -> None:
-    done = tuner("rank", study, "--pareto")
+def test_the_finding_is_told_in_a_sentence(typed: Typed, study: Path) -> None:
+    done = typed("rank", study, "--pareto")
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"^12x2 matches 24x1 within 2 % at (79|80)\S* % of the load", done.stdout, re.MULTILINE)
     assert wording("rank.beaten-x") in done.stdout
     assert wording("rank.what-more-memory-buys") in done.stdout
-    only = tuner("rank", study, "--costs", "cpu", "--within", "1%").stdout
+    only = typed("rank", study, "--costs", "cpu", "--within", "1%").stdout
     assert wording("rank.what-more-cpu-buys") in only
     assert wording("rank.what-more-load-buys") not in only
 
 
-def test_no_layout_that_keeps_the_limits_is_an_answer_weaker_than_asked(tuner: Tuner, study: Path) -> None:
-    done = tuner("rank", study, "--max-load", "2")
+def test_no_layout_that_keeps_the_limits_is_an_answer_weaker_than_asked(typed: Typed, study: Path) -> None:
+    done = typed("rank", study, "--max-load", "2")
 
     assert done.returncode == 5
     assert wording("watch.layout-shown-keep-load") in done.stdout
 
 
-def test_items_per_cpu_second_can_be_the_objective(tuner: Tuner, study: Path) -> None:
-    done = tuner("rank", study, "--objective", "throughput-per-cpu")
+def test_items_per_cpu_second_can_be_the_objective(typed: Typed, study: Path) -> None:
+    done = typed("rank", study, "--objective", "throughput-per-cpu")
 
     assert done.returncode == 0, done.stderr
     assert "items/CPU s" in done.stdout
@@ -91,10 +91,10 @@ def test_items_per_cpu_second_can_be_the_objective(tuner: Tuner, study: Path) ->
     ],
 )
 def test_what_cannot_be_asked_is_told_in_one_line(
-    tuner: Tuner, study: Path, options: tuple[str, str], said: str
+    typed: Typed, study: Path, options: tuple[str, str], said: str
 ) -> None:
     command = "export" if options[0] == "--max-load" else "rank"
-    done = tuner(command, study, *options)
+    done = typed(command, study, *options)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(said)
@@ -102,13 +102,13 @@ def test_what_cannot_be_asked_is_told_in_one_line(
 
 
 def test_a_runbook_remembers_the_limits_and_the_trade_offs_it_was_made_with(
-    tuner: Tuner, study: Path
+    typed: Typed, study: Path
 ) -> None:
-    made = tuner("export", study, "--into", "RUNBOOK.md", "--max-load", "20", "--pareto")
+    made = typed("export", study, "--into", "RUNBOOK.md", "--max-load", "20", "--pareto")
 
     assert made.returncode == 0, made.stderr
-    text = (tuner.folder / "RUNBOOK.md").read_text()
+    text = (typed.folder / "RUNBOOK.md").read_text()
     assert "made with --max-load 20 --costs load,memory" in text
     assert "24x1 | no" in text.replace("   ", " ").replace("  ", " ")
-    assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 0
-    assert tuner("export", study, "--into", "RUNBOOK.md", "--check", "--max-load", "10").returncode == 4
+    assert typed("export", study, "--into", "RUNBOOK.md", "--check").returncode == 0
+    assert typed("export", study, "--into", "RUNBOOK.md", "--check", "--max-load", "10").returncode == 4

@@ -20,6 +20,7 @@ from redis import Redis
 from ..redis_server import RedisServer
 from ..wording import wording
 from .queue_services import SERVICES, Service
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 120.0
@@ -123,18 +124,18 @@ def test_a_service_behind_a_queue_is_fed_and_counted_as_it_counts_itself(
 
 
 def test_a_queue_that_is_not_empty_is_refused_before_anything_runs(
-    tuner, redis_server: RedisServer, client: Redis
+    typed: Typed, redis_server: RedisServer, client: Redis
 ) -> None:
-    recorded(tuner, SERVICES["list"], OURS, redis_server, client)
-    config(tuner.folder, SERVICES["list"], OURS, redis_server, "2s")
+    recorded(typed, SERVICES["list"], OURS, redis_server, client)
+    config(typed.folder, SERVICES["list"], OURS, redis_server, "2s")
     client.lpush("taskiq", "of a user")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
     assert wording("probes.holds-message-tuner-did") in done.stderr
     assert client.lrange("taskiq", 0, -1) == [b"of a user"]
-    assert list(tuner.folder.glob("*.db")) == []
+    assert list(typed.folder.glob("*.db")) == []
 
 
 def refused(tuner) -> str:
@@ -165,9 +166,11 @@ def test_a_study_that_was_killed_is_resumed_and_no_other_one_may_feed_its_queue(
     assert client.keys("*") == []
 
 
-def test_what_cannot_be_sampled_is_told_in_two_lines(tuner, redis_server: RedisServer, client: Redis) -> None:
+def test_what_cannot_be_sampled_is_told_in_two_lines(
+    typed: Typed, redis_server: RedisServer, client: Redis
+) -> None:
     def said(*arguments: str) -> str:
-        done = tuner("sample", "-o", "s.json", *arguments)
+        done = typed("sample", "-o", "s.json", *arguments)
         assert done.returncode == 2
         lines = done.stderr.splitlines()
         assert len(lines) <= 2, lines
@@ -184,4 +187,4 @@ def test_what_cannot_be_sampled_is_told_in_two_lines(tuner, redis_server: RedisS
     assert wording("grid.message-can-cloned-celery") in said(
         "--url", url, "--queue", "celery", "--form", "celery"
     )
-    assert list(tuner.folder.iterdir()) == []
+    assert list(typed.folder.iterdir()) == []

@@ -20,10 +20,12 @@ from tuner.core.window import Reading, Sample, Usage, Window
 
 from ..processes import is_running
 from ..wording import wording
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 
 SUITES = Path(__file__).resolve().parents[3] / "shared" / "data" / "suites"
+HERE = ("--processes", "1")  #: in the test's process: multiprocessing would keep one beside it
 KEYS = [
     "schema_version",
     "suite", "strategy", "kind", "n", "right_ratio", "right_low", "right_high", "worst_surface_right_ratio",
@@ -46,10 +48,10 @@ def suite(folder: Path, **changes: object) -> Path:
     return path
 
 
-def test_the_figures_are_the_same_whatever_the_number_of_processes(tuner) -> None:
+def test_the_figures_are_the_same_whatever_the_number_of_processes(tuner, typed: Typed) -> None:
     suite(tuner.folder)
     asked = ("replay", "s.json", "--strategy", "f-race", "--repeats", "6", "--seed", "7", "--json")
-    done = [tuner(*asked, "--processes", n) for n in ("1", "2", "3")]
+    done = [typed(*asked, *HERE), *(tuner(*asked, "--processes", n) for n in ("2", "3"))]
 
     assert {one.stderr for one in done} == {""}
     assert len({one.stdout for one in done}) == 1
@@ -58,11 +60,11 @@ def test_the_figures_are_the_same_whatever_the_number_of_processes(tuner) -> Non
     assert (figures["suite"], figures["strategy"], figures["n"]) == ("s", "f-race", 18)
 
 
-def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(tuner) -> None:
-    suite(tuner.folder)
-    strict = json.loads(tuner("replay", "s.json", "--repeats", "5", "--json").stdout)
-    calibrated = json.loads(tuner("replay", "s.json", "--kind", "calibrated", "--json").stdout)
-    table = tuner("replay", "s.json", "--surfaces", "2")
+def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(typed: Typed) -> None:
+    suite(typed.folder)
+    strict = json.loads(typed("replay", *HERE, "s.json", "--repeats", "5", "--json").stdout)
+    calibrated = json.loads(typed("replay", *HERE, "s.json", "--kind", "calibrated", "--json").stdout)
+    table = typed("replay", *HERE, "s.json", "--surfaces", "2")
 
     assert (strict["strategy"], strict["kind"], strict["n"]) == ("race", "strict", 15)
     assert (calibrated["kind"], calibrated["n"]) == ("calibrated", 3)
@@ -71,35 +73,34 @@ def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(tun
     assert table.returncode == 0
 
 
-def test_a_budget_counts_for_those_that_do_not_end_by_themselves(tuner) -> None:
-    done = tuner(
-        "replay", "identical+drift", "--strategy", "in-order", "--windows", "32", "--surfaces", "5", "--json"
-    )
+def test_a_budget_counts_for_those_that_do_not_end_by_themselves(typed: Typed) -> None:
+    words = "identical+drift --strategy in-order --windows 32 --surfaces 5 --json".split()
+    done = typed("replay", *HERE, *words)
 
     assert json.loads(done.stdout)["mean_windows"] == 32
     assert json.loads(done.stdout)["kind"] == "none"
 
 
-def test_more_surfaces_than_there_are_is_all_of_them_and_said(tuner) -> None:
-    suite(tuner.folder)
-    done = tuner("replay", "s.json", "--strategy", "in-order", "--surfaces", "200", "--json")
+def test_more_surfaces_than_there_are_is_all_of_them_and_said(typed: Typed) -> None:
+    suite(typed.folder)
+    done = typed("replay", *HERE, "s.json", "--strategy", "in-order", "--surfaces", "200", "--json")
 
     assert json.loads(done.stdout)["n"] == 3
     assert done.stderr == wording("simulate.s-has-surfaces-only")
 
 
-def test_margin_and_confidence_can_be_others_than_the_suite_s(tuner) -> None:
-    suite(tuner.folder, surfaces=[[100, 96, 50]], noise={"window_sd": 0.2})
-    asked = ("replay", "s.json", "--strategy", "in-order", "--repeats", "30", "--json")
-    narrow = json.loads(tuner(*asked).stdout)
-    wide = json.loads(tuner(*asked, "--within", "5%", "--confidence", "0.9").stdout)
+def test_margin_and_confidence_can_be_others_than_the_suite_s(typed: Typed) -> None:
+    suite(typed.folder, surfaces=[[100, 96, 50]], noise={"window_sd": 0.2})
+    asked = ("replay", *HERE, "s.json", "--strategy", "in-order", "--repeats", "30", "--json")
+    narrow = json.loads(typed(*asked).stdout)
+    wide = json.loads(typed(*asked, "--within", "5%", "--confidence", "0.9").stdout)
 
     assert narrow["right_ratio"] < wide["right_ratio"] == 1.0
 
 
-def test_a_broken_suite_is_told_with_line_and_column(tuner) -> None:
-    (tuner.folder / "s.json").write_text('{"layouts": ["1x1",\n "2x2"\n')
-    done = tuner("replay", "s.json")
+def test_a_broken_suite_is_told_with_line_and_column(typed: Typed) -> None:
+    (typed.folder / "s.json").write_text('{"layouts": ["1x1",\n "2x2"\n')
+    done = typed("replay", *HERE, "s.json")
 
     assert done.stderr.startswith("Error: s.json:3:1: not JSON: ")
     assert done.returncode == 2
@@ -175,20 +176,20 @@ def study_file(folder: Path, n_blocks: int) -> Path:
     return file
 
 
-def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(tuner) -> None:
-    file = study_file(tuner.folder, 4)
+def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(typed: Typed) -> None:
+    file = study_file(typed.folder, 4)
     before = file.read_bytes()
-    asked = ("replay", file, "--strategy", "successive-halving", "--repeats", "50")
-    figures = json.loads(tuner(*asked, "--json").stdout)
+    asked = ("replay", *HERE, file, "--strategy", "successive-halving", "--repeats", "50")
+    figures = json.loads(typed(*asked, "--json").stdout)
 
     assert (figures["suite"], figures["n"], figures["right_ratio"]) == ("svc", 50, 1.0)
-    assert wording("simulate.own-estimates-truth") in tuner(*asked).stdout
+    assert wording("simulate.own-estimates-truth") in typed(*asked).stdout
     assert file.read_bytes() == before
-    assert [path.name for path in tuner.folder.iterdir()] == [file.name]
+    assert [path.name for path in typed.folder.iterdir()] == [file.name]
 
 
-def test_a_study_too_small_to_replay_is_told(tuner) -> None:
-    done = tuner("replay", study_file(tuner.folder, 1))
+def test_a_study_too_small_to_replay_is_told(typed: Typed) -> None:
+    done = typed("replay", *HERE, study_file(typed.folder, 1))
 
     assert done.stderr.startswith(wording("simulate.error-svc-has-one"))
     assert (done.returncode, done.stdout) == (2, "")
@@ -196,8 +197,10 @@ def test_a_study_too_small_to_replay_is_told(tuner) -> None:
 
 @pytest.mark.skipif(not SUITES.is_dir(), reason="the shared suites are not beside this tree")
 @pytest.mark.parametrize("name", ["T", "full"])
-def test_the_shared_suites_replay(tuner, name: str) -> None:
-    done = tuner("replay", SUITES / f"{name}.json", "--strategy", "in-order", "--surfaces", "20", "--json")
+def test_the_shared_suites_replay(typed: Typed, name: str) -> None:
+    done = typed(
+        "replay", *HERE, SUITES / f"{name}.json", "--strategy", "in-order", "--surfaces", "20", "--json"
+    )
 
     figures = json.loads(done.stdout)
     assert (figures["suite"], figures["n"], figures["unanswered_ratio"]) == (name, 20, 0.0)

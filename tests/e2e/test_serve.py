@@ -20,6 +20,7 @@ import pytest
 from ..chromium import running_chromium
 from ..wording import wording
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 120.0
@@ -76,7 +77,7 @@ def get(url: str, path: str, **headers: str) -> http.client.HTTPResponse:
     return answer
 
 
-def test_a_study_is_shown_as_its_report_and_as_json(tuner, study: Path) -> None:
+def test_a_study_is_shown_as_its_report_and_as_json(tuner, typed: Typed, study: Path) -> None:
     before = study.stat()
     with served(tuner, study) as url:
         moved = get(url, "/")
@@ -97,7 +98,7 @@ def test_a_study_is_shown_as_its_report_and_as_json(tuner, study: Path) -> None:
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "gunicorn" in page.text
     assert page.headers["X-Content-Type-Options"] == "nosniff"
-    ranked = json.loads(tuner("rank", study, "--json").stdout)
+    ranked = json.loads(typed("rank", study, "--json").stdout)
     now = facts.pop("now")
     assert facts == ranked
     assert now["is_measured"] is False
@@ -147,22 +148,24 @@ def test_ctrl_c_ends_it_though_somebody_is_connected(tuner, study: Path, number:
         assert process.stderr.read() == ""
 
 
-def test_what_cannot_be_served_is_told_in_a_line(tuner, study: Path) -> None:
+def test_what_cannot_be_served_is_told_in_a_line(typed: Typed, study: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = tuner("serve", study, "--port", port)
+        done = typed("serve", study, "--port", port)
     assert (done.returncode, done.stderr.splitlines()[0]) == (
         2,
         f"Error: --port: port {port} of 127.0.0.1 is taken",
     )
     for arguments in (["missing.tuner.db"], [study, "--host", "192.0.2.7"], [study, "--host", "a b"]):
-        done = tuner("serve", "--port", "0", *arguments)
+        done = typed("serve", "--port", "0", *arguments)
         assert (done.returncode, done.stderr.startswith("Error: ")) == (2, True)
         assert ("--host: " in done.stderr) is ("192.0.2.7" in arguments)
         assert len(done.stderr.splitlines()) <= 2
 
 
-def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_place(tuner) -> None:
+def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_place(
+    tuner, typed: Typed
+) -> None:
     worker = tuner.folder / "worker.py"
     worker.write_text(sleeping_worker("0.01"))
     (tuner.folder / "s.yaml").write_text(
@@ -173,7 +176,7 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
     file = tuner.folder / "sleeper.tuner.db"
     with tuner.started("grid", "s.yaml"):
         deadline_s = time.monotonic() + PATIENCE_S
-        while n_windows(tuner, file) < 3:
+        while n_windows(typed, file) < 3:
             assert time.monotonic() < deadline_s
         with served(tuner, file) as url, running_chromium() as browser:
             browser.window(900)
@@ -200,6 +203,6 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
             assert hosts == {url.split("/")[2]}
 
 
-def n_windows(tuner, file: Path) -> int:
-    done = tuner("rank", file, "--json")
+def n_windows(typed: Typed, file: Path) -> int:
+    done = typed("rank", file, "--json")
     return sum(row["n_windows"] for row in json.loads(done.stdout)["layouts"]) if done.stdout else 0

@@ -24,6 +24,7 @@ from ..overviews import recorded
 from ..terminal_emulator import Emulator
 from ..wording import wording
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 120.0
@@ -163,11 +164,11 @@ def test_a_study_at_rest_has_no_colours_where_the_terminal_has_none(tuner) -> No
     assert "items/10 min" in seen.written
 
 
-def test_watch_shows_what_runs_in_another_process_and_q_leaves_it(tuner) -> None:
+def test_watch_shows_what_runs_in_another_process_and_q_leaves_it(tuner, typed: Typed) -> None:
     script(tuner.folder, "20s")
     with measuring(tuner.folder), on_terminal(tuner.folder, "watch", "sleeper.tuner.db") as seen:
         seen.until(lambda screen: "window " in screen and "active" in screen)
-        done = tuner("watch", "sleeper.tuner.db", "--json")
+        done = typed("watch", "sleeper.tuner.db", "--json")
         os.write(seen.master, b"q")
         assert seen.ended() == 0, seen.screen()
 
@@ -179,7 +180,7 @@ def test_watch_shows_what_runs_in_another_process_and_q_leaves_it(tuner) -> None
     assert facts["live"]["remaining_s"] > 0
 
 
-def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner) -> None:
+def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner, typed: Typed) -> None:
     script(tuner.folder, "600s")
     with measuring(tuner.folder) as process:
         with on_terminal(tuner.folder, "watch", "sleeper.tuner.db") as seen:
@@ -190,38 +191,38 @@ def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner) -> 
 
         assert (tuner.folder / "sleeper.tuner.db-live").exists()
         assert wording("brake.go-tuner-grid-resume-sleeper") in seen.screen()
-    done = tuner("watch", "sleeper.tuner.db")
+    done = typed("watch", "sleeper.tuner.db")
     assert done.returncode == 0, done.stderr
     assert "now    " not in done.stdout
     assert wording("watch.nobody-measures-moment") in done.stdout
-    facts = json.loads(tuner("watch", "sleeper.tuner.db", "--json").stdout)
+    facts = json.loads(typed("watch", "sleeper.tuner.db", "--json").stdout)
     assert (facts["stage"], facts["live"]) == ("at-rest", None)
     assert facts["go_on"] == "tuner grid --resume sleeper.tuner.db"
 
 
-def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(tuner) -> None:
+def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(typed: Typed) -> None:
     profile = Path(__file__).resolve().parents[2] / "configs" / "profiles" / "waiting-bound.yaml"
-    done = tuner(
+    done = typed(
         "grid", "--cores", "2", "--strategy", "all", "--repeats", "2", "--simulate", profile,
         "--study", "s.tuner.db",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
-    shown = tuner("watch", "s.tuner.db")
-    drawn = tuner("watch", "s.tuner.db", "--svg", "s.svg", "--json")
+    shown = typed("watch", "s.tuner.db")
+    drawn = typed("watch", "s.tuner.db", "--svg", "s.svg", "--json")
 
     assert shown.returncode == drawn.returncode == 0, shown.stderr + drawn.stderr
     assert shown.stdout.startswith(wording("grid.simulated-service-ran-model-waiting"))
     assert "\x1b" not in shown.stdout
     assert json.loads(drawn.stdout)["stage"] == "over"
-    picture = (tuner.folder / "s.svg").read_text()
+    picture = (typed.folder / "s.svg").read_text()
     assert picture.startswith("<svg")
     assert "measured" in picture
     assert "url(" not in picture.replace("url(#", "")  # nothing from elsewhere
 
 
-def test_what_cannot_be_watched_is_told_in_a_line(tuner) -> None:
-    (tuner.folder / "x.db").write_text("no study")
+def test_what_cannot_be_watched_is_told_in_a_line(typed: Typed) -> None:
+    (typed.folder / "x.db").write_text("no study")
 
     for arguments, problem in (
         (("watch", "no.tuner.db"), "there is no study file no.tuner.db"),
@@ -229,6 +230,6 @@ def test_what_cannot_be_watched_is_told_in_a_line(tuner) -> None:
         (("watch", "x.db", "--every", "1"), "--every: '1' has no unit"),
         (("watch", "x.db", "--every", "10ms"), "--every 10ms: should be from 500ms to 1h"),
     ):
-        done = tuner(*arguments)
+        done = typed(*arguments)
         assert done.returncode == 2
         assert done.stderr.startswith(f"Error: {problem}"), done.stderr

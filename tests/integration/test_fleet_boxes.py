@@ -389,7 +389,7 @@ def test_a_box_serves_one_fleet_and_a_name_is_of_one_box(machines: Machines, tmp
     machines.folder = tmp_path / "other"
     machines.folder.mkdir()
     other = machines.box("box-1")
-    other.until_it_says("The fleet has a box called box-1")
+    other.until_it_says(wording("fleet.box-of-this-name"))
 
 
 def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: Asked, tmp_path: Path) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tuner_workers.crash_processor.cli import main
 from tuner_workers.crash_processor.sources.redis import RedisQueue
 from tuner_workers.crash_processor.spool import spool_status, storage_status
 from tuner_workers.crash_processor.storage import PROCESSED, RESULT_SUFFIX, read_processed
+
+from ...e2e.typed import Done
 
 LONG_S = 60.0
 ANSWER = json.dumps({
@@ -63,8 +68,16 @@ class Bed:
             (folder / f"{number:06d}.dmp").write_text(text)
             (folder / f"{number:06d}.json").write_text(json.dumps({"uuid": crash_id, "ProductName": "App"}))
             ids.append(crash_id)
-        self.command("fill", "--dumps", str(folder), check=True)
+        filled = self.typed("fill", "--dumps", str(folder))
+        assert filled.returncode == 0, filled.stderr
         return ids
+
+    def typed(self, *arguments: str) -> Done:
+        """Run a command in this process, to its end; it starts no threads and waits for no signal."""
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main(self._words(*arguments))
+        return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
     def command(self, *arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
@@ -120,9 +133,11 @@ class Bed:
     def result(self, crash_id: str) -> dict[str, Any]:
         return read_processed(self.root, crash_id)
 
-    def _line(self, command: str, *rest: str) -> list[str]:
-        start = [sys.executable, "-m", "tuner_workers.crash_processor", command, "--fs-root", str(self.root)]
-        return [*start, *self._source, *rest]
+    def _line(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "tuner_workers.crash_processor", *self._words(*arguments)]
+
+    def _words(self, command: str, *rest: str) -> list[str]:
+        return [command, "--fs-root", str(self.root), *self._source, *rest]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

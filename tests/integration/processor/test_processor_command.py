@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 def _complaint(bed: Bed, *arguments: str) -> str:
     """The one line that a command complains with."""
-    ended = bed.command(*arguments)
+    ended = bed.typed(*arguments)
     assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
     assert ended.stderr.startswith("Error: ")
     assert ended.stderr.count("\n") == 1
@@ -28,12 +28,11 @@ def _complaint(bed: Bed, *arguments: str) -> str:
 
 
 def test_filling_twice_says_what_was_there_already(bed: Bed) -> None:
-    for expected in (
-        "20 items added to {root}, 0 were there already",
-        "0 items added to {root}, 20 were there already",
-    ):
+    for added, there in ((20, 0), (0, 20)):
         ended = bed.command("fill", "--synthetic", "20", "--seed", "5", "--symbols-bytes", "30000")
-        assert ended.stdout.strip() == expected.format(root=bed.root)
+        assert ended.stdout.strip() == wording(
+            "crash-processor.items-added", added=added, root=bed.root, there=there
+        )
 
     assert (bed.status()["new"], bed.status()["crashes"]) == (20, 20)
     assert [path.name for path in bed.root.iterdir() if path.name.startswith(".")] == []
