@@ -137,8 +137,8 @@ def test_hours_are_those_of_a_replay_with_the_same_noise() -> None:
 @pytest.mark.parametrize(
     ("noise", "launch_s", "limit"),
     [
-        (SuiteNoise(launch_sd=0.03, sample_sd_1s=0.01), 10.0, "launch"),
-        (SuiteNoise(launch_sd=0.001, sample_sd_1s=0.4), 10.0, "window"),
+        (SuiteNoise(launch_sd=0.02, sample_sd_1s=0.01), 10.0, "launch"),
+        (SuiteNoise(launch_sd=0.001, sample_sd_1s=0.2), 10.0, "window"),
         (SuiteNoise(launch_sd=0.001, sample_sd_1s=0.02), 600.0, "restart"),
     ],
 )
