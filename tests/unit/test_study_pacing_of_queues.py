@@ -54,7 +54,9 @@ class QueueFeeder:
         self._due = [now_s] * N_CONNECTIONS  #: heap
         self._rate_per_s: float | None = None
         self._chance = random.Random(1)
-        self._sent: list[tuple[float, float, bool]] = []  # when it ends, was due, and whether it is answered
+        self._under_way: list[tuple[float, float, bool]] = []  # heap: when it ends, was due, is answered
+        self._done: Counter[int] = Counter()  # bucket of what it took -> how many were answered
+        self._n_failed = 0
         self.told: list[
             tuple[float, int]
         ] = []  #: rates, and how many requests were under way when each began
@@ -73,19 +75,23 @@ class QueueFeeder:
             due_s = heapq.heappop(self._due)
             ends_s = self._queue.ends_s(due_s, self._rate_per_s)
             given_up_s = due_s + self._timeout_s
-            self._sent.append((min(ends_s, given_up_s), due_s, ends_s <= given_up_s))
+            sent = (min(ends_s, given_up_s), due_s, ends_s <= given_up_s)
+            heapq.heappush(self._under_way, sent)
             if self._rate_per_s is None:
-                heapq.heappush(self._due, self._sent[-1][0])
+                heapq.heappush(self._due, sent[0])
             else:
                 heapq.heappush(self._due, due_s + self._chance.expovariate(self._rate_per_s))
-        done = [
-            ends_s - due_s for ends_s, due_s, is_answered in self._sent if ends_s <= now_s and is_answered
-        ]
+        while self._under_way and self._under_way[0][0] <= now_s:
+            ends_s, due_s, is_answered = heapq.heappop(self._under_way)
+            if is_answered:
+                self._done[bucket_of(int((ends_s - due_s) * 1e9))] += 1
+            else:
+                self._n_failed += 1
         return Requests(
-            counted(done),
-            n_failed=sum(ends_s <= now_s and not is_answered for ends_s, _, is_answered in self._sent),
+            Latencies(dict(sorted(self._done.items()))),
+            n_failed=self._n_failed,
             rate_per_s=self._rate_per_s,
-            unfinished=counted([now_s - due_s for ends_s, due_s, _ in self._sent if ends_s > now_s]),
+            unfinished=counted([now_s - due_s for _, due_s, _ in self._under_way]),
         )
 
     def is_dry(self) -> bool:
