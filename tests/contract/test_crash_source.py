@@ -325,7 +325,7 @@ def test_a_redis_that_stays_away_ends_the_source_with_its_address(redis_server: 
     source = RedisCrashSource(RedisQueue(redis_server.url, "test", delays_s=[0.01]))
     redis_server.stop()
 
-    with pytest.raises(SourceLostError, match=r"Redis at .*/redis is out of reach: No such file"):
+    with raises(SourceLostError, wording("crash-processor.redis-socket-gone")):
         source.new_crashes()
 
 
@@ -441,9 +441,7 @@ def test_a_url_that_is_none_of_redis_is_refused(url: str, problem: str) -> None:
 def test_a_password_in_a_url_is_not_shown() -> None:
     with pytest.raises(InputError, match=r"--redis-url: 'http://\*\*\*@localhost' is neither"):
         RedisQueue("http://somebody:sec/ret@localhost", "test")
-    with pytest.raises(
-        SourceLostError, match=r"^Redis at 127\.0\.0\.1:1 is out of reach: Connection refused$"
-    ):
+    with raises(SourceLostError, wording("crash-processor.redis-refused-connection")):
         RedisQueue("rediss://somebody:sec%2Fret@127.0.0.1:1/7", "test").call("PING")
 
 
@@ -482,7 +480,7 @@ def test_a_source_whose_spool_is_gone_is_lost(tmp_path: Path) -> None:
     _take(source)  # the other one's name is known from now on
     shutil.rmtree(bed.root)
 
-    with pytest.raises(SourceLostError, match=r"cannot take an item in the spool .*: No such file"):
+    with raises(SourceLostError, wording("crash-processor.cannot-take-item", spool=bed.root)):
         source.new_crashes()
     source.close()
 

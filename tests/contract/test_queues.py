@@ -189,7 +189,7 @@ def test_a_queue_that_another_study_feeds_is_refused_and_left_as_it_is(
         others.claim()
         others.push(clones(others, form, 3))
         before = everything(client)
-        with pytest.raises(ConfigError, match=r"fed by another study: theirs\.tuner\.db on there"):
+        with raises(ConfigError, wording("feeders.fed-by-another-study-on")):
             queue.claim()
         after = everything(client)
 

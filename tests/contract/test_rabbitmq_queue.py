@@ -278,7 +278,7 @@ def test_a_queue_with_consumers_is_refused(
 def test_a_queue_that_is_not_there_is_not_made(server: RabbitServer, name: str) -> None:
     with (
         opened(server, f"{name}-no") as queue,
-        pytest.raises(ConfigError, match=f"there is no queue {name}-no"),
+        raises(ConfigError, wording("feeders.no-such-queue", queue=f"{name}-no")),
     ):
         queue.check()
 
@@ -326,7 +326,7 @@ def test_a_queue_that_another_study_feeds_is_refused(server: RabbitServer, chann
     with opened(server, name) as queue, opened(server, name, THEIRS) as others:
         others.claim()
         others.push(clones(others, 3))
-        with pytest.raises(ConfigError, match=r"fed by another study: theirs\.tuner\.db on there"):
+        with raises(ConfigError, wording("feeders.fed-by-another-study-on")):
             queue.claim()
         after = others.look()
         with pytest.raises(BrokerError, match="is forgotten"):
@@ -353,7 +353,7 @@ def test_headers_that_json_cannot_hold_are_left_out(
         amqp.Message("{}", application_headers={"id": "x", "task": "t", "key": b"\xff"}), routing_key=name
     )
     wait_for(lambda: n_waiting(channel, name) == 1, "it is there")
-    with pytest.raises(ConfigError, match=r"1 has properties or headers that tuner cannot keep \(bytes\)"):
+    with raises(ConfigError, wording("feeders.cannot-keep-properties")):
         bootstrap.sampled(server.url, "celery", name, 5, tmp_path / "s.json")
 
 
@@ -365,7 +365,7 @@ def test_the_form_is_seen_by_what_waits(server: RabbitServer, name: str, form: s
         queue.release()
 
     assert (found.form, found.queue, found.n_messages, dict(found.left_out)) == (form, name, 3, {})
-    with pytest.raises(ConfigError, match=f"no messages of dramatiq or celery wait in {name}"):
+    with raises(ConfigError, wording("feeders.no-messages-wait-in", queue=name)):
         bootstrap.sampled(server.url, None, name, 5, tmp_path / "t.json")
 
 

@@ -182,7 +182,7 @@ def test_the_probe_says_what_is_wrong_with_a_counter(tmp_path: Path) -> None:
 def test_the_probe_says_when_it_cannot_make_its_folder(tmp_path: Path) -> None:
     probe = CounterProbe(SystemClock(), tmp_path / "gone")
     with (
-        pytest.raises(ConfigError, match=r"cannot make a folder for counters in .*/gone"),
+        raises(ConfigError, wording("probes.cannot-make-folder-for-counters", folder=tmp_path / "gone")),
         probe.counting(Layout(1, 1)),
     ):
         pass

@@ -91,7 +91,7 @@ def test_a_feeder_that_became_another_user_is_told_as_what_cannot_be_ended(
         monkeypatch.setattr(signal, "pidfd_send_signal", refuses)
         monkeypatch.setattr(os, "killpg", refuses)
         monkeypatch.setattr(os, "kill", refuses)
-        with pytest.raises(MeasurementError, match=f"what the feeder started could not be ended: {pid} "):
+        with raises(MeasurementError, wording("feeders.could-not-be-ended", pid=pid)):
             feeding.__exit__(None, None, None)
     finally:
         monkeypatch.undo()
@@ -113,7 +113,7 @@ def test_a_feeder_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) ->
     feeder = CommandFeeder(["sh", "-c", "kill -9 $$"], tmp_path)
 
     with (
-        pytest.raises(MeasurementError, match=r"^the feeder was killed by signal 9: it printed nothing$"),
+        raises(MeasurementError, wording("feeders.killed-by-signal")),
         feeder.feeding(Layout(1, 1)),
     ):
         wait_for(feeder.is_dry)
@@ -224,7 +224,7 @@ def test_a_spool_that_cannot_be_filled_says_what_the_fill_command_said(tmp_path:
     failing = [sys.executable, "-c", "raise SystemExit('Error: 12 is not a dump.')"]
 
     with (
-        pytest.raises(ConfigError, match=r"cannot be filled: 12 is not a dump\."),
+        raises(ConfigError, wording("feeders.cannot-be-filled")),
         SpoolFeeder(tmp_path, failing).feeding(Layout(1, 1)),
     ):
         pytest.fail("it fed")
@@ -232,7 +232,7 @@ def test_a_spool_that_cannot_be_filled_says_what_the_fill_command_said(tmp_path:
 
 def test_a_fill_command_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match=r"cannot be filled: sh was killed by signal 9$"),
+        raises(ConfigError, wording("feeders.fill-command-killed")),
         SpoolFeeder(tmp_path, ["sh", "-c", "kill -9 $$"]).feeding(Layout(1, 1)),
     ):
         pytest.fail("it fed")

@@ -16,6 +16,8 @@ from jsonschema import Draft202012Validator
 from tuner.adapters.lab.go import go_here
 from tuner.adapters.lab.program import folder_of_programs
 
+from ..wording import wording
+
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(700)]
 
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
@@ -74,8 +76,8 @@ def test_what_is_missing_is_told_and_the_rest_is_run_and_goes_on_when_it_is_ther
 ) -> None:
     nowhere = {"PATH": "/nowhere", "GOROOT": "/nowhere"}
     no_go, no_nornir = (
-        "9 points left out: there is no Go here.",
-        f"15 points left out: nornir is not installed for {bare_python}.",
+        wording("lab.points-left-out-go"),
+        wording("lab.points-left-out-nornir", python=bare_python),
     )
     first = lab(tmp_path, bare_python, "--quick", environment=nowhere)
 

@@ -177,11 +177,11 @@ def test_what_is_not_one_number_of_postgresql_is_said_and_nothing_is_written(
         "create table other (i int)": "cannot execute CREATE TABLE in a read-only transaction",
     }
     for query, said in {
-        "select 1, 2": "query should give one number, and gave 2 columns",
-        "select 1 where false": "query should give one number, and gave no row",
-        "select generate_series(1, 100000000)": "query should give one number, and gave several rows",
-        "select null::int, 1": "query should give one number, and gave 2 columns",
-        "select 'many'": "query should give a whole number, and gave 'many'",
+        "select 1, 2": wording("probes.query-gave-columns"),
+        "select 1 where false": wording("probes.query-gave-no-row"),
+        "select generate_series(1, 100000000)": wording("probes.query-gave-rows"),
+        "select null::int, 1": wording("probes.query-gave-columns"),
+        "select 'many'": wording("probes.query-gave-no-whole-number", value="many"),
         **{query: f"PostgreSQL says: ERROR:  {said}" for query, said in said_by_server.items()},
     }.items():
         assert error_of(PostgresDatabase(postgres_server.url, TIMEOUT_S), query, monkeypatch) == said

@@ -20,7 +20,7 @@ def test_memory_counts_at_once_as_a_share_of_the_box() -> None:
     braking = Braking(BrakeLimits(memory_ratio=0.9, holds_s=10.0))
 
     assert braking.look(0.0, box(used=9.0)) is None
-    said = "memory in use on the box is 95 % (9.5 GiB of 10 GiB), over 90 %"
+    said = wording("brake.memory-over")
     assert braking.look(1.0, box(used=9.5)) == said
 
 

@@ -20,6 +20,7 @@ from tuner.reports.charts.time_axis import stretches_of, time_axis
 from tuner.reports.visible import in_markup, visible
 
 from ..overviews import RECORDED, hostile, recorded_overview
+from ..wording import wording
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -142,8 +143,8 @@ def test_a_study_whose_windows_are_all_void_says_so_in_its_picture(overview: Ove
 
     drawn = timeline_svg(nothing)
 
-    told = "the only one is void." if n == 1 else "all 3 are void."
-    assert drawn.count(f"No window counts: {told}") == 2
+    told = wording("report.only-window-void") if n == 1 else wording("report.all-windows-void", n=3)
+    assert drawn.count(told) == 2
     assert ">counts<" not in drawn
     assert ">a window<" not in drawn
     assert "No window counts" not in timeline_svg(overview)

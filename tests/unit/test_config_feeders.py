@@ -95,8 +95,8 @@ def test_a_study_does_not_keep_what_a_user_is_known_by(tmp_path: Path) -> None:
 
 
 def test_a_probe_of_the_generator_needs_a_generator(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"s.yaml:6:10: service.probe: generator counts .* the feeder is none"
+    with raises(
+        ConfigError, "s.yaml:6:10: service.probe: " + wording("config.generator-counts-answers-and-feeder-is")
     ):
         load(tmp_path, "{kind: none}\n  probe: {kind: generator}")
 
@@ -234,7 +234,7 @@ def test_a_queue_and_a_sample_are_enough_to_feed_it(tmp_path: Path, queue: str) 
 
 
 def test_a_probe_of_the_queue_needs_a_feeder_of_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"service.probe: queue counts what feeder queue .* is none"):
+    with raises(ConfigError, "service.probe: " + wording("config.queue-counts-what-is-fed")):
         load(tmp_path, "{kind: none}\n  probe: {kind: queue}")
 
 

@@ -61,10 +61,7 @@ study:
 
 
 def test_a_program_that_starts_its_workers_itself_is_told_how_many(tmp_path: Path) -> None:
-    said = (
-        "s.yaml:1:69: service.programs: the one program is not told how many processes to start:"
-        " write {processes} in its command or environment"
-    )
+    said = "s.yaml:1:69: service.programs: " + wording("config.one-program-untold")
     service = "service: {kind: script, name: web, command: gunicorn app, programs: one%s}"
 
     assert problems_of(tmp_path, service % "") == [said]
@@ -219,7 +216,7 @@ def test_options_alone_make_settings_and_errors() -> None:
     settings = load_settings(None, {("study", "cores"): Given("--cores", "24")})
 
     assert len(settings.layouts_for(24)) == 22
-    with pytest.raises(ConfigError, match=r"^--cores: should be a whole number"):
+    with raises(ConfigError, wording("command-line.whole-number")):
         load_settings(None, {("study", "cores"): Given("--cores", "many")})
 
 

@@ -18,6 +18,9 @@ from tuner.probe.counter import (
     read_totals,
 )
 
+from ..raising import raises
+from ..wording import wording
+
 pytestmark = pytest.mark.pythons
 
 
@@ -134,7 +137,7 @@ def test_without_a_folder_the_same_code_counts_into_memory(
 
 
 def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(CounterError, match=r"no folder .*/gone to count in"):
+    with raises(CounterError, wording("probes.no-folder-to-count-in", folder=tmp_path / "gone")):
         open_counter(str(tmp_path / "gone"))
 
 

@@ -588,7 +588,7 @@ def test_a_window_that_changed_makes_no_sum(file: Path) -> None:
         connection.execute("UPDATE window SET n_done = n_done + 8 WHERE launch_id = 3")
     with SqliteStore.open(file) as store:
         (launch,) = (launch for launch_id, launch in store.launches() if launch_id == 3)
-        with pytest.raises(ConfigError, match=r"is damaged: window \d is not as it was written"):
+        with raises(ConfigError, wording("study-file.written")):
             store.finish_launch(3, launch)
 
 
@@ -617,8 +617,8 @@ def test_what_changed_on_the_disk_is_seen_before_its_row_gets_a_new_digest(
 ) -> None:
     with changed(file) as connection:
         connection.executescript(script)
-    told = f"{file} is damaged: {said} is not as it was written"
-    with SqliteStore.open(file) as store, pytest.raises(ConfigError, match=told):
+    told = wording("study-file.damaged-row-written", file=file, row=said)
+    with SqliteStore.open(file) as store, raises(ConfigError, told):
         write(store)
 
     assert wording("study-file.written") in refused(file)
@@ -637,8 +637,8 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE void_reason SET detail = 'nothing'")
         (id,) = connection.execute("SELECT window_id FROM void_reason").fetchone()
-    told = f"window {id} is not as it was written"
-    with SqliteStore.open(file, read_only=True) as store, pytest.raises(ConfigError, match=told):
+    told = wording("study-file.row-written", row=f"window {id}")
+    with SqliteStore.open(file, read_only=True) as store, raises(ConfigError, told):
         store.window(2, 0, 2)
 
 

@@ -127,7 +127,7 @@ def test_a_layout_that_wins_on_one_box_and_collapses_on_another_is_told(tmp_path
     }
     notes = facts_notes(fleet_file(tmp_path / "s.tuner.db", gives))
 
-    (told,) = (note for note in notes if note.startswith("2x1 measured best on "))
+    (told,) = (note for note in notes if note.startswith(wording("fleet.measured-best-on")))
     assert wording("fleet.x-measured-best-box") in start_of(told)
     assert told.endswith(" less than 4x1.")
 

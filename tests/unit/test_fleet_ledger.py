@@ -113,7 +113,7 @@ def test_what_a_process_says_of_its_loss_is_told_once_it_is_gone(ledger: Ledger)
 
 
 def test_a_box_that_is_gone_takes_its_order_along(ledger: Ledger) -> None:
-    why = "its worker is gone, or does not answer"
+    why = wording("fleet.worker-gone")
 
     assert list(ledger.look([TWO])) == [BoxWent("box-1", why), Lost("o", why)]
     assert heard(ledger, 0, Ended("o", LAUNCH)) == []

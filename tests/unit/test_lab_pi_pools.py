@@ -142,22 +142,22 @@ def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_a
 def test_cores_that_lose_nothing_starve_nobody_and_leave_nothing_to_mend(whole: Outcome) -> None:
     """18 times asleep, 1.25 times slower: full from 14.4 per core on, so 15 still are flat, 20 are not."""
     verdicts = {
-        "A job that only computes takes 1.6 times": False,
-        "More threads than cores never help": True,
-        "A fixed pool": True,
+        wording("lab.claim-computes-longer"): False,
+        wording("lab.claim-more-threads-never-help"): True,
+        wording("lab.claim-fixed-pool"): True,
         wording("lab.claim-flat"): False,
         wording("lab.claim-starve"): False,
-        "As many permits": False,
+        wording("lab.claim-as-many-permits"): False,
         wording("lab.claim-jobs-ask-for-more"): False,
-        "A scheduled pool": True,
-        "Threads = cores / utilization (18.5": False,  # 15 do it: the cores are worth less when all compute
+        wording("lab.claim-scheduled-pool"): True,
+        wording("lab.claim-utilization-of-18"): False,  # 15 do it: the cores are worth less when all compute
         wording("lab.claim-begin-together"): True,
-        "under the GIL": True,
+        wording("lab.claim-under-the-gil"): True,
     }
 
     assert {begins: finding(whole, begins).holds for begins in verdicts} == verdicts
     assert wording("lab.cores-where-those-share") in finding(whole, wording("lab.claim-only-computes")).why
-    why = finding(whole, "One thread per job").why
+    why = finding(whole, wording("lab.claim-one-thread-per-job")).why
     assert wording("lab.those-tried") in why
     assert wording("lab.full-from") in why
     assert wording("lab.published-figures") in why

@@ -192,8 +192,8 @@ def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_a
 
 
 def test_two_cores_are_full_with_any_layout_and_24_are_not(whole: Outcome) -> None:
-    here, far = findings(whole, "24 processes of one thread do 1.8 to 2.2")
-    enough_here, enough_far = findings(whole, "One process gains nothing past 12")
+    here, far = findings(whole, wording("lab.claim-24-processes"))
+    enough_here, enough_far = findings(whole, wording("lab.claim-past-12"))
 
     assert here.holds is False
     assert wording("lab.cores-stop-every-layout") in here.why
@@ -207,8 +207,8 @@ def test_two_cores_are_full_with_any_layout_and_24_are_not(whole: Outcome) -> No
 
 
 def test_mixed_layouts_that_lie_closer_than_their_runs_are_not_told_apart(whole: Outcome) -> None:
-    here, _far = findings(whole, "In between 4x6 beats 12x2 beats 2x12")
-    best, _ = findings(whole, "Of the published layouts 4x6 is best")
+    here, _far = findings(whole, wording("lab.claim-in-between"))
+    best, _ = findings(whole, wording("lab.claim-published-best"))
 
     assert here.holds is None
     assert wording("lab.do-tell-them-apart") in here.why
@@ -221,8 +221,8 @@ def test_a_spawn_that_holds_the_gil_and_a_slower_interpreter_are_seen() -> None:
         return by_spawn * (1.2 if layout.variant.startswith("3.11") else 1.0) * (1 + 0.002 * block)
 
     found = socorro_outcome(studied(slow=slow))
-    (interpreters,) = findings(found, "the interpreter alone changes nothing")
-    (spawn,) = findings(found, "where starting a child holds the GIL")
+    (interpreters,) = findings(found, wording("lab.claim-interpreter"))
+    (spawn,) = findings(found, wording("lab.claim-spawn-holds-gil"))
 
     assert interpreters.holds is False
     assert wording("lab.times-python") in interpreters.why
@@ -230,9 +230,9 @@ def test_a_spawn_that_holds_the_gil_and_a_slower_interpreter_are_seen() -> None:
 
 
 def test_interpreters_that_are_alike_and_a_queue_that_costs_nothing_are_told(whole: Outcome) -> None:
-    (interpreters,) = findings(whole, "the interpreter alone changes nothing")
-    (spawn,) = findings(whole, "where starting a child holds the GIL")
-    (queue,) = findings(whole, "with one thread a process")
+    (interpreters,) = findings(whole, wording("lab.claim-interpreter"))
+    (spawn,) = findings(whole, wording("lab.claim-spawn-holds-gil"))
+    (queue,) = findings(whole, wording("lab.claim-one-thread-a-process"))
 
     assert (interpreters.holds, spawn.holds, queue.holds) == (True, None, True)
 

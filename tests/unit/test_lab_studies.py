@@ -89,7 +89,7 @@ def test_a_study_that_gave_all_is_not_made_again(tmp_path: Path, whole: Results)
 
 
 def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=r"no window of .*counts"):
+    with raises(MeasurementError, wording("lab.no-window-counts", file=tmp_path / STUDY)):
         made(tmp_path, troubles=(Trouble("dies-at-start"),))
     (tmp_path / STUDY).unlink()
     (tmp_path / "it.lab.json").unlink()
@@ -107,7 +107,7 @@ def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: P
 def test_runs_without_their_study_are_not_measured_anew(tmp_path: Path, whole: Results) -> None:
     (tmp_path / STUDY).rename(tmp_path / "elsewhere")
 
-    with pytest.raises(ConfigError, match=r"has runs of a study that is not there: .*it.layouts.tuner.db"):
+    with raises(ConfigError, wording("lab.study-not-there", file=tmp_path / STUDY)):
         made(tmp_path, whole)
     assert read_results(tmp_path / "it.lab.json") == whole
     assert not (tmp_path / STUDY).exists()

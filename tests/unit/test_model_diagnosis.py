@@ -26,6 +26,7 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict
 
+from ..raising import raises
 from ..wording import end_of, start_of, wording
 
 SOCORRO = Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54)
@@ -400,7 +401,7 @@ def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
 
 
 def test_nothing_to_go_by_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"1x1: 0 items in 10\.0 s say nothing"):
+    with raises(ValueError, wording("model.items-say-nothing")):
         Evidence(Layout(1, 1), 10.0, 0, 0, 0.0, 0.0)
 
 

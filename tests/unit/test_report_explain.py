@@ -19,7 +19,7 @@ from tuner.reports.explain import explanation_notes, render_explanation, render_
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
-from ..wording import wording
+from ..wording import key_of, wording
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SERVICE = Demands(gil_s=0.6, child_s=3.3, asleep_s=0.5, blocked_s=0.05)
@@ -129,7 +129,12 @@ def test_what_no_variant_can_tell_is_said_once() -> None:
 
 @pytest.mark.parametrize(
     ("variants", "told"),
-    [(("fork", "threads"), "variant fork"), (("", "threads"), "the service as it is"), (("fork",), None)],
+    [
+        (("fork", "threads"), wording("model.rules-of-variant")),
+        (("", "threads"), wording("model.rules-of-service")),
+        (("fork",), None),
+    ],
+    ids=key_of,
 )
 def test_rules_say_of_which_of_several_variants_they_are(
     variants: tuple[str, ...], told: str | None, rules: list[Rule]
@@ -138,7 +143,7 @@ def test_rules_say_of_which_of_several_variants_they_are(
 
     notes = explanation_notes(STUDY, found, rules)
 
-    said = [] if told is None else [f"The rules are for {told}, which has the fastest layout."]
+    said = [] if told is None else [told]
     assert [note for note in notes if note.startswith(wording("grid.rules"))] == said
     assert not any(note.startswith(wording("grid.rules")) for note in explanation_notes(STUDY, found, ()))
 

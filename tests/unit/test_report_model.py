@@ -219,7 +219,7 @@ def test_programs_are_told_every_sentence_that_people_are() -> None:
         assert wording("model.others-used-cores-meanwhile") in facts["sentences"]
         for sentence in facts["sentences"]:
             assert sentence in text
-        of_table = ("What if: ", "Beyond what was measured: ")  # these are fields
+        of_table = ("What if: ", wording("model.beyond"))  # these are fields
         said = [line for line in text.splitlines() if line.endswith(".") and not line.startswith(of_table)]
         assert " ".join(said) == " ".join(facts["sentences"])
 
@@ -253,13 +253,13 @@ def test_a_profile_says_where_it_is_from_and_knows_no_error() -> None:
 
 
 def test_a_profile_that_does_not_say_what_was_measured_says_that() -> None:
-    assumed = "The profile does not say which layouts it rests on: 1x1 is assumed."
+    assumed = wording("model.layouts-assumed")
     known = replace(PROFILE, measured=(Layout(1, 1), Layout(2, 4)), busy_cores=1.9)
 
     bare = Predicted(of_profile(PROFILE), Machine(2), trusted(HERE, "4x1"))
     told = Predicted(of_profile(known), Machine(2), trusted(HERE, "4x1"))
 
-    assert f"{assumed}\n" in render_prediction(bare)
+    assert assumed + "\n" in render_prediction(bare)
     assert prediction_facts(bare)["measured_layouts"] is None
     assert assumed not in render_prediction(told)
     assert prediction_facts(told)["measured_layouts"] == ["1x1", "2x4"]
@@ -272,7 +272,7 @@ def test_a_profile_that_was_measured_among_strangers_says_so() -> None:
     busy = of_profile(replace(PROFILE, machine=Machine(2, foreign_cores=0.9)))
     predicted = Predicted(busy, Machine(2), trusted(HERE, "4x1"))
 
-    said = "Others used 0.90 cores meanwhile; predicted is a box without them."
+    said = wording("model.others-used-cores-meanwhile")
     assert wording("model.crash-processor-profile-has-windows", said=said) in render_prediction(predicted)
     assert prediction_facts(predicted)["foreign_cores"] == 0.9
     assert busy.seen.machine == Machine(2)
@@ -295,7 +295,7 @@ def test_memory_of_threads_that_a_profile_does_not_tell_is_a_lower_end() -> None
 
     text = render_prediction(Predicted(of_profile(profile), Machine(2), one))
 
-    said = "The profile does not say what memory a further thread takes: where there are some, > leaves them"
+    said = wording("model.memory-of-threads-unknown")
     assert "> 57.2 MiB" in text
     assert said in text
     assert said not in render_prediction(
@@ -318,19 +318,19 @@ def test_little_certainty_comes_with_what_would_help() -> None:
     for calibrated, advice in [
         (
             ALONE,
-            "measure 1x1 for longer, by tuner calibrate CONFIG with more --launches or a longer --window.",
+            wording("model.measure-longer"),
         ),
-        (JOINT, "measure more layouts, or more windows of them."),
+        (JOINT, wording("model.measure-more")),
     ]:
         unsure = replace(calibrated, calibration=replace(calibrated.calibration, draws=wide))
 
-        assert f"That is little: {advice}" in render_calibration(unsure)
+        assert advice in render_calibration(unsure)
         assert "That is little" not in render_calibration(calibrated)
 
 
 def test_starting_children_has_a_row_where_it_is_known() -> None:
     known = of_profile(replace(PROFILE, demands=replace(ITEM, spawn_s=0.004)))
-    part = "What starting a child takes is part of waiting uninterruptibly."
+    part = wording("model.what-starting-child-takes-part")
 
     assert wording("model.starting-children") in render_calibration(known)
     assert part not in render_calibration(known)

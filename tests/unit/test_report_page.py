@@ -192,7 +192,7 @@ def told_to_do(page: Overview | str) -> str:
     """What the page tells to do, as its reader sees it."""
     text = page if isinstance(page, str) else render_page(page)
     answer = text[text.index('<section id="answer"') : text.index('<section id="ranking"')]
-    begin = answer.find("What to do now: ")
+    begin = answer.find(wording("report.what-to-do"))
     return "" if begin < 0 else unescape(re.sub(r"<[^>]+>", "", answer[begin:]))
 
 

@@ -175,8 +175,8 @@ def test_who_did_not_say_what_is_in_use_is_told_to_write_it_down() -> None:
 
 
 def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
-    told = section(page_of(overview()), "When to measure again")
-    sooner = section(page_of(overview(), repeat_after_s=86400.0), "When to measure again")
+    told = section(page_of(overview()), wording("export.when-measure-again"))
+    sooner = section(page_of(overview(), repeat_after_s=86400.0), wording("export.when-measure-again"))
 
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
     assert wording("export.before-when-one-these") in start_of(told)
@@ -252,9 +252,9 @@ def test_what_stands_for_the_config_or_the_command_is_told(is_typed: bool) -> No
     seen = replace(whole, study=replace(whole.study, provenance=kept))
     part = claimed(overview(), reached=False)
     part = replace(part, study=replace(part.study, provenance=kept))
-    why = "It is needed again because the study keeps no secrets.\n"
+    why = wording("export.needed-again") + "\n"
 
-    again = section(page_of(seen), "When to measure again")
+    again = section(page_of(seen), wording("export.when-measure-again"))
     on = section(page_of(part), "What to run")
 
     if is_typed:
@@ -321,7 +321,7 @@ def test_of_a_simulated_study_nothing_is_applied() -> None:
     assert "no service ran" in text_of(page[:1])
     assert wording("grid.service-ran-measure-layout") in start_of(section(page, "Apply"))
     assert Heading("Roll back") not in page
-    assert "--simulate PROFILE\n" in section(page, "When to measure again")
+    assert "--simulate PROFILE\n" in section(page, wording("export.when-measure-again"))
 
 
 def test_of_many_layouts_the_first_ones_and_the_one_in_use_are_shown() -> None:

@@ -20,7 +20,7 @@ from tuner.reports.ranking_words import notes
 
 from ..wording import key_of, wording
 
-THREADS = "The profile does not know what memory a further thread takes: what is shown is without."
+THREADS = wording("simulate.memory-of-threads-unknown")
 
 
 def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:

@@ -19,7 +19,7 @@ from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_o
 from tuner.core.model.simulation.stages import path_of
 
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 FULL = Demands(
     gil_s=0.05, python_s=0.02, child_s=0.2, asleep_s=0.1, blocked_s=0.03, spawn_s=0.01, n_gil_visits=3
@@ -250,7 +250,7 @@ def test_arrivals_beyond_capacity_are_refused(
 
     assert scenario.most_per_s == pytest.approx(most_per_s)
     assert replace(scenario, arrival_per_s=0.99 * most_per_s).arrival_per_s is not None
-    with pytest.raises(ValueError, match=f"should be below .* the most that {layout} can do, got"):
+    with raises(ValueError, wording("simulate.arrivals-below", layout=layout)):
         replace(scenario, arrival_per_s=scenario.most_per_s)
 
 
@@ -264,22 +264,23 @@ def test_no_layout_does_more_than_its_most() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"n_items": 19}, "n_items should be 20 or more"),
-        ({"n_warm_items": -1}, "n_warm_items 0 or more"),
-        ({"seed": -1}, "seed should be"),
-        ({"seed": 2**64}, "seed should be"),
-        ({"arrival_per_s": 0.0}, "arrival_per_s should be 1e-12 or more"),
-        ({"arrival_per_s": 1e-320}, "arrival_per_s should be 1e-12 or more"),
-        ({"arrival_per_s": inf}, "arrival_per_s should be 1e-12 or more"),
-        ({"process_cores": -0.1}, "process_cores should be 0 or more"),
-        ({"machine": Machine(cores=4, switch_interval_s=0.0)}, "switch_interval_s should be"),
-        ({"machine": Machine(cores=4, handover_s=-1e-6)}, "handover_s should be 0 or more"),
-        ({"machine": Machine(cores=4, handover_s=0.005)}, "it is microseconds, got 0.005 s"),
-        ({"machine": Machine(cores=0.1, handover_s=0.0004)}, "more than half of switch_interval_s"),
+        ({"n_items": 19}, wording("simulate.items-or-more")),
+        ({"n_warm_items": -1}, wording("simulate.warm-items")),
+        ({"seed": -1}, wording("simulate.seed-should-be")),
+        ({"seed": 2**64}, wording("simulate.seed-should-be")),
+        ({"arrival_per_s": 0.0}, wording("simulate.arrivals-or-more")),
+        ({"arrival_per_s": 1e-320}, wording("simulate.arrivals-or-more")),
+        ({"arrival_per_s": inf}, wording("simulate.arrivals-or-more")),
+        ({"process_cores": -0.1}, wording("simulate.process-cores")),
+        ({"machine": Machine(cores=4, switch_interval_s=0.0)}, wording("simulate.switch-interval")),
+        ({"machine": Machine(cores=4, handover_s=-1e-6)}, wording("simulate.handover-or-more")),
+        ({"machine": Machine(cores=4, handover_s=0.005)}, wording("simulate.handover-got")),
+        ({"machine": Machine(cores=0.1, handover_s=0.0004)}, wording("simulate.half-of-switch-interval")),
     ],
+    ids=key_of,
 )
 def test_a_scenario_that_cannot_be_is_refused(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+    with raises(ValueError, says):
         replace(closed(Layout(2, 4)), **changes)
 
 
@@ -299,7 +300,7 @@ def test_threads_that_only_hold_a_gil_and_wait_are_as_many_runnable_tasks_as_pro
 
     assert scenario.most_runnable == 4
     assert simulate(scenario).throughput_per_s == pytest.approx(1024 / waiting.total_s, rel=0.05)
-    with pytest.raises(ValueError, match=r"1024 tasks on these cores need 0\.00256 s for a hand-over"):
+    with raises(ValueError, wording("simulate.tasks-need")):
         replace(scenario, demands=replace(waiting, child_s=0.001))
 
 

@@ -613,7 +613,7 @@ def test_a_full_disk_keeps_what_is_finished_and_says_so_in_one_line(tmp_path: Pa
     with SqliteStore.create(path, virtual_study(SERVICE, window_s=600.0, warmup_s=2.0)) as store:
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")  # what SQLite does on ENOSPC
-        with pytest.raises(ConfigError, match=f"the disk of {re.escape(str(path))} is full") as caught:
+        with raises(ConfigError, wording("study-file.disk-full", file=path)) as caught:
             run_study(
                 VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
             )
@@ -662,7 +662,7 @@ def test_a_disk_that_does_not_come_back_ends_the_study_with_what_is_finished(
         launch_id = store.add_launch(launch)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(ConfigError, match=r"another program holds .* locked") as caught:
+            with raises(ConfigError, wording("study-file.another-program-locks", file=path)) as caught:
                 store.finish_launch(launch_id, launch)
 
         assert "--resume" in (caught.value.hint or "")

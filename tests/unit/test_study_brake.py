@@ -110,7 +110,7 @@ def eats(layout: Layout, after_s: float, block: int | None = None) -> Uses:
     return uses
 
 
-SAID = "memory in use on the box is 95 % (9.5 GiB of 10 GiB), over 90 %"
+SAID = wording("brake.memory-over")
 
 
 def test_nothing_happens_while_nothing_is_over() -> None:

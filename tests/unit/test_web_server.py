@@ -17,6 +17,9 @@ from tuner.adapters.web.server import MOST_AT_A_TIME, Request, Response, plain, 
 from tuner.core.address import LOOPBACK, Address
 from tuner.core.errors import ConfigError
 
+from ..raising import raises
+from ..wording import wording
+
 pytestmark = pytest.mark.pythons
 
 LONG_S = 60.0
@@ -146,7 +149,7 @@ def test_a_port_that_is_taken_is_told_in_a_line(address: Address) -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "x" * 70])
 def test_an_address_that_is_not_this_box_s_is_told_in_a_line(host: str) -> None:
     with (
-        pytest.raises(ConfigError, match=f"^--host: {host} is no address of this box"),
+        raises(ConfigError, wording("watch.no-address-of-this-box", host=host)),
         serving(Address(host, 0), echo, option="--port", of_host="--host"),
     ):
         pass

@@ -17,6 +17,7 @@ from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 
+from ...raising import raises
 from ...wording import end_of, wording
 from .conftest import LaunchersOf, failure
 
@@ -43,7 +44,7 @@ def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) 
     spec = ServiceSpec("tested", ("true",))
     try:
         launch = SupervisedLaunch(Layout(1, 1), spec, tmp_path, tmp_path, guardian, ended.pid, print)
-        with pytest.raises(MeasurementError, match=r"^supervisord ended at start: it said nothing$"):
+        with raises(MeasurementError, wording("launch.supervisord-ended-start-said")):
             await_running(launch, status, 0.05)
         launch.close()
     finally:

@@ -21,7 +21,8 @@ from tuner.core.window import VoidReason
 
 from ...memory_cgroup import memory_cgroup
 from ...processes import is_running
-from ...wording import end_of, key_of, wording
+from ...raising import raises
+from ...wording import end_of, key_of, start_of, wording
 
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
@@ -207,8 +208,9 @@ def test_a_guardian_that_is_killed_as_it_starts_is_replaced_once(
             assert launcher.guardian_pid is not None
             assert is_running(launcher.guardian_pid)
     else:
-        with pytest.raises(MeasurementError, match=r"the guardian process \d+ is gone"), launcher:
+        with raises(MeasurementError, wording("launch.guardian-gone")) as caught, launcher:
             pytest.fail("nobody guards")
+        assert wording("launch.guardian-process") in start_of(str(caught.value))
     assert starts.read_text() == "\n\n"
 
 

@@ -16,15 +16,15 @@ pytestmark = pytest.mark.integration
 
 def test_a_stackwalker_that_fails_in_any_way_gives_a_result_that_says_how(bed: Bed) -> None:
     notes = {
-        "fails": "the stackwalker failed: exit code 1",
-        "babbles": "the stackwalker printed no JSON but 'I am no JSON'",
-        "halves": "the stackwalker printed broken JSON",
-        "crashes": "the stackwalker failed: signal SIGSEGV",
-        "nothing": "the stackwalker printed nothing",
-        "hangs": "the stackwalker was killed: kill_timeout",
-        "closes": "the stackwalker was killed: kill_timeout",
-        "floods": "the stackwalker was killed",
-        "leaves": "the stackwalker was killed: kill_timeout",
+        "fails": wording("crash-processor.stackwalker-failed", how="exit code 1"),
+        "babbles": wording("crash-processor.stackwalker-printed-no-json"),
+        "halves": wording("crash-processor.stackwalker-printed-broken-json"),
+        "crashes": wording("crash-processor.stackwalker-failed", how="signal SIGSEGV"),
+        "nothing": wording("crash-processor.stackwalker-printed-nothing"),
+        "hangs": wording("crash-processor.stackwalker-killed") + ": kill_timeout",
+        "closes": wording("crash-processor.stackwalker-killed") + ": kill_timeout",
+        "floods": wording("crash-processor.stackwalker-killed"),
+        "leaves": wording("crash-processor.stackwalker-killed") + ": kill_timeout",
         "": "EmptyMinidump",
     }
     ids = dict(zip(notes, bed.fill(*notes), strict=True))
