@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help grid test test-all services check format wheel sbom audit licences docs reference pictures preflight clean
+.PHONY: help grid test test-ci test-full costs services check lint format wheel sbom audit licences docs reference pictures preflight clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,33 +21,50 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 	$(BIN)/tuner grid --quick --study "$(STUDY)" $(OPTIONS) || [ $$? -eq 5 ]  # 5: ranked, but weaker than asked
 	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md
 
-# Tests that only compute share the cores. Those with processes of their own mostly wait (of five seconds one is CPU's):
-# five at a time, on two cores too, each with a box lock, a folder and a server of its own. Those that look at cores, clocks
-# or load, or take the cores from all others, go last, alone.
+# pytest takes two tests per core at a time: those with processes of their own mostly wait (of five seconds one is CPU's),
+# each with a lock, a folder and a server of its own. Real services compute more, hence fewer at a time. Tests that look
+# at cores, clocks or load run last, one at a time. What runs where, and why: CONTRIBUTING.md.
+WORKERS := $(shell n=$$(( 2 * $$(nproc) )); echo $$(( n > 12 ? 12 : n )))
+FEWER := $(shell n=$$(( 3 * $$(nproc) / 2 )); echo $$(( n > 8 ? 8 : n )))
+PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest
+PARALLEL := -n $(WORKERS) --dist worksteal
+# where tests that start processes are: each worker of pytest saves 3 s by not reading the others
 WITH_PROCESSES := tests/contract tests/e2e tests/integration
-test: check  ## linters, types, every test but the long ones and those of real services
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n logical --maxprocesses 8 --dist worksteal -m "not integration and not long and not services"
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 5 --dist worksteal -m "integration and not alone and not long and not services" $(WITH_PROCESSES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and not long and not services" $(WITH_PROCESSES)
+# pythons of pyenv, newest first, for nox
+PYENVS = versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); export PYENV_VERSION="$${versions:-$$PYENV_VERSION}"
 
-# The long ones, three at a time: some compute, some wait. nox takes what they leave of the cores, and is shown when both
-# have ended. Real services start many processes, each on more of a core: three at a time.
-test-all: test $(SERVICES)/.installed $(AUDIT)/.installed  ## the rest too: long, real services, the fast ones on every other Python that is installed
-	@mkdir -p .nox; \
-	versions=$$(pyenv versions --bare 2>/dev/null | sort -rV | paste -sd: -); \
-	PYENV_VERSION="$${versions:-$$PYENV_VERSION}" nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters >.nox/log 2>&1 & \
-	trap "kill $$!" INT TERM; \
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "long and not alone and not services"; long=$$?; \
-	wait $$!; others=$$?; cat .nox/log; [ $$long -eq 0 ] && [ $$others -eq 0 ]
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 3 --dist worksteal -m "services and not alone" $(WITH_PROCESSES) tests/services
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m "alone and (long or services)" $(WITH_PROCESSES) tests/services
+# $(call beside,COMMAND,LOG,TESTS): both at once; what COMMAND printed comes after the tests, and both have to succeed.
+define beside
+@$(1) >$(2) 2>&1 & other=$$!; trap "kill $$other" INT TERM; \
+$(3); tests=$$?; wait $$other; ended=$$?; cat $(2); [ $$tests -eq 0 ] && [ $$ended -eq 0 ]
+endef
+
+test: lint  ## linters, types, and every test that is cheap: what a change can break, in four minutes
+	$(call beside,$(BIN)/mypy,$(VENV)/mypy.log,$(PYTEST) $(PARALLEL) -m "not costly and not services and not alone and not full")
+
+# What .ci/run adds to `make test`.
+test-ci: $(VENV)/.installed-dev $(SERVICES)/.installed $(AUDIT)/.installed  ## the costly tests, real services, the other Pythons
+	$(call beside,$(PYENVS); nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters -t ci,$(VENV)/nox.log,$(PYTEST) $(PARALLEL) -m "costly and not services and not alone and not full")
+	$(PYTEST) -n $(FEWER) --dist worksteal -m "services and not alone and not full" $(WITH_PROCESSES) tests/services
+	$(PYTEST) -m "alone and not full" $(WITH_PROCESSES) tests/services
+
+test-full: lint $(SERVICES)/.installed $(AUDIT)/.installed  ## everything there is, within an hour
+	$(BIN)/mypy
+	$(call beside,$(PYENVS); nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters -t full,$(VENV)/nox.log,$(PYTEST) $(PARALLEL) $(COSTS) -m "not services and not alone")
+	$(PYTEST) -n $(FEWER) --dist worksteal $(COSTS) -m "services and not alone" $(WITH_PROCESSES) tests/services
+	$(PYTEST) $(COSTS) -m "alone" $(WITH_PROCESSES) tests/services
+
+costs:  ## tests/costs.tsv again: what each test costs, by running everything
+	$(MAKE) test-full COSTS=--record-costs
 
 services: $(SERVICES)/.installed  ## .venv-services: celery, gunicorn and the other services that tests run for real
 
-check: $(VENV)/.installed-dev  ## linters, types, import directions
+check: lint  ## linters, types, import directions
+	$(BIN)/mypy
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev  ## let the formatter do it

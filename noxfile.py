@@ -1,5 +1,8 @@
-"""The tests that only compute, on every Python that tuner supports and this box has but the one that runs
-nox: `make test` ran them there. `nox -s fast-3.12` runs them on any."""
+"""Tests on every Python that tuner supports and this machine has, except the one that runs nox.
+
+`nox -t ci` runs the tests that can depend on the version of Python, `nox -t full` all that only compute.
+`nox -s versions-3.12` runs the first kind on a Python of your choice.
+"""
 
 import platform
 
@@ -7,16 +10,24 @@ import nox
 
 PYTHONS = ["3.11", "3.12", "3.13"]
 HERE = ".".join(platform.python_version_tuple()[:2])
+OTHERS = [version for version in PYTHONS if version != HERE]
 
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = [f"fast-{version}" for version in PYTHONS if version != HERE]
+nox.options.sessions = [f"versions-{version}" for version in OTHERS]
 
 
-@nox.session(python=PYTHONS)
-def fast(session: nox.Session) -> None:
+def _run(session: nox.Session, chosen: str) -> None:
     # compiled when it is imported, which most of it is not
     session.install("--quiet", "--no-compile", "--require-hashes", "-r", "requirements/dev.txt")
     session.install("--quiet", "--no-deps", "--no-build-isolation", ".")
-    options = ["-q", "-n", "logical", "--maxprocesses", "8", "--dist", "worksteal"]
-    chosen = "not long and not integration and not services and not once"
-    session.run("pytest", *options, "-m", chosen, *session.posargs)
+    session.run("pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", chosen, *session.posargs)
+
+
+@nox.session(python=OTHERS, tags=["ci"])
+def versions(session: nox.Session) -> None:
+    _run(session, "pythons and not costly and not full")
+
+
+@nox.session(python=OTHERS, tags=["full"])
+def computing(session: nox.Session) -> None:
+    _run(session, "(pythons or not integration) and not services and not alone and not full")

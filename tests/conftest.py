@@ -52,7 +52,7 @@ def pytest_assertrepr_compare(
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the tests, and restore signals to what they are at a terminal.
 
-    nohup and a shell's background ignore some signals, and each process that a test starts would inherit that.
+    nohup and a shell's background ignore some signals; each process that a test starts would inherit that.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -17,8 +17,8 @@ import pytest
 
 TABLE = Path(__file__).with_name("costs.tsv")
 HEAD = "# test\tCPU s\twall s; written by `make costs`, only tests that are not cheap"
-CHEAP_CPU_S = 0.25  #: three quarters of the computing tests' CPU time is in the 3 % of them that take longer
-CHEAP_WALL_S = 2.0  #: a test that waits longer than this delays `make test`, though it computes little
+CHEAP_CPU_S = 0.5  #: 95 % of the tests take less; all of them together two minutes of CPU time on two cores
+CHEAP_WALL_S = 3.0  #: a test that waits longer delays `make test`, even if it computes little
 PROPERTY = "cost"
 
 
@@ -88,17 +88,17 @@ class CostMeter:
     ) -> None:
         """Write costs.tsv if that was asked for; else name the tests that have become expensive."""
         if config.getoption("record_costs"):
-            others = {node: cost for node, cost in kept_costs().items() if _still_there(node)}
+            others = {node: cost for node, cost in kept_costs().items() if still_there(node)}
             TABLE.write_text(table_of(others | self.costs), encoding="utf-8")
             return
         new = [
             node
             for node, cost in self.costs.items()
-            if cost.cpu_s > 4 * CHEAP_CPU_S and node not in kept_costs()
+            if cost.cpu_s > 2 * CHEAP_CPU_S and node not in kept_costs()
         ]
         if new:
             terminalreporter.write_line(
-                f"{len(new)} tests took over {4 * CHEAP_CPU_S:g} s of CPU and are not in tests/costs.tsv; "
+                f"{len(new)} tests took over {2 * CHEAP_CPU_S:g} s of CPU and are not in tests/costs.tsv; "
                 "`make costs` records them:"
             )
             for node in new:
@@ -111,7 +111,7 @@ def _cpu_s() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _still_there(node: str) -> bool:
+def still_there(node: str) -> bool:
     """Whether the test's file still has a function of its name."""
     file, _, name = node.partition("::")
     path = TABLE.parents[1] / file

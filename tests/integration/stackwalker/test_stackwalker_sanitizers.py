@@ -17,7 +17,7 @@ from tuner_workers.crash_processor.synthetic import make_crash, make_world, writ
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "workers" / "crash_processor" / "stackwalker"
 FUZZER = ROOT / "tests" / "fuzz" / "run.py"
-FUZZ_RUNS = 1500  #: of each target
+FUZZ_RUNS = 9000  #: of each target: half a minute in all
 COMPILE_TIMEOUT_S = 280
 
 pytestmark = pytest.mark.integration
