@@ -14,6 +14,7 @@ from tuner.adapters.sqlite import SqliteStore
 
 from ..wording import wording
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 
@@ -71,43 +72,43 @@ def nothing_runs(folder: Path) -> bool:
     ]
 
 
-def test_a_worker_that_eats_the_memory_is_stopped(tuner) -> None:
+def test_a_worker_that_eats_the_memory_is_stopped(typed: Typed) -> None:
     limit = psutil.virtual_memory().total - psutil.virtual_memory().available + _SPARE_BYTES
-    write(tuner.folder, _EATING, f"{{memory: {limit // _MIB}M}}", layouts="1x1")
+    write(typed.folder, _EATING, f"{{memory: {limit // _MIB}M}}", layouts="1x1")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 3, done.stderr  # no window: nothing was measured
     assert "[braked]" in done.stderr
     assert wording("brake.brake-stopped-x") in done.stderr
     assert wording("brake.memory-use-box") in done.stderr
     assert wording("brake.go-tuner-grid-resume") in done.stderr
-    assert nothing_runs(tuner.folder)
-    assert (tuner.folder / "restored").read_text() == "launch 1x1\nstudy\n"
-    assert "memory in use" in (tuner.folder / "finished").read_text()
+    assert nothing_runs(typed.folder)
+    assert (typed.folder / "restored").read_text() == "launch 1x1\nstudy\n"
+    assert "memory in use" in (typed.folder / "finished").read_text()
 
-    with SqliteStore.open(tuner.folder / "braked.tuner.db", read_only=True) as store:
+    with SqliteStore.open(typed.folder / "braked.tuner.db", read_only=True) as store:
         assert [launch.error.startswith("braked: ") for _, launch in store.launches()] == [True]
 
 
-def test_memory_is_looked_at_while_a_launch_gets_ready(tuner) -> None:
+def test_memory_is_looked_at_while_a_launch_gets_ready(typed: Typed) -> None:
     limit = psutil.virtual_memory().total - psutil.virtual_memory().available + _SPARE_BYTES
     never = "  ready: {kind: command, command: [test, -e, is-ready], within: 100s}"
-    write(tuner.folder, _EATING, f"{{memory: {limit // _MIB}M}}", layouts="1x1", more=never)
+    write(typed.folder, _EATING, f"{{memory: {limit // _MIB}M}}", layouts="1x1", more=never)
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 3, done.stderr
     assert wording("brake.brake-stopped-x-while") in done.stderr
-    assert nothing_runs(tuner.folder)
-    assert (tuner.folder / "restored").read_text() == "launch 1x1\nstudy\n"
+    assert nothing_runs(typed.folder)
+    assert (typed.folder / "restored").read_text() == "launch 1x1\nstudy\n"
 
 
-def test_a_layout_whose_items_fail_is_left_out_and_the_others_are_ranked(tuner) -> None:
+def test_a_layout_whose_items_fail_is_left_out_and_the_others_are_ranked(typed: Typed) -> None:
     brake = "{errors: 5%, holds: 1s, then: leave-out}"
-    write(tuner.folder, _FAILING, brake, layouts="1x1, 1x2, 1x3", window="4s")
+    write(typed.folder, _FAILING, brake, layouts="1x1, 1x2, 1x3", window="4s")
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 5, done.stderr
     assert "[over-limit]" in done.stderr
@@ -118,11 +119,11 @@ def test_a_layout_whose_items_fail_is_left_out_and_the_others_are_ranked(tuner) 
     assert "items failed within" in rows["1x2"]["note"]
     assert rows["1x1"]["rank"] is not None
     assert rows["1x3"]["rank"] is not None
-    assert (tuner.folder / "restored").read_text().count("launch") == 3
-    assert nothing_runs(tuner.folder)
+    assert (typed.folder / "restored").read_text().count("launch") == 3
+    assert nothing_runs(typed.folder)
 
 
-def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(tuner) -> None:
+def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(tuner, typed: Typed) -> None:
     brake = "{command: [sh, -c, 'echo asked; echo queue too deep; test ! -e full'], every: 1s, holds: 1s}"
     write(tuner.folder, sleeping_worker(), brake, window="3s")
     text = (tuner.folder / "s.yaml").read_text()
@@ -140,7 +141,7 @@ def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(t
     assert nothing_runs(tuner.folder)
 
     os.remove(tuner.folder / "full")
-    again = tuner("grid", "--resume", "braked.tuner.db")
+    again = typed("grid", "--resume", "braked.tuner.db")
 
     assert again.returncode == 0, again.stderr
     with SqliteStore.open(tuner.folder / "braked.tuner.db", read_only=True) as store:
@@ -150,25 +151,25 @@ def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(t
     assert n_windows == 2
 
 
-def test_another_brake_may_be_given_to_a_study_that_goes_on(tuner) -> None:
+def test_another_brake_may_be_given_to_a_study_that_goes_on(typed: Typed) -> None:
     no = "{command: [sh, -c, 'test -z \"$TUNER_LAYOUT\"'], every: 1s, holds: 0s}"  # to every layout
-    write(tuner.folder, sleeping_worker(), no, window="2s")
-    assert tuner("grid", "s.yaml").returncode == 3
-    write(tuner.folder, sleeping_worker(), "{command: ['true']}", window="2s")
+    write(typed.folder, sleeping_worker(), no, window="2s")
+    assert typed("grid", "s.yaml").returncode == 3
+    write(typed.folder, sleeping_worker(), "{command: ['true']}", window="2s")
 
-    again = tuner("grid", "s.yaml", "--resume", "braked.tuner.db")
+    again = typed("grid", "s.yaml", "--resume", "braked.tuner.db")
 
     assert again.returncode == 0, again.stderr
 
 
-def test_a_brake_whose_command_is_missing_is_told_before_anything_runs(tuner) -> None:
-    write(tuner.folder, sleeping_worker(), "{command: no-such-thing}")
+def test_a_brake_whose_command_is_missing_is_told_before_anything_runs(typed: Typed) -> None:
+    write(typed.folder, sleeping_worker(), "{command: no-such-thing}")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2:] == [
         wording("feeders.error-brake-command-such"),
         wording("feeders.name-program-path-full"),
     ]
-    assert not (tuner.folder / "braked.tuner.db").exists()
+    assert not (typed.folder / "braked.tuner.db").exists()

@@ -28,7 +28,7 @@ STUDY = (
 PATIENCE_S = 120.0
 
 
-def test_the_built_in_service_is_measured_ranked_and_gone_afterwards(tuner) -> None:
+def test_the_built_in_service_is_measured_ranked_and_gone_afterwards(tuner, typed: Typed) -> None:
     (tuner.folder / "s.yaml").write_text(STUDY % ("1x1, 1x2", 1))
 
     done = tuner("grid", "s.yaml", "--json")
@@ -39,21 +39,11 @@ def test_the_built_in_service_is_measured_ranked_and_gone_afterwards(tuner) -> N
     assert {row["layout"] for row in ranking["layouts"]} == {"1x1", "1x2"}
     assert all(row["throughput_per_10min"]["mean"] > 0 for row in ranking["layouts"])
     assert [line for line in done.stderr.splitlines() if "items/10 min" in line]
-    again = tuner("rank", "crash-processor.tuner.db", "--json")
+    again = typed("rank", "crash-processor.tuner.db", "--json")
     assert again.stdout == done.stdout
-    assert tuner("export", "crash-processor.tuner.db", "--into", "RUNBOOK.md").returncode == 0
+    assert typed("export", "crash-processor.tuner.db", "--into", "RUNBOOK.md").returncode == 0
     assert "1x2" in (tuner.folder / "RUNBOOK.md").read_text()
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []  # the spool went with it
-
-
-def test_layouts_for_more_cores_than_there_are_run_and_say_so(tuner) -> None:
-    (tuner.folder / "s.yaml").write_text(STUDY % ("1x1", 1))
-
-    done = tuner("grid", "s.yaml", "--cores", "4096")
-
-    assert done.returncode == 0, done.stderr
-    assert wording("grid.layouts-cores-measured") in done.stderr
-    assert "4096 cores" in tuner("rank", "crash-processor.tuner.db").stdout
 
 
 def script(folder: Path, more: str = "") -> Path:
@@ -66,15 +56,25 @@ def script(folder: Path, more: str = "") -> Path:
     return path
 
 
-def test_a_program_that_starts_its_workers_itself_is_measured_by_these(tuner) -> None:
+def test_layouts_for_more_cores_than_there_are_run_and_say_so(typed: Typed) -> None:
+    config = script(typed.folder)
+
+    done = typed("grid", config, "--cores", "4096", "--layouts", "1x1", "--repeats", "1")
+
+    assert done.returncode == 0, done.stderr
+    assert wording("grid.layouts-cores-measured") in done.stderr
+    assert "4096 cores" in typed("rank", "sleeper.tuner.db").stdout
+
+
+def test_a_program_that_starts_its_workers_itself_is_measured_by_these(typed: Typed) -> None:
     """Each thread does 50 items a second at most: 100 in 2x1, 200 in 2x2; fewer where neighbours are busy."""
-    (tuner.folder / "master.py").write_text(sleeping_master())
-    (tuner.folder / "s.yaml").write_text(
+    (typed.folder / "master.py").write_text(sleeping_master())
+    (typed.folder / "s.yaml").write_text(
         "service: {kind: script, name: pool, programs: one, max_extra_threads: 1,"
         f" command: [{sys.executable}, master.py, '{{processes}}']}}\n" + STUDY % ("2x1, 2x2", 1)
     )
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 0, done.stderr
     assert "[" not in done.stderr.split("items/10 min")[-1]  # no warning
@@ -83,15 +83,15 @@ def test_a_program_that_starts_its_workers_itself_is_measured_by_these(tuner) ->
     }
     assert 0 < of_layout["2x1"] <= 600 * 100 * 1.2
     assert 0 < of_layout["2x2"] <= 600 * 200 * 1.2
-    explained = json.loads(tuner("explain", "pool.tuner.db", "--json").stdout)
+    explained = json.loads(typed("explain", "pool.tuner.db", "--json").stdout)
     assert {row["layout"] for row in explained["layouts"]} == {"2x1", "2x2"}
 
 
-def test_variants_of_a_service_are_an_axis_of_their_own(tuner) -> None:
+def test_variants_of_a_service_are_an_axis_of_their_own(typed: Typed) -> None:
     """A pool of threads and one of processes: each thread of either does 50 items a second at most."""
-    (tuner.folder / "master.py").write_text(sleeping_master())
-    (tuner.folder / "worker.py").write_text(sleeping_worker())
-    (tuner.folder / "s.yaml").write_text(
+    (typed.folder / "master.py").write_text(sleeping_master())
+    (typed.folder / "worker.py").write_text(sleeping_worker())
+    (typed.folder / "s.yaml").write_text(
         f"service:\n  kind: script\n  name: jobs\n  command: [{sys.executable}, worker.py]\n  variants:\n"
         "    threads: {max_extra_threads: 1}\n"
         "    prefork: {threads: no, programs: one, ready: {kind: log, pattern: never, within: 1s},\n"
@@ -100,13 +100,13 @@ def test_variants_of_a_service_are_an_axis_of_their_own(tuner) -> None:
         % ("1x3@threads, 2x-@prefork", 1)
     )
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert wording("launch.x-prefork-ready-after") in done.stderr  # each variant has its own check
-    (tuner.folder / "jobs.tuner.db").unlink()
-    text = (tuner.folder / "s.yaml").read_text()
-    (tuner.folder / "s.yaml").write_text(text.replace("ready: {kind: log, pattern: never, within: 1s},", ""))
-    done = tuner("grid", "s.yaml", "--json")
+    (typed.folder / "jobs.tuner.db").unlink()
+    text = (typed.folder / "s.yaml").read_text()
+    (typed.folder / "s.yaml").write_text(text.replace("ready: {kind: log, pattern: never, within: 1s},", ""))
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 0, done.stderr
     rows = {row["layout"]: row for row in json.loads(done.stdout)["layouts"]}
@@ -116,8 +116,8 @@ def test_variants_of_a_service_are_an_axis_of_their_own(tuner) -> None:
     assert 0 < of_layout["2x-@prefork"] <= 600 * 100 * 1.2
 
 
-def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(tuner) -> None:
-    told = tuner.folder / "told"
+def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(typed: Typed) -> None:
+    told = typed.folder / "told"
     note = f"[sh, -c, 'echo \"$TUNER_EVENT $TUNER_LAYOUT\" >> {told}']"
     events = (
         "before_study",
@@ -130,7 +130,7 @@ def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(tuner) 
     )
     hooks = "hooks:\n" + "".join(f"  {event}: [{note}]\n" for event in events)
 
-    done = tuner("grid", script(tuner.folder, hooks), "--layouts", "1x1", "--repeats", "1")
+    done = typed("grid", script(typed.folder, hooks), "--layouts", "1x1", "--repeats", "1")
 
     assert done.returncode == 0, done.stderr
     assert [line.strip() for line in told.read_text().splitlines()] == [
@@ -174,7 +174,7 @@ def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner
     assert rows == {"1x1": 2, "2x2": 2}
 
 
-def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -> None:
+def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner, typed: Typed) -> None:
     config = script(tuner.folder)
     config.write_text(
         config.read_text().replace("  command:", "  environment: {DB_PASSWORD: hunter2}\n  command:")
@@ -184,7 +184,7 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE_S)
 
-    alone = tuner("grid", "--resume", "sleeper.tuner.db")
+    alone = typed("grid", "--resume", "sleeper.tuner.db")
     with_config = tuner("grid", config, "--resume", "sleeper.tuner.db")
 
     assert alone.returncode == 2
@@ -192,23 +192,23 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner) -
     assert b"hunter2" not in (tuner.folder / "sleeper.tuner.db").read_bytes()
     assert with_config.returncode == 0, with_config.stderr
     config.write_text(config.read_text().replace("name: sleeper", "name: other"))
-    other = tuner("grid", config, "--resume", "sleeper.tuner.db")
+    other = typed("grid", config, "--resume", "sleeper.tuner.db")
     assert wording("watch.service-name-sleeper-study") in other.stderr
 
 
-def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(tuner) -> None:
-    (tuner.folder / "worker.py").write_text(sleeping_worker("0.002"))
+def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(typed: Typed) -> None:
+    (typed.folder / "worker.py").write_text(sleeping_worker("0.002"))
     command = ["--", "env", "DB_PASSWORD=hunter2", sys.executable, "worker.py"]
     asked = ["--strategy", "all", "--layouts", "1x1", "--repeats", "1", "--foreign-limit", "1000"]
     asked += ["--window", "2s", "--warmup", "1s"]
-    begun = tuner("grid", *asked, *command)
+    begun = typed("grid", *asked, *command)
     assert begun.returncode == 0, begun.stderr
     resumed = ("grid", "--resume", "worker.tuner.db")
 
-    alone = tuner(*resumed)
-    same = tuner(*resumed, "--window", "2s", "--layouts", "1x1", *command)
-    longer = tuner(*resumed, "--window", "3s", *command)
-    another = tuner(*resumed, *command, "--more")
+    alone = typed(*resumed)
+    same = typed(*resumed, "--window", "2s", "--layouts", "1x1", *command)
+    longer = typed(*resumed, "--window", "3s", *command)
+    another = typed(*resumed, *command, "--more")
 
     assert alone.returncode == 2
     assert wording("brake.command-settings-before-tuner") in alone.stderr
@@ -264,18 +264,19 @@ def telling(folder: Path, told: Path, more: str) -> Path:
     return path
 
 
-def test_a_service_runs_in_its_folder_with_its_environment_file(tuner) -> None:
+def test_a_service_runs_in_its_folder_with_its_environment_file_on_the_cores_it_is_for(tuner) -> None:
     (tuner.folder / "work").mkdir()
     (tuner.folder / "worker.env").write_text("# secrets\nexport GREETING='hello {threads}'\n")
     told = tuner.folder / "told"
     more = "  directory: work\n  environment_file: worker.env\n  environment: {PLAIN: '{threads}'}\n"
 
-    done = tuner("grid", telling(tuner.folder, told, more))
+    done = tuner("grid", telling(tuner.folder, told, more), "--cores", "1")
 
     assert "Traceback" not in done.stderr
-    _, folder, greeting, _ = told.read_text().splitlines()
+    _, folder, greeting, cores = told.read_text().splitlines()
     assert folder == str(tuner.folder / "work")
     assert greeting == "hello {threads} 1"  # a file's values are as they are, the config's are filled in
+    assert cores.split() == ["Cpus_allowed_list:", str(min(os.sched_getaffinity(0)))]
     kept = (tuner.folder / "teller.tuner.db").read_bytes()
     assert b"hello {threads}" not in kept
 
@@ -289,18 +290,6 @@ def test_a_service_runs_as_another_user(tuner) -> None:
         tuner("grid", telling(tuner.folder, told, f"  user: nobody\n  directory: {open_to_all}\n"))
 
         assert told.read_text().splitlines()[0] == "nobody"
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be made fewer")
-def test_for_fewer_cores_than_there_are_the_workers_are_held_to_them(tuner) -> None:
-    told = tuner.folder / "told"
-
-    tuner("grid", telling(tuner.folder, told, ""), "--cores", "1")
-
-    assert told.read_text().splitlines()[-1].split() == [
-        "Cpus_allowed_list:",
-        str(min(os.sched_getaffinity(0))),
-    ]
 
 
 PROFILE = "name: shop\ndemands: {gil: 20ms, asleep: 20ms}\nmachine: %s\n"

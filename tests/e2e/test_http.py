@@ -47,32 +47,32 @@ def readings(study: Path) -> list[tuple[str, float, int]]:
         return connection.execute(query).fetchall()
 
 
-def test_a_web_service_is_fed_and_counted_as_it_counts_itself(tuner) -> None:
-    config(tuner.folder, ", connections: 4")
+def test_a_web_service_is_fed_and_counted_as_it_counts_itself(typed: Typed) -> None:
+    config(typed.folder, ", connections: 4")
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 0, done.stderr
     assert "requests-failed" not in done.stderr
     assert {row["layout"] for row in json.loads(done.stdout)["layouts"]} == {"1x2", "1x4"}
-    seen = readings(tuner.folder / "web.tuner.db")
+    seen = readings(typed.folder / "web.tuner.db")
     assert len(seen) == 4
     for layout, at_s, n_done in seen:
-        finished_s = [float(line) for line in (tuner.folder / f"truth-{layout}").read_text().split()]
+        finished_s = [float(line) for line in (typed.folder / f"truth-{layout}").read_text().split()]
         # finished and not counted yet: at most one on each connection; the count is read a moment after at_s
         assert n_done >= sum(one_s <= at_s for one_s in finished_s) - 4
         assert n_done <= sum(one_s <= at_s + 1.0 for one_s in finished_s)
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
 
 
-def test_a_window_keeps_how_long_its_requests_took(tuner) -> None:
-    config(tuner.folder, ", rate: 60, arrivals: even")
+def test_a_window_keeps_how_long_its_requests_took(typed: Typed) -> None:
+    config(typed.folder, ", rate: 60, arrivals: even")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 0, done.stderr
     columns = "n_done, n_requests, n_requests_failed, latency_p50_s, latency_p95_s, latency_p99_s, rate_per_s"
-    with closing(sqlite3.connect(tuner.folder / "web.tuner.db")) as connection:
+    with closing(sqlite3.connect(typed.folder / "web.tuner.db")) as connection:
         told = connection.execute(f"SELECT {columns} FROM window").fetchall()
     assert len(told) == 2
     for n_done, n_requests, n_failed, p50_s, p95_s, p99_s, rate_per_s in told:
@@ -81,15 +81,15 @@ def test_a_window_keeps_how_long_its_requests_took(tuner) -> None:
         assert 0.005 <= p50_s <= p95_s <= (p99_s or p95_s)
 
 
-def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(tuner) -> None:
-    config(tuner.folder, "")
+def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(typed: Typed) -> None:
+    config(typed.folder, "")
 
-    done = Typed(tuner.folder)("grid", "s.yaml", "--max-p95", "1us")
+    done = typed("grid", "s.yaml", "--max-p95", "1us")
 
     assert done.returncode == 2
     assert wording("feeders.max-p-us-duration") in done.stderr
 
-    done = tuner("grid", "s.yaml", "--max-p95", "1ms")
+    done = typed("grid", "s.yaml", "--max-p95", "1ms")
 
     assert done.returncode == 0, done.stderr
     assert "latency-at-saturation" in done.stderr
@@ -123,44 +123,42 @@ def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window
         (", connections: 8", ("--rate", "200"), "name connections (closed loop) or a rate"),
     ],
 )
-def test_a_rate_that_is_none_is_refused_with_one_line(
-    tmp_path: Path, feeder: str, options, said: str
-) -> None:
-    config(tmp_path, feeder)
+def test_a_rate_that_is_none_is_refused_with_one_line(typed: Typed, feeder: str, options, said: str) -> None:
+    config(typed.folder, feeder)
 
-    done = Typed(tmp_path)("grid", "s.yaml", *options)
+    done = typed("grid", "s.yaml", *options)
 
     assert done.returncode == 2
     assert said in done.stderr
-    assert list(tmp_path.glob("*.db")) == []
+    assert list(typed.folder.glob("*.db")) == []
 
 
-def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("service: {kind: script, name: web, command: [sleep, '9']}\n")
+def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(typed: Typed) -> None:
+    (typed.folder / "s.yaml").write_text("service: {kind: script, name: web, command: [sleep, '9']}\n")
 
-    done = Typed(tmp_path)("grid", "s.yaml", "--rate", "200")
+    done = typed("grid", "s.yaml", "--rate", "200")
 
     assert done.returncode == 2
     assert wording("config.error-rate-service-feeder") in done.stderr
 
 
-def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(tuner) -> None:
-    config(tuner.folder, ", wait: 500ms")
-    with (tuner.folder / "worker.py").open("w") as worker:
+def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(typed: Typed) -> None:
+    config(typed.folder, ", wait: 500ms")
+    with (typed.folder / "worker.py").open("w") as worker:
         worker.write("import threading, os\nfor _ in range(int(os.environ['TUNER_THREADS'])):\n")
         worker.write("    threading.Thread(target=threading.Event().wait).start()\n")
 
-    done = tuner("grid", "s.yaml", "--max-attempts", "1")
+    done = typed("grid", "s.yaml", "--max-attempts", "1")
 
     assert done.returncode == 3, done.stderr
     assert wording("feeders.did-answer-within-s-2") in done.stderr
 
 
-def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    config(tmp_path, ", connections: 3")
+def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(typed: Typed) -> None:
+    config(typed.folder, ", connections: 3")
 
-    done = Typed(tmp_path)("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
     assert wording("feeders.connections-leave-threads-x-without") in done.stderr
-    assert list(tmp_path.glob("*.db")) == []
+    assert list(typed.folder.glob("*.db")) == []

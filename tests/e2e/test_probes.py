@@ -15,6 +15,7 @@ from tuner.adapters.sqlite import SqliteStore
 
 from ..redis_server import RedisServer
 from ..wording import wording
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 
@@ -45,10 +46,10 @@ for thread in threads:
 """
 
 
-def test_what_a_service_tells_statsd_is_what_it_finished(tuner) -> None:
-    (tuner.folder / "worker.py").write_text(_WORKER)
-    (tuner.folder / "s.yaml").write_text(
-        f"service:\n  kind: script\n  name: teller\n  directory: {tuner.folder}\n"
+def test_what_a_service_tells_statsd_is_what_it_finished(typed: Typed) -> None:
+    (typed.folder / "worker.py").write_text(_WORKER)
+    (typed.folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: teller\n  directory: {typed.folder}\n"
         f"  command: [{sys.executable}, worker.py, '{{TUNER_STATSD}}', finished]\n"
         "  environment: {STATSD: 'statsd://{TUNER_STATSD}'}\n"
         "  probe: {kind: statsd, name: worker.items}\n"
@@ -56,12 +57,12 @@ def test_what_a_service_tells_statsd_is_what_it_finished(tuner) -> None:
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 0, done.stderr
     assert "packets-lost" not in done.stderr
-    finished_s = [moment for (moment,) in struct.iter_unpack("d", (tuner.folder / "finished").read_bytes())]
-    with SqliteStore.open(tuner.folder / "teller.tuner.db", read_only=True) as store:
+    finished_s = [moment for (moment,) in struct.iter_unpack("d", (typed.folder / "finished").read_bytes())]
+    with SqliteStore.open(typed.folder / "teller.tuner.db", read_only=True) as store:
         windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
     for window in windows:
         begin, end = window.readings
@@ -92,14 +93,14 @@ _PROBES = {
 }
 
 
-def _keeper(tuner, service: str, study: str) -> None:
+def _keeper(folder: Path, service: str, study: str) -> None:
     """A config for it, and all that it needs."""
-    (tuner.folder / "worker.py").write_text(_KEEPER)
-    with closing(sqlite3.connect(tuner.folder / "jobs.db")) as jobs:
+    (folder / "worker.py").write_text(_KEEPER)
+    with closing(sqlite3.connect(folder / "jobs.db")) as jobs:
         jobs.execute("pragma journal_mode = wal")
         jobs.execute("create table job (state text)")
-    (tuner.folder / "s.yaml").write_text(
-        f"service:\n  kind: script\n  name: keeper\n  directory: {tuner.folder}\n"
+    (folder / "s.yaml").write_text(
+        f"service:\n  kind: script\n  name: keeper\n  directory: {folder}\n"
         f"  command: [{sys.executable}, worker.py]\n  threads: no\n{service}"
         f"study: {{strategy: all, window: 4s, warmup: 1s, repeats: 1, warm_cache: no, {study},"
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
@@ -107,14 +108,14 @@ def _keeper(tuner, service: str, study: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(_PROBES))
-def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, tuner) -> None:
-    _keeper(tuner, f"  probe: {_PROBES[kind]}\n", "layouts: [1x-, 3x-]")
+def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, typed: Typed) -> None:
+    _keeper(typed.folder, f"  probe: {_PROBES[kind]}\n", "layouts: [1x-, 3x-]")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 0, done.stderr
-    finished_s = [moment for (moment,) in struct.iter_unpack("d", (tuner.folder / "finished").read_bytes())]
-    with SqliteStore.open(tuner.folder / "keeper.tuner.db", read_only=True) as store:
+    finished_s = [moment for (moment,) in struct.iter_unpack("d", (typed.folder / "finished").read_bytes())]
+    with SqliteStore.open(typed.folder / "keeper.tuner.db", read_only=True) as store:
         windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
     for window in windows:
         begin, end = window.readings
@@ -128,15 +129,15 @@ def test_what_a_service_logs_or_keeps_in_a_table_is_what_it_finished(kind: str, 
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_a_second_probe_is_held_against_the_first_one(agrees: bool, tuner) -> None:
+def test_a_second_probe_is_held_against_the_first_one(agrees: bool, typed: Typed) -> None:
     second = _PROBES["log"] if agrees else "{kind: log, pattern: no such line}"
     # so far apart: a look that is late on a busy box does not matter here
     both = f"  probe: {_PROBES['sql']}\n  cross_check: {second}\n  cross_check_within: 49%\n"
-    _keeper(tuner, both, "layouts: [2x-], max_attempts: 1")
+    _keeper(typed.folder, both, "layouts: [2x-], max_attempts: 1")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
-    with SqliteStore.open(tuner.folder / "keeper.tuner.db", read_only=True) as store:
+    with SqliteStore.open(typed.folder / "keeper.tuner.db", read_only=True) as store:
         (window,) = store.windows()
     assert [reason.slug for reason in window.void] == ([] if agrees else ["probes-disagree"])
     assert (done.returncode == 0) is agrees, done.stderr

@@ -74,7 +74,7 @@ def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(typ
 
 
 def test_a_budget_counts_for_those_that_do_not_end_by_themselves(typed: Typed) -> None:
-    words = "identical+drift --strategy in-order --windows 32 --surfaces 5 --json".split()
+    words = ["identical+drift", "--strategy", "in-order", "--windows", "32", "--surfaces", "5", "--json"]
     done = typed("replay", *HERE, *words)
 
     assert json.loads(done.stdout)["mean_windows"] == 32
