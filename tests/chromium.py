@@ -31,7 +31,7 @@ _DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFram
 
 
 class Chromium:
-    """One browser with one page; what it asked for and complained of is kept."""
+    """One browser with one page at a time; what that asked for and complained of is kept."""
 
     def __init__(self, process: subprocess.Popen[bytes], to: int, back: int) -> None:
         self.process = process
@@ -40,8 +40,25 @@ class Chromium:
         self._to, self._back = to, back
         self._buffer, self._n, self._session = b"", 0, ""
         self._events: list[str] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._begin_page()
+
+    @contextmanager
+    def new_page(self) -> Iterator[Chromium]:
+        """The same browser with another page, in a profile of its own; closed afterwards."""
+        before, self._session = self._session, ""
+        profile = self.call("Target.createBrowserContext")
+        self._begin_page(**profile)
+        try:
+            yield self
+        finally:
+            self._session = ""
+            self.call("Target.disposeBrowserContext", **profile)
+            self._session = before
+
+    def _begin_page(self, **profile: str) -> None:
+        target = self.call("Target.createTarget", url="about:blank", **profile)["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.requests, self.complaints = [], []
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -132,7 +149,7 @@ class Chromium:
             self._buffer += part
         text, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(text)
-        if method := message.get("method"):
+        if (method := message.get("method")) and message.get("sessionId", "") == self._session:
             self._note(method, message["params"])
         return message
 

@@ -27,9 +27,16 @@ NAME = "gunicorn-2-cores-busy.tuner.db"
 WINDOWS = [(1280, False), (1280, True), (360, False), (360, True)]
 
 
-@pytest.fixture
-def browser() -> Iterator[Chromium]:
+@pytest.fixture(scope="module")
+def one_browser() -> Iterator[Chromium]:
     with running_chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def browser(one_browser: Chromium) -> Iterator[Chromium]:
+    """A page that is a test's own; a browser takes seconds to start."""
+    with one_browser.new_page() as found:
         yield found
 
 
