@@ -155,7 +155,7 @@ def test_fewer_connections_than_threads_are_refused_before_the_study(tmp_path: P
 def test_a_file_of_requests_is_checked_before_the_study(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("{}")
 
-    with pytest.raises(ConfigError, match=r"r.jsonl:1: no request"):
+    with raises(ConfigError, wording("feeders.r-jsonl-1-no-request")):
         Feeding(tmp_path, "http://127.0.0.1:1/", requests_file=tmp_path / "r.jsonl").feeder.prepare()
 
 
@@ -186,7 +186,7 @@ def test_damaged_counts_spoil_the_launch(tmp_path: Path) -> None:
     feeding = Feeding(tmp_path, "http://127.0.0.1:1/")
     feeding.totals.write_bytes(b"x" * 500)
 
-    with pytest.raises(MeasurementError, match="holds no totals"):
+    with raises(MeasurementError, wording("feeders.holds-no-totals")):
         feeding.feeder.requests()
 
 

@@ -216,7 +216,7 @@ def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
     with closing(Redis.from_url(redis_server.url)) as client:
         client.flushall()
     wait_for(fixture.feeder.is_dry, "nobody feeds any more")
-    with pytest.raises(MeasurementError, match="restarted or flushed"):
+    with raises(MeasurementError, wording("feeders.restarted-or-flushed")):
         feeding.__exit__(None, None, None)
 
 

@@ -204,7 +204,7 @@ def test_a_redis_that_forgot_what_was_fed_says_so(redis_server: RedisServer, for
         with pytest.raises(BrokerError, match="ConnectionError"):
             queue.look()
         redis_server.start()
-        with pytest.raises(BrokerError, match="restarted or flushed"):
+        with raises(BrokerError, wording("feeders.restarted-or-flushed")):
             queue.look()
 
 
@@ -217,7 +217,7 @@ def test_nothing_is_pushed_to_a_redis_that_forgot_whose_the_queue_is(
     redis_server.start()
 
     with opened(redis_server, form) as queue, Redis.from_url(redis_server.url) as client:
-        with pytest.raises(BrokerError, match="restarted or flushed"):
+        with raises(BrokerError, wording("feeders.restarted-or-flushed")):
             queue.push(clones(queue, form, 3))
         assert everything(client) == {}
 

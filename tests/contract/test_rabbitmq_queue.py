@@ -271,7 +271,7 @@ def test_a_queue_with_consumers_is_refused(
 ) -> None:
     monkeypatch.setattr("tuner.adapters.queues.rabbitmq_queue._GONE_WITHIN_S", 0.1)
     channel.basic_consume(name)
-    with opened(server, name) as queue, pytest.raises(ConfigError, match="has 1 consumer already"):
+    with opened(server, name) as queue, raises(ConfigError, wording("feeders.has-1-consumer-already")):
         queue.check()
 
 
@@ -329,7 +329,7 @@ def test_a_queue_that_another_study_feeds_is_refused(server: RabbitServer, chann
         with raises(ConfigError, wording("feeders.fed-by-another-study-on")):
             queue.claim()
         after = others.look()
-        with pytest.raises(BrokerError, match="is forgotten"):
+        with raises(BrokerError, wording("feeders.is-forgotten")):
             queue.look()
         others.release()
 

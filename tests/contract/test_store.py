@@ -22,6 +22,7 @@ from tuner.core.tally import tally
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.ports import Store
 
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.pythons
@@ -385,9 +386,9 @@ def test_a_window_that_comes_after_its_launch_ended_is_in_its_sum(store: Store) 
 def test_a_window_that_was_never_taken_is_a_callers_mistake(store: Store) -> None:
     launch_id = store.add_launch(LAUNCH)
 
-    with pytest.raises(ValueError, match="no window 0, attempt 1"):
+    with raises(ValueError, wording("study-file.no-window-0-attempt-1")):
         store.window(launch_id, 0, 1)
-    with pytest.raises(ValueError, match="no window 0, attempt 1"):
+    with raises(ValueError, wording("study-file.no-window-0-attempt-1")):
         store.samples(launch_id, 0, 1)
 
 

@@ -240,7 +240,7 @@ def test_a_fill_command_that_somebody_kills_is_told_with_the_signal(tmp_path: Pa
 
 def test_a_spool_still_empty_after_filling_is_an_error(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match="still empty"),
+        raises(ConfigError, wording("feeders.still-empty")),
         SpoolFeeder(tmp_path, [sys.executable, "-c", ""]).feeding(Layout(1, 1)),
     ):
         pytest.fail("it fed")
@@ -248,7 +248,7 @@ def test_a_spool_still_empty_after_filling_is_an_error(tmp_path: Path) -> None:
 
 def test_a_spool_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match="does not exist"),
+        raises(ConfigError, wording("feeders.does-not-exist")),
         SpoolFeeder(tmp_path / "none", ["true"]).feeding(Layout(1, 1)),
     ):
         pytest.fail("it fed")

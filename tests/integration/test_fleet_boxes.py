@@ -324,14 +324,14 @@ def test_nothing_that_boxes_tell_is_lost_when_a_scheduler_is_another_one_after_a
     monkeypatch.setattr(dask_fleet, "LOOK_S", 8.0)  # the launch has begun before the next one
     scheduler = machines.scheduler()
     box = machines.box("box-1")
-    box.until_it_says("is in the fleet")
+    box.until_it_says(wording("fleet.in-the-fleet"))
     with asked.fleet(machines) as fleet:
         told(fleet, BoxCame)
         is_away.set()
         assert looks.wait(PATIENCE_S)
         scheduler.end(signal.SIGKILL)
         machines.scheduler(port=int(machines.address.rpartition(":")[2]))
-        box.until_it_says("is in the fleet")
+        box.until_it_says(wording("fleet.in-the-fleet"))
         is_back.set()
         news = told(fleet, BoxCame)
         after = made(fleet, order("box-1"))
@@ -380,7 +380,7 @@ def test_a_launch_that_was_suspended_ends_without_telling_of_its_window(
 
 def test_a_box_serves_one_fleet_and_a_name_is_of_one_box(machines: Machines, tmp_path: Path) -> None:
     machines.scheduler()
-    machines.box("box-1").until_it_says("is in the fleet of")
+    machines.box("box-1").until_it_says(wording("fleet.in-the-fleet"))
 
     again = machines.box("box-1")
     assert again.process.wait(PATIENCE_S) == 2
@@ -405,7 +405,7 @@ def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: As
 
     machines.scheduler("--certs", str(certs))
     assert machines.address.startswith("tls://")
-    machines.box("box-1", "--certs", str(certs)).until_it_says("is in the fleet of")
+    machines.box("box-1", "--certs", str(certs)).until_it_says(wording("fleet.in-the-fleet"))
     seen = tuner("fleet", "boxes", machines.address, "--certs", certs, "--json")
     facts = json.loads(seen.stdout)
     assert list(Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(facts)) == []
@@ -466,13 +466,13 @@ def tuner(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def test_a_second_machine_of_that_identity_is_not_asked(machines: Machines, asked: Asked) -> None:
     """Two names for one machine: the same host, boot and lock; only the fleet's own lock was got around."""
     machines.scheduler()
-    machines.box("box-1").until_it_says("is in the fleet of")
+    machines.box("box-1").until_it_says(wording("fleet.in-the-fleet"))
     (machines.folder / "box-1.lock.fleet").unlink()
     twin = machines._start(
         ["box", machines.address, "--name", "box-2"],
         {"TUNER_LOCK": str(machines.folder / "box-1.lock")},
     )
-    twin.until_it_says("is in the fleet of")
+    twin.until_it_says(wording("fleet.in-the-fleet"))
     with asked.fleet(machines) as fleet:
         news = told(fleet, Warned)
         assert isinstance(news[-1], Warned)
@@ -486,7 +486,7 @@ def test_a_second_machine_of_that_identity_is_not_asked(machines: Machines, aske
 def test_on_the_loopback_nobody_else_can_reach_a_worker(machines: Machines) -> None:
     machines.scheduler()
     box = machines.box("box-1")
-    box.until_it_says("is in the fleet of")
+    box.until_it_says(wording("fleet.in-the-fleet"))
 
     assert listening(box.process.pid) == {"0100007F"}
 

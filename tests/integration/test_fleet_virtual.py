@@ -22,6 +22,7 @@ from tuner.study import StudyOutcome
 from tuner.study.fleet_study import run_fleet
 
 from ..fleet_processes import Machines, machines_in
+from ..wording import wording
 
 pytestmark = [pytest.mark.integration]
 PROFILE = Path(__file__).resolve().parents[2] / "configs" / "profiles" / "waiting-bound.yaml"
@@ -75,7 +76,7 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
         started.scheduler()
         boxes = [started.box(f"box-{n}") for n in range(1, N_BOXES + 1)]
         for box in boxes:
-            box.until_it_says("is in the fleet of")
+            box.until_it_says(wording("fleet.in-the-fleet"))
         yield started
 
 

@@ -36,7 +36,7 @@ from tuner.probe.counter import open_counter
 from ..answering_server import Send, dripping, endlessly, page, sending, server
 from ..apart import print_with_growth, run_apart
 from ..raising import raises
-from ..wording import wording
+from ..wording import Wording, wording
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
@@ -118,19 +118,19 @@ PROMETHEUS: list[tuple[bytes | Send, str]] = [
     (dripping(CHUNKED + b"8\r\nitems 5\n\r\n"), TOO_LONG),
     (CHUNKED + b"-5\r\nitems 5\n", "no page"),
     (CHUNKED + b"f" * 60_000 + b"\r\nitems 5\n", "no page"),
-    (HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nitems 5", "the page breaks off after 7 bytes"),
+    (HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nitems 5", wording("probes.page-breaks-off", n=7)),
     (
         HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"#" * 10_000_000),
-        "the page is packed .gzip.",
+        wording("probes.page-packed"),
     ),
-    (page(b"items NaN\n"), "NaN is no count"),
-    (page(b"items -1\n"), "-1 is no count"),
-    (page(b"items 1e308\n"), "1e308 is no count"),
-    (page(b"items 1\nitems 2\n"), "stands there twice"),
-    (page(b'items{a="1"} 1\nitems{a="1"} 1\n'), "stands there twice"),
-    (page(b"<html>items are here</html>\n"), "the page has no sample of items"),
+    (page(b"items NaN\n"), wording("probes.no-count", value="NaN")),
+    (page(b"items -1\n"), wording("probes.no-count", value="-1")),
+    (page(b"items 1e308\n"), wording("probes.no-count", value="1e308")),
+    (page(b"items 1\nitems 2\n"), wording("probes.sample-twice")),
+    (page(b'items{a="1"} 1\nitems{a="1"} 1\n'), wording("probes.sample-twice")),
+    (page(b"<html>items are here</html>\n"), wording("probes.page-without-sample")),
     (b"HTTP/1.1 \x1b[31m\r\n\r\n", "no page"),
-    (b"HTTP/1.1 500 " + b"x" * 60_000 + b"\r\n\r\n", "no page: status 500 xxx"),
+    (b"HTTP/1.1 500 " + b"x" * 60_000 + b"\r\n\r\n", wording("probes.no-page-because", status="500 xxx")),
 ]
 REDIS: list[tuple[bytes | Send, str]] = [
     (b":abc\r\n", "Redis"),
@@ -144,21 +144,27 @@ REDIS: list[tuple[bytes | Send, str]] = [
     (dripping(b"$10000\r\n"), TOO_LONG),
 ]
 REDIS_2: list[tuple[bytes | Send, str]] = [
-    (talking(b"*1\r\n+\xff\xfe\r\n"), "is no whole number"),
+    (talking(b"*1\r\n+\xff\xfe\r\n"), wording("probes.no-whole-number")),
     (talking(b"*1\r\n*1\r\n:5\r\n"), "is no whole number: .5"),
-    (talking(b"*1\r\n:-5\r\n"), "is -5: no count"),
-    (talking(b"*1\r\n$19\r\n9999999999999999999\r\n"), "a count is beyond"),
+    (talking(b"*1\r\n:-5\r\n"), wording("probes.minus-is-no-count")),
+    (talking(b"*1\r\n$19\r\n9999999999999999999\r\n"), wording("probes.count-too-large")),
     (talking(b"*2\r\n:1\r\n:2\r\n"), "Wrong number of response items"),
-    (talking(b":7\r\n"), "none of Redis"),
-    (talking(b"*1\r\n:%b\r\n" % (b"9" * 5000)), "none of Redis"),
+    (talking(b":7\r\n"), wording("probes.none-of-redis")),
+    (talking(b"*1\r\n:%b\r\n" % (b"9" * 5000)), wording("probes.none-of-redis")),
     (talking(b"*1\r\n" * 100_000), "RecursionError"),
 ]
 UWSGI: list[tuple[bytes | Send, str]] = [
-    (b"[" * 4_000_000, "nested too deeply"),
+    (b"[" * 4_000_000, wording("probes.nested-too-deeply")),
     (endlessly(b'{"workers": [', b'{"a":[],"b":{}},' * 4096), TOO_LONG),
-    (b'{"workers": [{"id": 1, "id": 2}]}', "'id' stands twice"),
-    (b'{"workers": [{"id": 1, "requests": 1e308, "exceptions": 0}]}', "a worker has no count"),
-    (b'{"workers": [{"id": 1, "requests": %b, "exceptions": 0}]}' % (b"9" * 4000), "a count is beyond"),
+    (b'{"workers": [{"id": 1, "id": 2}]}', wording("probes.id-stands-twice")),
+    (
+        b'{"workers": [{"id": 1, "requests": 1e308, "exceptions": 0}]}',
+        wording("probes.worker-has-count-requests"),
+    ),
+    (
+        b'{"workers": [{"id": 1, "requests": %b, "exceptions": 0}]}' % (b"9" * 4000),
+        wording("probes.count-too-large"),
+    ),
     (dripping(b"{"), TOO_LONG),
 ]
 
@@ -207,7 +213,10 @@ def test_a_peer_that_lies_ends_the_launch_with_a_cause_in_one_short_line(
     with server(send, http=probe not in (uwsgi, redis_2)) as (_, port):
         error = error_of(probe(port, LONG_S))
 
-    assert re.search(said, error), error
+    if isinstance(said, Wording):
+        assert said in error
+    else:
+        assert re.search(said, error), error
     assert error.isprintable()
     assert len(error) < 500
 
@@ -220,7 +229,10 @@ def test_a_peer_that_never_ends_its_answer_is_left(
     with server(answer, http=probe is not uwsgi) as (_, port):
         error = error_of(probe(port, SOON_S))
 
-    assert re.search(said, error), error
+    if isinstance(said, Wording):
+        assert said in error
+    else:
+        assert re.search(said, error), error
 
 
 def test_a_redirection_is_not_followed_anywhere() -> None:

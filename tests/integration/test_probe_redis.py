@@ -15,6 +15,7 @@ from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting
 
+from ..raising import raises
 from ..redis_server import RedisServer
 from ..wording import key_of, wording
 
@@ -203,7 +204,7 @@ def test_before_anything_starts_a_redis_that_is_not_there_is_told_in_one_line(
         client.set("jobs", 1)
     with pytest.raises(ConfigError, match=r"cannot count: ResponseError: .*WRONGTYPE"):
         probe(redis_server.url, Term("llen", "jobs")).check()
-    with pytest.raises(ConfigError, match="cannot count: ConnectionError: ") as caught:
+    with raises(ConfigError, wording("probes.cannot-count-connectionerror")) as caught:
         probe(
             redis_server.url.replace("unix://", "unix://user:hunter2@") + "-none", Term("llen", "q")
         ).check()

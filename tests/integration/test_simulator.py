@@ -263,9 +263,9 @@ def test_a_program_that_is_none_is_told(tmp_path: Path) -> None:
     fake.write_text("no program\n")
     fake.chmod(0o755)
 
-    with pytest.raises(ConfigError, match="cannot be run"):
+    with raises(ConfigError, wording("lab.python-cannot-be-run")):
         simulate_all([PLAIN], program=str(fake))
-    with pytest.raises(ConfigError, match="cannot be run"):
+    with raises(ConfigError, wording("lab.python-cannot-be-run")):
         simulate_all([PLAIN], program=str(tmp_path / "nowhere"))
 
 

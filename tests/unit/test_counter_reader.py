@@ -95,7 +95,7 @@ def test_a_counter_that_shrinks_under_the_reader_is_an_error_not_a_bus_error(tmp
         reader.totals()
         os.truncate(path, 0)
 
-        with pytest.raises(CounterError, match="has shrunk"):
+        with raises(CounterError, wording("command-line.has-shrunk")):
             reader.totals()
 
 

@@ -304,7 +304,7 @@ def test_a_layout_that_starts_nowhere_is_left_out() -> None:
 
 
 def test_nobody_comes() -> None:
-    with pytest.raises(MeasurementError, match="no box"):
+    with raises(MeasurementError, wording("fleet.no-box")):
         Ran(facts=[replace(named_boxes(1, 4.0, FACTS)[0], cores=2.0)])
 
 

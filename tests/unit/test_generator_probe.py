@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.probes.generator import GeneratorProbe
 from tuner.adapters.virtual_clock import VirtualClock
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+
+from ..raising import raises
+from ..wording import wording
 
 
 def test_nothing_is_counted_until_the_generator_has_begun_and_then_what_it_counts(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_counts_that_are_gone_spoil_the_launch(tmp_path: Path) -> None:
         counting.read()
         path.unlink()
 
-        with pytest.raises(MeasurementError, match="is gone"):
+        with raises(MeasurementError, wording("probes.is-gone")):
             counting.read()
 
 
@@ -45,6 +46,6 @@ def test_damaged_counts_spoil_the_launch(tmp_path: Path) -> None:
 
     with (
         GeneratorProbe(VirtualClock(), path).counting(Layout(1, 1)) as counting,
-        pytest.raises(MeasurementError, match="holds no totals"),
+        raises(MeasurementError, wording("feeders.holds-no-totals")),
     ):
         counting.read()

@@ -35,7 +35,7 @@ def test_a_dash_for_threads_is_one_thread_that_nobody_chose() -> None:
     assert parse_layout("8x-") == UVICORN
     assert UVICORN.total_threads == 8
     assert replace(UVICORN, has_threads=True) == Layout(8, 1) != UVICORN
-    with pytest.raises(ValueError, match="none to choose"):
+    with raises(ValueError, wording("command-line.none-to-choose")):
         Layout(2, 2, has_threads=False)
 
 

@@ -16,6 +16,9 @@ from tuner.core.records import WindowRecord
 from tuner.core.requests import LONGEST_S, Requests
 from tuner.core.strategy import Observed
 
+from ..raising import raises
+from ..wording import wording
+
 LOAD = Limit("load", 20.0)
 MEMORY = Limit("memory_bytes", 8e9)
 A, B, C = Layout(4, 6), Layout(12, 2), Layout(24, 1)
@@ -290,12 +293,12 @@ def test_a_record_keeps_limits_by_name() -> None:
 
 @pytest.mark.parametrize(("name", "at_most"), [("load", 0.0), ("load", float("inf")), ("speed", 1.0)])
 def test_a_limit_that_is_none_is_refused(name: str, at_most: float) -> None:
-    with pytest.raises(ValueError, match="no limit"):
+    with raises(ValueError, wording("rank.no-limit")):
         Limit(name, at_most)  # type: ignore[arg-type]
 
 
 def test_a_confidence_that_means_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="a confidence from"):
+    with raises(ValueError, wording("rank.a-confidence-from")):
         verdicts([LOAD], [A], [], 1.0)
 
 

@@ -286,7 +286,7 @@ def test_a_sample_is_read_as_it_was_written_and_only_its_owner_may(form: str, tm
 def test_a_sample_is_never_written_over_another_file(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("mine")
 
-    with pytest.raises(ConfigError, match="is there already"):
+    with raises(ConfigError, wording("feeders.is-there-already")):
         write_sample(tmp_path / "s.json", "celery", [])
 
     assert (tmp_path / "s.json").read_text() == "mine"

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tuner.core.layout import Layout
 from tuner.core.objective import value_of
 from tuner.core.records import WindowRecord
+
+from ..raising import raises
+from ..wording import wording
 
 WINDOW = WindowRecord(
     launch_id=1, block=0, layout=Layout(4, 6), box="box", index=0, attempt=1, started_wall_s=0.0,
@@ -30,5 +31,5 @@ def test_what_cannot_be_divided_has_no_value() -> None:
 
 
 def test_there_is_no_other_objective() -> None:
-    with pytest.raises(ValueError, match="no such objective"):
+    with raises(ValueError, wording("command-line.no-such-objective")):
         value_of(WINDOW, "latency")

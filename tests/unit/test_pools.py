@@ -27,6 +27,9 @@ from tuner.core.model.pools import (
 )
 from tuner.core.model.pools_fit import WaitingBatch, batch_s, fit_pool_costs
 
+from ..raising import raises
+from ..wording import wording
+
 NOTHING = PoolCosts(0.0, 0.0, 0.0)
 PUBLISHED = PoolCosts(start_s=0.289, task_s=59e-6, thread_s=116e-6, wake_s=2e-3)  # near every good fit
 JOB = Job(cpu_s=3.0, asleep_s=52.0, n_turns=104)
@@ -127,7 +130,7 @@ def test_a_pool_beyond_its_gil_gains_nothing_from_more_workers() -> None:
 
 @pytest.mark.parametrize(("n", "wait_s", "workers"), [(0, 1.0, 1), (1, 1.0, 0), (1, -1.0, 1)])
 def test_a_pool_without_tasks_or_workers_or_time_is_refused(n: int, wait_s: float, workers: int) -> None:
-    with pytest.raises(ValueError, match="a pool needs"):
+    with raises(ValueError, wording("model.a-pool-needs")):
         run_waiting_pool(n, wait_s, workers, NOTHING)
 
 

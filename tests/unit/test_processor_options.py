@@ -174,7 +174,7 @@ def test_values_are_read_as_people_write_them(name: str, text: str, value: objec
 
 
 def test_an_unknown_profile_is_named_with_what_there_is() -> None:
-    with pytest.raises(InputError, match="no profile 'socorro'") as caught:
+    with raises(InputError, wording("crash-processor.no-profile-socorro")) as caught:
         resolve(_given(profile="socorro"), {})
 
     assert caught.value.hint is not None

@@ -12,6 +12,9 @@ from tuner_workers.crash_processor.errors import CrashNotFoundError, StorageErro
 from tuner_workers.crash_processor.spool import make_spool
 from tuner_workers.crash_processor.storage import CRASHES, RAW_CRASH, TEMPORARY, FileSystemCrashStorage
 
+from ..raising import raises
+from ..wording import wording
+
 CRASH = "0b8f7a2e-0000-4000-8000-000000000001"
 
 
@@ -45,5 +48,5 @@ def test_a_folder_for_dumps_that_is_gone_is_not_the_crash_s_fault(
 def test_annotations_nested_without_end_are_not_json(storage: FileSystemCrashStorage, tmp_path: Path) -> None:
     (tmp_path / CRASHES / CRASH / RAW_CRASH).write_text("[" * 100_000, encoding="utf-8")
 
-    with pytest.raises(CrashNotFoundError, match="is not JSON"):
+    with raises(CrashNotFoundError, wording("crash-processor.is-not-json")):
         storage.fetch(CRASH)

@@ -15,6 +15,9 @@ from tuner_workers.crash_processor.stop_event import StopEvent
 from tuner_workers.crash_processor.task_manager import TaskManager
 from tuner_workers.crash_processor.threaded_task_manager import ThreadedTaskManager
 
+from ..raising import raises
+from ..wording import wording
+
 LONG_S = 30.0
 
 Make = Callable[..., TaskManager]
@@ -133,7 +136,7 @@ def test_a_source_that_dies_ends_it_with_that_error_after_the_jobs_it_gave(make:
         yield _job(1)
         raise ConnectionError("source is gone")
 
-    with pytest.raises(ConnectionError, match="source is gone"):
+    with raises(ConnectionError, wording("crash-processor.source-is-gone")):
         make(source, done.append).blocking_start()
 
     assert done == [1]

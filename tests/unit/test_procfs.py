@@ -18,6 +18,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.window import Reading, VoidReason
 
 from ..permitted import closed
+from ..raising import raises
+from ..wording import wording
 
 VFORK, CLONE, CLONE3, READ, FAULT = (
     f"{call} 0x7f00 0x7ffd\n" if call == -1 else f"{call} 0x1 0x2 0x3 0x0 0x0 0x0 0x7ffd 0x7f00\n"
@@ -562,7 +564,10 @@ def test_without_children_files_parents_are_asked_instead(box: RecordedBox, watc
 def test_a_folder_that_is_not_proc_is_one_clear_error(tmp_path: Path) -> None:
     sampler = ProcSampler(VirtualClock(), proc=tmp_path)
 
-    with pytest.raises(ConfigError, match="cannot be read"), sampler.watching(RecordedLaunch(), frozenset()):
+    with (
+        raises(ConfigError, wording("feeders.body-cannot-be-read")),
+        sampler.watching(RecordedLaunch(), frozenset()),
+    ):
         pass
 
 

@@ -13,6 +13,7 @@ from tuner.core.ranking import RankedLayout, Ranking, rank
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.window import VoidReason
 
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.pythons
@@ -329,7 +330,7 @@ def test_more_confidence_separates_less() -> None:
 
 @pytest.mark.parametrize("confidence", [0.49, 1.0])
 def test_a_confidence_that_means_nothing_is_refused(confidence: float) -> None:
-    with pytest.raises(ValueError, match="a confidence from"):
+    with raises(ValueError, wording("rank.a-confidence-from")):
         rank(study("4x1"), [], confidence=confidence)
 
 

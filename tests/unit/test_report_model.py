@@ -113,9 +113,9 @@ HERE = {
 }
 THERE = {"24x1": (52.0, 21.5, 21.0), "4x6": (49.0, 22.0, 20.0), "1x24": (16.2, 8.0, 6.5)}
 BEYOND = {
-    "_24x1": "more than 4 processes; more than 2 cores busy",
-    "_4x6": "more than 2 cores busy; more than 4 threads in a process",
-    "_1x24": "more than 4 threads in a process; more than 2 cores busy",
+    "_24x1": wording("model.more-processes") + "; " + wording("model.more-cores-busy"),
+    "_4x6": wording("model.more-cores-busy") + "; " + wording("model.more-than-threads-process-2"),
+    "_1x24": wording("model.more-than-threads-process-2") + "; " + wording("model.more-cores-busy"),
 }
 
 CASES = {

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tuner.core.errors import ConfigError
 from tuner.reports.runbook import COMMENTS, MadeWith, format_of, made_with, marks, updated
 
+from ..raising import raises
 from ..wording import start_of, wording
 
 BEGIN, END = marks("web", "markdown")
@@ -91,7 +92,7 @@ def test_a_hostile_service_name_cannot_end_the_comment() -> None:
 
 def test_the_format_follows_the_ending() -> None:
     assert format_of(PurePath("a/RUNBOOK.MD")) == "markdown"
-    with pytest.raises(ConfigError, match="cannot tell"):
+    with raises(ConfigError, wording("export.cannot-tell")):
         format_of(PurePath("runbook.docx"))
 
 

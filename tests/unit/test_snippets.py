@@ -195,7 +195,7 @@ def test_a_record_that_is_not_installed_is_told() -> None:
     ],
 )
 def test_names_that_no_study_of_ours_holds_are_refused(forged: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="which is no"):
+    with raises(ConfigError, wording("export.which-is-no")):
         rollout_of({**script(("x",)), **forged}, rolled_out("x", "1x1").layout, 2, {})
 
 

@@ -146,7 +146,7 @@ def test_whatever_exists_is_not_overwritten(tmp_path: Path, there: str) -> None:
     else:
         path.write_text(there)
 
-    with pytest.raises(ConfigError, match="exists already"):
+    with raises(ConfigError, wording("study-file.exists-already")):
         SqliteStore.create(path, STUDY)
     assert not (tmp_path / "nowhere").exists()
 
@@ -544,7 +544,7 @@ def test_a_reader_that_comes_and_goes_does_not_take_the_writers_lock_away(file: 
 def test_a_reader_cannot_write(file: Path) -> None:
     with SqliteStore.open(file, read_only=True) as store:
         launch = store.launches()[0][1]
-        with pytest.raises(ConfigError, match="cannot be written"):
+        with raises(ConfigError, wording("study-file.cannot-be-written")):
             store.add_launch(launch)
 
 
@@ -699,7 +699,7 @@ def test_a_file_system_without_nameless_files_gets_a_study_all_the_same(
     study_file.make(tmp_path / "s.tuner.db", b"all of it")
 
     assert (tmp_path / "s.tuner.db").read_bytes() == b"all of it"
-    with pytest.raises(ConfigError, match="exists already"):
+    with raises(ConfigError, wording("study-file.exists-already")):
         study_file.make(tmp_path / "s.tuner.db", b"more")
 
 

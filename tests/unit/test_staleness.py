@@ -22,6 +22,7 @@ from tuner.reports.check import check_sentence, render_check
 from tuner.study import run_study
 from tuner.study.checking import asked_of, check_study, read_check, read_past, recheck_of
 
+from ..raising import raises
 from ..wording import start_of, wording
 
 BEST, NEXT, OLD = Layout(4, 6), Layout(6, 4), Layout(24, 1)
@@ -267,7 +268,7 @@ def test_a_layout_in_use_that_the_study_did_not_have_is_compared_all_the_same() 
 
 def test_a_winner_with_nothing_beside_it_cannot_be_checked() -> None:
     study = virtual_study(VirtualService(GRID))
-    with pytest.raises(ConfigError, match="ranks 4x6 alone"):
+    with raises(ConfigError, wording("check.ranks-4x6-alone")):
         check_study(
             study, study, ranked=[BEST], current=BEST, window_s=60.0, budget_s=None, kind="strict",
             parent_name="s.tuner.db", windows=[],

@@ -55,7 +55,7 @@ def test_a_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
 def test_what_is_not_utf_8_is_named_by_its_byte(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"ab\xff")
 
-    with pytest.raises(ConfigError, match="byte 3 is not UTF-8"):
+    with raises(ConfigError, wording("study-file.byte-3-is-not-utf-8")):
         read_text(tmp_path / "a.md")
 
 

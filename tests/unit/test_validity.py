@@ -11,6 +11,7 @@ from tuner.core.summary import items_per_s, record_of, window_from
 from tuner.core.validity import foreign_limit_cores, missing_threads, void_reasons
 from tuner.core.window import Reading, Sample, Usage, VoidReason
 
+from ..raising import raises
 from ..wording import wording
 
 DIED = VoidReason("worker-died", "process 2 of 4 (pid 77) ended: exit status 3")
@@ -188,7 +189,7 @@ def test_every_reason_is_told() -> None:
 
 @pytest.mark.parametrize(("n_samples", "n_usages"), [(1, 2), (2, 1), (0, 0)])
 def test_a_window_without_two_edges_is_a_mistake(n_samples: int, n_usages: int) -> None:
-    with pytest.raises(ValueError, match="two edges"):
+    with raises(ValueError, wording("rank.two-edges")):
         void_reasons(samples()[:n_samples], window_of()[:n_usages], cores=CORES)
 
 
@@ -218,7 +219,7 @@ def test_counts_that_fell_give_no_negative_items() -> None:
 
 def test_a_window_without_length_is_a_mistake() -> None:
     readings = (Reading(100.0, 5, 0), Reading(100.0, 5, 0))
-    with pytest.raises(ValueError, match="has a length"):
+    with raises(ValueError, wording("rank.has-a-length")):
         window_from(Layout(1, 1), samples(), window_of(), readings, index=0, attempt=1)
 
 

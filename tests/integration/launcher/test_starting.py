@@ -119,7 +119,7 @@ def test_a_command_that_is_not_executable_is_found_before_anything_starts(
 ) -> None:
     (tmp_path / "work").write_text("#!/bin/sh\n")
 
-    with pytest.raises(ConfigError, match="is not executable"):
+    with raises(ConfigError, wording("launch.is-not-executable")):
         launcher_of(spec={"command": (str(tmp_path / "work"),)}).check()
 
 
