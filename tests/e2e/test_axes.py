@@ -11,6 +11,7 @@ import pytest
 
 from ..wording import wording
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 STUDY = (
@@ -19,10 +20,10 @@ STUDY = (
 )
 
 
-def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
+def test_what_an_axis_alone_changes_is_measured_and_told(typed: Typed) -> None:
     """Each item of a thread takes 20 ms, or 200: so much that no neighbour makes them alike."""
-    (tuner.folder / "worker.py").write_text(sleeping_worker("float(os.environ['NAP'])"))
-    (tuner.folder / "s.yaml").write_text(
+    (typed.folder / "worker.py").write_text(sleeping_worker("float(os.environ['NAP'])"))
+    (typed.folder / "s.yaml").write_text(
         "service:\n  kind: script\n  name: jobs\n  command: [nobody, worker.py]\n  axes:\n"
         f"    python: {{this: {{replace: {{nobody: {sys.executable}}}}}}}\n"
         "    nap: {short: {environment: {NAP: '0.02'}}, long: {environment: {NAP: '0.2'}}}\n"
@@ -30,7 +31,7 @@ def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
         % "1x1@this+short, 1x1@this+long, 1x2@this+short, 1x2@this+long"
     )
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -40,8 +41,8 @@ def test_what_an_axis_alone_changes_is_measured_and_told(tuner) -> None:
     )  # fmt: skip
     assert 0 < effect["ratio"]["mean"] < 0.5
     assert found["study"]["provenance"]["worker_python"].endswith(".".join(map(str, sys.version_info[:3])))
-    assert wording("compare.what-axis-alone-changes") in tuner("rank", "jobs.tuner.db").stdout
-    assert "--resume" not in tuner("grid", "--resume", "jobs.tuner.db").stderr  # it is over
+    assert wording("compare.what-axis-alone-changes") in typed("rank", "jobs.tuner.db").stdout
+    assert "--resume" not in typed("grid", "--resume", "jobs.tuner.db").stderr  # it is over
 
 
 def test_another_interpreter_runs_the_built_in_worker_without_having_it(tuner) -> None:
@@ -63,22 +64,22 @@ def test_another_interpreter_runs_the_built_in_worker_without_having_it(tuner) -
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
 
 
-def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(tuner) -> None:
-    (tuner.folder / "s.yaml").write_text(
+def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(typed: Typed) -> None:
+    (typed.folder / "s.yaml").write_text(
         "service: {kind: crash-processor, axes: {python: {own: {}, none: {interpreter: ./python3.99}}}}\n"
     )
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
     assert wording("grid.error-service-axes-python") in done.stderr
-    assert not (tuner.folder / "crash-processor.tuner.db").exists()
+    assert not (typed.folder / "crash-processor.tuner.db").exists()
 
 
-def test_what_stands_before_the_command_hides_no_interpreter_that_an_axis_names(tuner) -> None:
+def test_what_stands_before_the_command_hides_no_interpreter_that_an_axis_names(typed: Typed) -> None:
     """env with an option is any program to us, as taskset and numactl are."""
-    (tuner.folder / "worker.py").write_text(sleeping_worker("0.02"))
-    (tuner.folder / "s.yaml").write_text(
+    (typed.folder / "worker.py").write_text(sleeping_worker("0.02"))
+    (typed.folder / "s.yaml").write_text(
         "service:\n  kind: script\n  name: jobs\n  command: [python3, worker.py]\n  axes:\n"
         f"    python: {{this: {{interpreter: {sys.executable}}}}}\n"
         "    cores: {all: {}, pinned: {prepend: [env, -u, NOBODY]}}\n"
@@ -86,7 +87,7 @@ def test_what_stands_before_the_command_hides_no_interpreter_that_an_axis_names(
         % "1x1@this+all, 1x1@this+pinned"
     )
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 0, done.stderr
     provenance = json.loads(done.stdout)["study"]["provenance"]

@@ -17,6 +17,7 @@ import pytest
 from ..prometheus_server import PrometheusServer, needed, running_prometheus
 from .http_worker import SOURCE
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 120.0
@@ -91,57 +92,57 @@ def test_a_study_can_be_watched_over_http_and_the_port_is_free_afterwards(tuner)
         http.client.HTTPConnection(host, int(port)).connect()
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_begun(tuner) -> None:
-    sleeper(tuner.folder)
+def test_a_port_that_is_taken_is_told_before_anything_is_begun(typed: Typed) -> None:
+    sleeper(typed.folder)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = tuner("grid", "s.yaml", "--metrics", f"127.0.0.1:{port}")
+        done = typed("grid", "s.yaml", "--metrics", f"127.0.0.1:{port}")
 
     assert done.returncode == 2
     assert done.stderr.startswith(f"Error: --metrics: port {port} of 127.0.0.1 is taken\n")
-    assert not (tuner.folder / "sleeper.tuner.db").exists()
+    assert not (typed.folder / "sleeper.tuner.db").exists()
 
 
-def test_others_are_not_shown_a_study_without_a_word(tuner) -> None:
-    sleeper(tuner.folder)
+def test_others_are_not_shown_a_study_without_a_word(typed: Typed) -> None:
+    sleeper(typed.folder)
 
-    done = tuner("grid", "s.yaml", "--metrics", "0.0.0.0:9188")
+    done = typed("grid", "s.yaml", "--metrics", "0.0.0.0:9188")
 
     assert (done.returncode, "--metrics-open" in done.stderr) == (2, True)
 
 
-def test_a_simulated_study_has_no_metrics(tuner) -> None:
+def test_a_simulated_study_has_no_metrics(typed: Typed) -> None:
     profile = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
 
-    done = tuner("grid", "--simulate", profile, "--metrics", "9188")
+    done = typed("grid", "--simulate", profile, "--metrics", "9188")
 
     assert (done.returncode, "in no time" in done.stderr) == (2, True)
 
 
-def test_the_file_of_a_study_that_is_over_has_its_result(tuner) -> None:
-    sleeper(tuner.folder)
+def test_the_file_of_a_study_that_is_over_has_its_result(typed: Typed) -> None:
+    sleeper(typed.folder)
 
-    done = tuner("grid", "s.yaml", "--metrics-file", "tuner.prom")
+    done = typed("grid", "s.yaml", "--metrics-file", "tuner.prom")
 
     assert done.returncode == 0, done.stderr
-    text = (tuner.folder / "tuner.prom").read_text()
+    text = (typed.folder / "tuner.prom").read_text()
     assert re.search(r'^tuner_phase{.*phase="ended",.*} 1\.0$', text, re.MULTILINE)
     assert re.search(r'^tuner_windows_total{.*layout="2x2",result="valid",.*} 1\.0$', text, re.MULTILINE)
     assert re.search(r'^tuner_estimate_items_per_second{.*layout="2x2",', text, re.MULTILINE)
-    resumed = tuner("grid", "--resume", "sleeper.tuner.db", "--metrics-file", "tuner.prom")
+    resumed = typed("grid", "--resume", "sleeper.tuner.db", "--metrics-file", "tuner.prom")
     assert resumed.returncode == 0, resumed.stderr
-    again = (tuner.folder / "tuner.prom").read_text()
+    again = (typed.folder / "tuner.prom").read_text()
     assert re.search(r'^tuner_windows_total{.*layout="2x2",result="valid",.*} 1\.0$', again, re.MULTILINE)
 
 
-def test_promtool_finds_nothing_wrong_with_the_metrics(tuner) -> None:
+def test_promtool_finds_nothing_wrong_with_the_metrics(typed: Typed) -> None:
     promtool = needed("promtool")
-    sleeper(tuner.folder, layouts="1x1")
-    tuner("grid", "s.yaml", "--metrics-file", "tuner.prom")
+    sleeper(typed.folder, layouts="1x1")
+    typed("grid", "s.yaml", "--metrics-file", "tuner.prom")
 
     checked = subprocess.run(
         [promtool, "check", "metrics"],
-        input=(tuner.folder / "tuner.prom").read_text(),
+        input=(typed.folder / "tuner.prom").read_text(),
         capture_output=True,
         text=True,
         check=False,

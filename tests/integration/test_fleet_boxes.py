@@ -42,6 +42,7 @@ from ..fleet_processes import (
     MADE,
     PATIENCE_S,
     Machines,
+    Process,
     machines_in,
     made,
     of_order,
@@ -65,6 +66,23 @@ STUDY = (
 def machines(tmp_path: Path) -> Iterator[Machines]:
     with machines_in(tmp_path) as started:
         yield started
+
+
+@dataclass
+class Resting:
+    """A scheduler and a box that no test of this module ends, so that one pair serves several."""
+
+    machines: Machines
+    box: Process
+
+
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resting]:
+    with machines_in(tmp_path_factory.mktemp("resting")) as started:
+        started.scheduler()
+        box = started.box("box-1")
+        box.until_it_says(wording("fleet.in-the-fleet"))
+        yield Resting(started, box)
 
 
 @dataclass
@@ -98,9 +116,8 @@ def asked(tmp_path: Path) -> Asked:
     return Asked(worker, config)
 
 
-def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(machines: Machines, asked: Asked) -> None:
-    machines.scheduler()
-    machines.box("box-1")
+def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(resting: Resting, asked: Asked) -> None:
+    machines = resting.machines
     with asked.fleet(machines) as fleet:
         (came,) = told(fleet, BoxCame)
         news, again = (made(fleet, order("box-1", name)) for name in ("one", "two"))
@@ -123,10 +140,9 @@ def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(machines: Machin
 
 
 def test_a_box_that_cannot_run_the_service_refuses_and_says_what_is_missing(
-    machines: Machines, asked: Asked
+    resting: Resting, asked: Asked
 ) -> None:
-    machines.scheduler()
-    machines.box("box-1")
+    machines = resting.machines
     settings = settings_of(asked.config, {})
     record = planned(settings)
     missing = settings.model_copy(
@@ -483,12 +499,8 @@ def test_a_second_machine_of_that_identity_is_not_asked(machines: Machines, aske
     assert [type(one) for one in lost] == [Lost]
 
 
-def test_on_the_loopback_nobody_else_can_reach_a_worker(machines: Machines) -> None:
-    machines.scheduler()
-    box = machines.box("box-1")
-    box.until_it_says(wording("fleet.in-the-fleet"))
-
-    assert listening(box.process.pid) == {"0100007F"}
+def test_on_the_loopback_nobody_else_can_reach_a_worker(resting: Resting) -> None:
+    assert listening(resting.box.process.pid) == {"0100007F"}
 
 
 def listening(pid: int) -> set[str]:

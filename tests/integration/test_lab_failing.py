@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ..e2e.typed import Done, Typed
 from ..wording import end_of, start_of, wording
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -53,6 +54,14 @@ def lab(folder: Path, python: Path | str, *words: str) -> subprocess.Popen[str]:
     )
 
 
+def typed(folder: Path, python: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Done:
+    """The same in this process, to its end."""
+    with monkeypatch.context() as patched:
+        for name, value in ASYNCIO_ONLY.items():
+            patched.setenv(name, value)
+        return Typed(folder)("lab", "gornir", "--quick", "--python", python, *words)
+
+
 def read(out: str) -> Any:
     Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(json.loads(out))
     (found,) = json.loads(out)["experiments"]
@@ -60,7 +69,7 @@ def read(out: str) -> Any:
 
 
 def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_again(
-    tmp_path: Path, python: Path
+    tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fail").touch()
     first = lab(tmp_path, python, "--results", "it.lab.json", "--json")
@@ -72,26 +81,25 @@ def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_ag
     (failed,) = found["failed"]
     assert failed["at"] == {"wait s": 0.1, "pool": "asyncio"}
     assert [row["at"]["wait s"] for row in found["rows"] if row["measured"]] == [0.05, 0.3]
-    again = lab(tmp_path, python, "--results", "it.lab.json")
-    out, _ = again.communicate(timeout=LONG_S)
-    assert wording("lab.run-failed-wait-s") in " ".join(out.split())
+    again = typed(tmp_path, python, monkeypatch, "--results", "it.lab.json")
+    assert wording("lab.run-failed-wait-s") in " ".join(again.stdout.split())
 
     (tmp_path / "fail").unlink()
-    last = lab(tmp_path, python, "--results", "it.lab.json", "--json")
-    out, err = last.communicate(timeout=LONG_S)
+    last = typed(tmp_path, python, monkeypatch, "--results", "it.lab.json", "--json")
 
-    assert last.returncode == 0, err
-    assert read(out)["failed"] == []
-    assert wording("lab.wait-s-pool-asyncio-total") in err
+    assert last.returncode == 0, last.stderr
+    assert read(last.stdout)["failed"] == []
+    assert wording("lab.wait-s-pool-asyncio-total") in last.stderr
 
 
-def test_where_every_run_fails_nothing_was_measured(tmp_path: Path, python: Path) -> None:
+def test_where_every_run_fails_nothing_was_measured(
+    tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "fail-all").touch()
-    done = lab(tmp_path, python, "--results", "it.lab.json")
-    out, err = done.communicate(timeout=LONG_S)
+    done = typed(tmp_path, python, monkeypatch, "--results", "it.lab.json")
 
-    assert (done.returncode, out) == (3, "")
-    assert wording("lab.error-run-gornir-gave") in err
+    assert (done.returncode, done.stdout) == (3, "")
+    assert wording("lab.error-run-gornir-gave") in done.stderr
     assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 3
 
 
