@@ -202,7 +202,7 @@ def test_boxes_come_back_as_they_joined_with_why_they_left(store: Store) -> None
             -0.25,
             {"host": "böx", "kernel": "6.1"},
             1_000_000_060.0,
-            wording("study-file.heard-s"),
+            "it was " + wording("fleet.heard-no-more"),
         ),
         BoxRecord("box-2", 8.0, 1_000_000_001.0),
         BoxRecord("böx-1", 1.5, 1_000_000_090.0, -0.25, {"host": "böx", "kernel": "6.1"}),

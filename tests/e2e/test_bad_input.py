@@ -174,7 +174,7 @@ def test_a_full_device_behind_stdout_is_told_in_one_line(tuner, arguments: str) 
         )
 
     assert told.returncode == 2
-    assert told.stderr.startswith(wording("command-line.error-space-left-device"))
+    assert told.stderr.startswith(wording("command-line.no-space-left"))
     assert "Traceback" not in told.stderr
 
 
@@ -321,8 +321,8 @@ def test_a_figure_that_changed_on_the_disk_is_told_by_whoever_reads_it(
     done = Typed(tmp_path)(*command.split(), *studies)
 
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == wording(
-        "study-file.error-damaged-window-written", study_file=study_file
+    assert done.stderr.splitlines()[0] == "Error: " + wording(
+        "study-file.damaged-not-as-written", file=study_file, what="window 1"
     )
     assert done.stdout == ""
 
@@ -432,7 +432,7 @@ def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(tune
 
     assert done.returncode == 3
     assert done.stderr.splitlines()[-2:] == [
-        wording("launch.error-before-study-hook"),
+        "Error: the before_study hook no-such-hook " + wording("launch.cannot-be-run-no-file"),
         wording("grid.what-there-kept-kept"),
     ]
 

@@ -80,9 +80,9 @@ def test_a_worker_that_eats_the_memory_is_stopped(typed: Typed) -> None:
 
     assert done.returncode == 3, done.stderr  # no window: nothing was measured
     assert "[braked]" in done.stderr
-    assert wording("brake.brake-stopped-x") in done.stderr
-    assert wording("brake.memory-use-box") in done.stderr
-    assert wording("brake.go-tuner-grid-resume") in done.stderr
+    assert wording("brake.stopped-layout") in done.stderr
+    assert wording("brake.memory-in-use") in done.stderr
+    assert wording("grid.go-on-with", study="braked.tuner.db") in done.stderr
     assert nothing_runs(typed.folder)
     assert (typed.folder / "restored").read_text() == "launch 1x1\nstudy\n"
     assert "memory in use" in (typed.folder / "finished").read_text()
@@ -99,7 +99,7 @@ def test_memory_is_looked_at_while_a_launch_gets_ready(typed: Typed) -> None:
     done = typed("grid", "s.yaml")
 
     assert done.returncode == 3, done.stderr
-    assert wording("brake.brake-stopped-x-while") in done.stderr
+    assert wording("brake.stopped-while-it-started") in done.stderr
     assert nothing_runs(typed.folder)
     assert (typed.folder / "restored").read_text() == "launch 1x1\nstudy\n"
 
@@ -115,7 +115,7 @@ def test_a_layout_whose_items_fail_is_left_out_and_the_others_are_ranked(typed: 
     ranking = json.loads(done.stdout)
     rows = {row["layout"]: row for row in ranking["layouts"]}
     assert rows["1x2"]["rank"] is None
-    assert rows["1x2"]["note"].startswith(wording("brake.left-out-brake"))
+    assert rows["1x2"]["note"].startswith(wording("brake.left-out"))
     assert "items failed within" in rows["1x2"]["note"]
     assert rows["1x1"]["rank"] is not None
     assert rows["1x3"]["rank"] is not None
@@ -135,7 +135,7 @@ def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(t
     done = tuner("grid", "s.yaml")
 
     assert done.returncode == 6, done.stderr
-    assert wording("launch.sh-ended-exit-code") in done.stderr
+    assert wording("brake.command-says-stop") in done.stderr
     assert "1 of the 2 windows" in done.stdout  # what is measured is kept and ranked
     assert (tuner.folder / "finished").read_text().startswith("6 ")
     assert nothing_runs(tuner.folder)

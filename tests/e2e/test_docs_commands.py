@@ -112,5 +112,5 @@ def test_what_is_not_run_says_so_and_nothing_else_is_left_out(page: str) -> None
     found = list(blocks(page))
 
     assert sum(block.language == "console" for block in found) == text.count("\n```console\n")
-    assert sum(not block.is_run for block in found) == text.count(wording("command-line.run-test"))
+    assert sum(not block.is_run for block in found) == text.count(wording("docs.not-run-by-the-test"))
     assert all(block.commands for block in found if block.language == "console")

@@ -169,9 +169,9 @@ def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: P
 
     lines = done.stdout.splitlines()
     assert done.returncode == 2, done.stdout + done.stderr
-    assert lines[0].startswith(wording("doctor.blocker-study-should-begin"))
+    assert lines[0].startswith(wording("doctor.blocker"))
     assert lines[2].startswith("BLOCKER  command")
-    assert wording("launch.worker-there") in " ".join(done.stdout.split())
+    assert wording("doctor.worker-not-there") in " ".join(done.stdout.split())
     assert "neighbours" not in done.stdout
 
 
@@ -299,7 +299,7 @@ def test_pages_of_probes_are_told_and_nobody_has_to_show_them_yet(tmp_path: Path
     told = [(one["level"], one["found"]) for done in (there, later) for one in of("servers", done)]
     assert told == [
         ("ok", f"{address} (service.probe.stats) answers"),
-        ("ok", wording("doctor.service-probe-stats-does", address=address)),
+        ("ok", wording("doctor.stats-do-not-answer-yet", address=address)),
     ]
 
 
@@ -314,7 +314,7 @@ def test_a_box_that_another_tuner_has_is_told_without_taking_its_lock(tmp_path: 
 
     (other,) = of("other-tuner", taken)
     assert (taken.returncode, other["level"]) == (2, "blocker")
-    assert wording("doctor.pid-user-ann-study", getpid=os.getpid()) in other["found"]
+    assert wording("launch.held-by-user", getpid=os.getpid()) in other["found"]
     assert of("other-tuner", free)[0]["level"] == "ok"
 
 

@@ -218,7 +218,7 @@ def test_a_service_without_threads_is_explained_and_predicted_in_processes(typed
     explained, predicted = typed("explain", file).stdout, typed("predict", file, "--cores", "48", "--json")
 
     assert wording("model.x-cores-busy-2") in explained
-    assert wording("model.processes-fill-box") in explained
+    assert wording("model.processes-that-fill-the-box-listed") in explained
     assert " threads that fill " not in explained
     layouts = {row["layout"]: row["threads"] for row in json.loads(predicted.stdout)["layouts"]}
     assert {"1x-", "24x-", "96x-"} <= layouts.keys()

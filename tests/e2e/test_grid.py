@@ -102,7 +102,7 @@ def test_variants_of_a_service_are_an_axis_of_their_own(typed: Typed) -> None:
 
     done = typed("grid", "s.yaml", "--json")
 
-    assert wording("launch.x-prefork-ready-after") in done.stderr  # each variant has its own check
+    assert wording("grid.variant-not-ready") in done.stderr  # each variant has its own check
     (typed.folder / "jobs.tuner.db").unlink()
     text = (typed.folder / "s.yaml").read_text()
     (typed.folder / "s.yaml").write_text(text.replace("ready: {kind: log, pattern: never, within: 1s},", ""))
@@ -211,7 +211,7 @@ def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(typed: Typed) ->
     another = typed(*resumed, *command, "--more")
 
     assert alone.returncode == 2
-    assert wording("brake.command-settings-before-tuner") in alone.stderr
+    assert wording("grid.go-on-with-command") in alone.stderr
     assert same.returncode == 0, same.stderr
     assert "1x1" in same.stdout
     assert (longer.returncode, another.returncode) == (2, 2)

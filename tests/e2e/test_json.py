@@ -204,7 +204,7 @@ def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_pat
         both = json.loads(get("/api/study/runs.tuner.db"))
 
     problems = [one.get("problem") for one in listed]
-    assert problems == [None, None, wording("study-file.torn-tuner-db-study")]
+    assert problems == [None, None, wording("study-file.not-of-tuner", file="torn.tuner.db")]
     assert (rests["is_measured"], rests["live"]) == (False, None)
     assert (runs["live"]["layout"], runs["live"]["n_void"]) == ("4x6", 1)
     assert both.pop("now").keys() == runs.keys() - {"schema_version", "version"}

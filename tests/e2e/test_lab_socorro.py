@@ -98,6 +98,8 @@ def test_a_study_that_is_there_already_is_not_overwritten(tmp_path: Path) -> Non
     _, err = done.communicate(timeout=LONG_S)
 
     assert done.returncode == 2
-    assert err.startswith(wording("study-file.error-layouts-tuner-db"))
+    assert err.startswith(
+        "Error: it.layouts.tuner.db " + wording("study-file.exists-already-never-overwritten")
+    )
     assert not (tmp_path / "it.lab.json").exists()
     assert (tmp_path / "it.layouts.tuner.db").read_bytes() == b"something of mine"

@@ -35,7 +35,7 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     assert (answer["layout"], answer["reached"], answer["kind"]) == ("2x12", True, "strict")
     assert (answer["within"], answer["confidence"], answer["n_layouts"]) == (0.1, 0.95, 3)
     assert answer["windows"] == sum(row["n_windows"] for row in ranking["layouts"])
-    assert answer["claim"].startswith(wording("command-line.x-within-best-layouts"))
+    assert answer["claim"].startswith(wording("rank.within-of-the-best-strict"))
     assert [row["layout"] for row in ranking["layouts"]] == ["2x12", "1x5", "1x1"]
     assert ranking["layouts"][-1]["behind_ratio"] > 0.5
     assert (

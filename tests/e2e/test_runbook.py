@@ -144,7 +144,7 @@ def test_a_runbook_that_is_read_only_is_told_and_left_alone(tuner: Typed, study:
     done = tuner("export", study, "--into", "RUNBOOK.md")
 
     assert done.returncode == 2
-    assert wording("launch.runbook-md-cannot-written") in done.stderr
+    assert wording("export.runbook-cannot-be-written") in done.stderr
     assert runbook.read_text(encoding="utf-8") == "Mine.\n"
 
 
@@ -188,7 +188,7 @@ def test_every_format_has_the_page_under_its_title(tuner: Typed, study: Path, fm
     done = tuner("export", study, "--page", "--format", fmt)
 
     assert done.returncode == 0, done.stderr
-    assert wording("doctor.processes-threads", name=NAME) in done.stdout.splitlines()[0]
+    assert wording("export.title-of-page", name=NAME) in done.stdout.splitlines()[0]
     assert "no service ran" in done.stdout
 
 

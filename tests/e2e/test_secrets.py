@@ -64,7 +64,7 @@ def test_no_secret_of_config_command_or_environment_is_kept_or_shown(tuner) -> N
     }
 
     assert done.returncode == 3, done.stderr
-    assert wording("command-line.login-hidden") in done.stderr
+    assert wording("probes.no-login-with-hidden") in done.stderr
     assert {name: text for name, text in said.items() if CANARY in text} == {}
     assert "worker.tuner.db" in written
     assert [name for name, content in written.items() if CANARY.encode() in content] == []

@@ -134,7 +134,7 @@ def test_a_folder_shows_what_is_in_it_and_what_comes_later(tuner, study: Path) -
         ("first.tuner.db", False),
         ("torn.tuner.db", True),
     ]
-    assert (torn.status, wording("study-file.study-file") in torn.text) == (503, True)
+    assert (torn.status, wording("study-file.no-study-file-at-all") in torn.text) == (503, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

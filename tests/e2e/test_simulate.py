@@ -277,7 +277,7 @@ def test_a_study_cut_off_by_ctrl_c_goes_on_to_the_same_end(tuner: Typed) -> None
     cut = tuner("grid", *asked, "--study", "cut.db", terminal=CtrlC(" block 2: "))
 
     assert cut.returncode == 130, cut.stderr
-    assert wording("brake.go-tuner-grid-resume-cut", socorro=SOCORRO) in cut.stderr
+    assert wording("grid.go-on-with-simulation", socorro=SOCORRO) in cut.stderr
     assert 0 < sum(n for _, _, n in figures(tuner, "cut.db")) < 8
     resumed = tuner("grid", "--resume", "cut.db", "--simulate", SOCORRO)
     assert resumed.returncode == 0, resumed.stderr

@@ -190,7 +190,7 @@ def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner, typ
             assert seen.ended() == 0  # with the study
 
         assert (tuner.folder / "sleeper.tuner.db-live").exists()
-        assert wording("brake.go-tuner-grid-resume-sleeper") in seen.screen()
+        assert wording("grid.go-on-with", study="sleeper.tuner.db") in seen.screen()
     done = typed("watch", "sleeper.tuner.db")
     assert done.returncode == 0, done.stderr
     assert "now    " not in done.stdout

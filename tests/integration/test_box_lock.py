@@ -52,7 +52,7 @@ def test_the_second_tuner_is_told_who_has_the_box(other_tuner: subprocess.Popen[
         pytest.fail("two tuners had the box")
 
     assert f"pid {other_tuner.pid} of user " in refused.value.problem
-    assert wording("launch.study-night-shift-since") in refused.value.problem
+    assert wording("launch.lock-held-by-study") in refused.value.problem
     assert refused.value.exit_code == 2
 
 
@@ -116,7 +116,7 @@ def test_a_lock_that_is_no_plain_file_of_its_own_is_refused(make, lock: Path) ->
     except OSError as error:
         pytest.skip(f"cannot be made here: {error}")
 
-    with raises(ConfigError, wording("launch.plain-file-own")), box_held("mine", lock):
+    with raises(ConfigError, wording("launch.lock-is-no-plain-file")), box_held("mine", lock):
         pytest.fail("it was taken for a lock")
 
 
@@ -129,7 +129,7 @@ def test_garbage_in_the_lock_file_does_not_matter(lock: Path) -> None:
 
 def test_a_lock_in_a_missing_folder_is_one_clear_error(tmp_path: Path) -> None:
     with (
-        raises(ConfigError, wording("launch.such-file-directory")),
+        raises(ConfigError, wording("launch.no-such-file-or-directory")),
         box_held("mine", tmp_path / "no" / "lock"),
     ):
         pytest.fail("there is no such folder")
@@ -158,7 +158,7 @@ def test_an_ordinary_user_can_hold_a_lock_that_root_made_and_root_the_other_way_
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
-            told = raises(ConfigError, wording("launch.user-nobody-study-theirs"))
+            told = raises(ConfigError, wording("launch.lock-of-another-user"))
             with told, box_held("root's", folder / "lock"):
                 pytest.fail("two tuners had the box")
             process.kill()

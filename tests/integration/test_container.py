@@ -54,7 +54,7 @@ def test_the_load_in_a_container_is_the_services_and_that_is_said(tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert "container-load" in said
-    assert wording("launch.load-active-tasks-counted") in said
+    assert wording("doctor.load-of-the-service-alone") in said
     assert set(seen) <= {0, 1, 2, 3}  # never the host's: of its tasks there may be any number
     assert 1 in seen
     assert "the service's tasks" in kept["load_of"]

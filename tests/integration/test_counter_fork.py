@@ -146,7 +146,7 @@ def test_a_disk_without_room_is_said_when_the_slot_is_taken(tmp_path: Path) -> N
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False
     )
 
-    assert wording("command-line.cannot-enlarge-counter", tmp_path=tmp_path) in start_of(told.stderr)
+    assert wording("probes.cannot-enlarge-counter", tmp_path=tmp_path) in start_of(told.stderr)
     assert told.stderr.endswith("File too large\n")
 
 
@@ -175,7 +175,7 @@ def test_the_probe_says_what_is_wrong_with_a_counter(tmp_path: Path) -> None:
         [path] = folder.iterdir()
         path.write_bytes(b"x" * 4096)
 
-        with raises(MeasurementError, wording("command-line.counter-tuner")):
+        with raises(MeasurementError, wording("probes.no-counter-of-tuner")):
             counting.read()
 
 
@@ -197,7 +197,7 @@ def test_a_counter_in_a_folder_that_is_gone_says_so_when_the_child_counts(tmp_pa
     folder.rmdir()
 
     def child() -> None:
-        with raises(CounterError, wording("command-line.cannot-make-counter")):
+        with raises(CounterError, wording("probes.cannot-make-counter")):
             slot.done()
 
     in_a_fork(child)

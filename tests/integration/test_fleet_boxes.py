@@ -187,7 +187,7 @@ def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
         after = made(fleet, order("box-1", "two"))
 
     assert isinstance(news[-1], Lost)
-    assert wording("launch.killed-signal") in news[-1].why
+    assert wording("launch.killed-by-signal-9") in news[-1].why
     assert of_order(after) == MADE
     assert box.process.poll() is None
 
@@ -400,7 +400,7 @@ def test_a_box_serves_one_fleet_and_a_name_is_of_one_box(machines: Machines, tmp
 
     again = machines.box("box-1")
     assert again.process.wait(PATIENCE_S) == 2
-    assert any(wording("launch.error-box-fleet-already") in line for line in again.said)
+    assert any(wording("fleet.box-in-a-fleet-already") in line for line in again.said)
 
     machines.folder = tmp_path / "other"
     machines.folder.mkdir()

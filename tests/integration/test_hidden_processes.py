@@ -98,7 +98,7 @@ def test_who_is_hidden_is_not_named_and_his_box_is_in_use_all_the_same(hidepid: 
     with box_held("root's", lock):
         told = told_to_a_stranger(hidepid, lock)
 
-    assert wording("launch.use-another-tuner-pid", getpid=os.getpid()) in told["box"]
+    assert wording("launch.in-use-by-another-tuner", getpid=os.getpid()) in told["box"]
     assert f"pid {os.getpid()} of user root" in told["held"]
     assert told["shown"] == [False, None, []]
     assert told["missing"] == ["redis-server"]

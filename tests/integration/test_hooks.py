@@ -74,7 +74,7 @@ def test_a_command_that_cannot_be_run_is_said_to_be_so(tmp_path: Path) -> None:
 def test_a_command_killed_by_a_signal_says_which() -> None:
     hooks, _, _ = hooks_of({"before_study": [[sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]]})
 
-    with raises(MeasurementError, wording("launch.killed-signal")):
+    with raises(MeasurementError, wording("launch.killed-by-signal-9")):
         hooks.run("before_study", {})
 
 
@@ -87,7 +87,7 @@ def test_after_its_time_a_command_and_its_children_are_killed(tmp_path: Path) ->
     )
     hooks, _, _ = hooks_of({"before_launch": [[sys.executable, "-c", script]]}, timeout_s=3.0)
 
-    with raises(MeasurementError, wording("launch.took-longer-than-s")):
+    with raises(MeasurementError, wording("launch.took-longer-and-was-killed")):
         hooks.run("before_launch", {})
 
     for pid in pids.read_text().split():
@@ -119,7 +119,7 @@ def test_a_hook_that_became_another_user_and_goes_on_is_told_as_that(monkeypatch
     monkeypatch.setattr(os, "killpg", refuses)
     hooks, _, _ = hooks_of({"before_study": [["/bin/sleep", "1000"]]}, timeout_s=0.1)
     try:
-        with raises(MeasurementError, wording("launch.goes-another-user")):
+        with raises(MeasurementError, wording("launch.hook-of-another-user")):
             hooks.run("before_study", {})
     finally:
         monkeypatch.undo()

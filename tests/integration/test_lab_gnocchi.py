@@ -65,7 +65,7 @@ def test_one_thread_is_a_loop_without_a_pool() -> None:
 @pytest.mark.usefixtures("redis_server")
 def test_one_that_is_killed_leaves_no_server_behind() -> None:
     """That nobody is left is what the fixture of every integration test looks at."""
-    with raises(MeasurementError, wording("launch.took-longer-than-s")):
+    with raises(MeasurementError, wording("launch.took-longer-and-was-killed")):
         batches("remote redis", "--threads", "2", "--seconds", "1000", at_most_s=3.0)
 
 

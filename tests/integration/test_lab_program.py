@@ -95,7 +95,7 @@ def test_what_others_use_of_the_box_meanwhile_is_not_its_own(tmp_path: Path) -> 
 
 def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     """That nobody is left is what the fixture of every integration test looks at."""
-    with raises(MeasurementError, wording("launch.took-longer-than-s-killed")):
+    with raises(MeasurementError, wording("launch.took-longer-than-1-s")):
         run(
             tmp_path,
             "import subprocess, time\nsubprocess.Popen(['sleep', '1000'])\ntime.sleep(1000)",
@@ -111,7 +111,7 @@ def test_one_that_cannot_be_watched_is_killed(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "pidfd_open", too_many)
 
-    with raises(ConfigError, wording("brake.too-many-open-files-2")):
+    with raises(ConfigError, wording("lab.too-many-open-files-of-program")):
         run(tmp_path, "import time\ntime.sleep(1000)")
 
 
@@ -165,7 +165,7 @@ def test_a_program_has_a_folder_of_its_own_which_goes_away_with_it(tmp_path: Pat
 
 def test_the_folder_of_one_that_was_killed_goes_away_too(tmp_path: Path) -> None:
     told = tmp_path / "folder"
-    with raises(MeasurementError, wording("launch.killed-signal-2")):
+    with raises(MeasurementError, wording("launch.killed-by-signal")):
         run(
             tmp_path,
             "import os, sys, tempfile\n"

@@ -152,7 +152,7 @@ def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "says.py").touch()
     start = HelperStart(tmp_path / "says.py", ["/no/such/python"], {}, str(tmp_path))
     with closing(Helper(start, {}, LONG_S)) as one:
-        assert error_of(one.start) == wording("launch.such-python-cannot-run")
+        assert error_of(one.start) == "/no/such/python " + wording("launch.cannot-be-run-no-file")
 
 
 def test_it_ends_when_tuner_is_killed(tmp_path: Path) -> None:

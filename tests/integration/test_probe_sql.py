@@ -129,7 +129,7 @@ def test_a_sqlite_file_that_is_not_there_is_said_and_not_made(
 
     said = error_of(SqliteDatabase(path, TIMEOUT_S), "select 1", monkeypatch)
 
-    assert said == wording("study-file.sqlite-says-unable-open")
+    assert said == wording("probes.sqlite-says", what="unable to open database file")
     assert not path.exists()
 
 

@@ -43,7 +43,7 @@ def test_exit_code_0_lets_it_go_on_and_anything_else_is_told_with_the_last_line(
     with command("echo first; echo 'queue  too deep' >&2; echo; exit 3").asking({}) as asked:
         assert awaited(asked).refusal == wording("probes.sh-ended-exit-code")
     with command("kill -9 $$").asking({}) as asked:
-        assert awaited(asked).refusal == wording("launch.sh-killed-signal")
+        assert awaited(asked).refusal == "sh " + wording("launch.killed-by-signal")
 
 
 def test_it_is_run_again_and_again(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_one_that_cannot_be_run_has_said_no(tmp_path: Path) -> None:
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
     with RepeatedCommand(SystemClock(), [str(program)], 1.0, 1.0).asking({}) as asked:
-        assert awaited(asked).refusal == wording("launch.cannot-run-such-file", program=program)
+        assert awaited(asked).refusal == wording("launch.program-cannot-be-run", program=program)
 
 
 def test_the_box_tells_its_load_and_memory() -> None:

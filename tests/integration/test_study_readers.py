@@ -159,7 +159,7 @@ def test_a_file_system_without_locks_is_read_and_not_written(
 
     assert not is_held(file)
     assert read_again(file)
-    with raises(ConfigError, wording("study-file.cannot-locked-locks-available")):
+    with raises(ConfigError, wording("study-file.cannot-be-locked")):
         SqliteStore.open(file)
 
 

@@ -58,7 +58,7 @@ def test_the_bill_is_valid_by_cyclonedx_own_schema_and_a_wrong_one_is_not(
 
     assert (right.returncode, right.stdout) == (0, f"{bill}: CycloneDX 1.6\n")
     assert refused.returncode == 1
-    assert wording("command-line.perhaps-one") in refused.stderr
+    assert wording("packages.not-one-of") in refused.stderr
 
 
 def test_a_bill_without_a_wheel_or_a_date_is_refused_in_two_lines(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_bill_without_a_wheel_or_a_date_is_refused_in_two_lines(tmp_path: Path
 
     assert (nothing.returncode, nothing.stderr.splitlines()[0]) == (
         2,
-        wording("command-line.error-name-one-wheel"),
+        wording("packages.name-one-wheel"),
     )
     assert dateless.returncode == 2
     assert "SOURCE_DATE_EPOCH" in dateless.stderr
@@ -83,4 +83,4 @@ def test_an_audit_that_reaches_nobody_says_so_and_is_no_success(audit_python: Pa
     audited = run(audit_python, REQUIREMENTS / "audit.py", "build", **unreachable, **nothing_kept)
 
     assert audited.returncode == 3, audited.stdout
-    assert wording("command-line.build-txt-advisories-cannot") in start_of(audited.stdout)
+    assert wording("packages.no-advisories") in start_of(audited.stdout)

@@ -33,7 +33,7 @@ def test_a_setting_that_is_new_gone_or_unset_is_named_too() -> None:
     assert changed_settings(kept, given) == [
         wording("watch.study-nothing-given"),
         wording("watch.b-nothing-study-given"),
-        wording("doctor.d-e-study-nothing"),
+        wording("grid.setting-added"),
         wording("watch.c-nothing-study-given"),
     ]
 

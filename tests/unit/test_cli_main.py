@@ -124,7 +124,7 @@ def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
     there.write_text("mine")
 
     assert run(["init", "-o", str(there), "--", "python3", "w.py"]) == 2
-    assert capsys.readouterr().err.splitlines()[1:] == [wording("command-line.name-another-file-o")]
+    assert capsys.readouterr().err.splitlines()[1:] == [wording("command-line.name-another-file")]
     assert there.read_text() == "mine"
 
 

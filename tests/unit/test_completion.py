@@ -133,8 +133,8 @@ def test_installing_twice_is_installing_once(
 def test_a_shell_that_is_not_known_is_told_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--show-completion", "tcsh"]) == TunerError.exit_code
     assert capsys.readouterr().err.splitlines() == [
-        wording("command-line.error-show-completion-tcsh"),
-        wording("command-line.one-bash-zsh-fish"),
+        wording("command-line.no-completion-for-shell"),
+        wording("command-line.one-of-known-shells"),
     ]
 
 

@@ -295,5 +295,5 @@ def test_a_brake_for_errors_needs_a_form_that_tells_them(tmp_path: Path, form: s
     if tells:
         assert load(tmp_path, feeder).brake is not None
     else:
-        with raises(ConfigError, wording("doctor.probe-queue-cannot-count")):
+        with raises(ConfigError, wording("config.queue-cannot-count-failed")):
             load(tmp_path, feeder)

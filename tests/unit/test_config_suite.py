@@ -143,7 +143,7 @@ def test_what_is_missing_is_told(key: str) -> None:
 def test_a_key_that_is_nearly_right_is_shown_beside_the_one_that_is_missing() -> None:
     text = json.dumps({("launchs" if key == "launch_s" else key): value for key, value in WHOLE.items()})
 
-    assert refused(text) == wording("launch.s-json-launch-s")
+    assert refused(text) == wording("suite.launch-s-missing")
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_pressure_of_the_host_is_not_taken_for_the_containers(container: Recorde
 
     assert (container.proc / "pressure" / "cpu").is_file()
     assert usage.cpu_pressure_s_total is None
-    assert wording("launch.pressure-known") in container.warnings[0][1]
+    assert wording("doctor.pressure-unknown") in container.warnings[0][1]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ PLAIN = "590 587 0:55 / /proc rw,nosuid - proc proc rw\n"
     ("cpus", "mounts", "why"),
     [
         ({0, 1}, PLAIN + LXCFS, "lxcfs"),
-        ({1, 5}, PLAIN, wording("launch.cpus-numbered-anew", n=1)),
-        ({4, 5}, PLAIN, wording("launch.cpus-numbered-anew", n=0)),
+        ({1, 5}, PLAIN, wording("doctor.cpus-numbered-anew", n=1)),
+        ({4, 5}, PLAIN, wording("doctor.cpus-numbered-anew", n=0)),
     ],
     ids=key_of,
 )
@@ -178,7 +178,7 @@ def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_ha
         after = watch.usage()
 
     told = container.warnings[0][1]
-    assert wording("launch.strangers-cannot-seen-void") in told
+    assert wording("doctor.strangers-void-no-window") in told
     assert why in told
     assert after.service_cpu_s_total > before.service_cpu_s_total
     assert after.foreign_cpu_s_total == pytest.approx(before.foreign_cpu_s_total) == pytest.approx(0.0)
@@ -193,7 +193,7 @@ def test_a_study_keeps_that_strangers_could_not_be_seen(container: RecordedConta
     hidden = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
 
     assert "strangers" not in seen
-    assert wording("launch.cannot-seen-proc-stat") in start_of(hidden["strangers"])
+    assert wording("doctor.strangers-unseen-by-lxcfs") in start_of(hidden["strangers"])
 
 
 def test_a_kernel_without_pid_namespaces_has_no_containers(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_study_keeps_that_its_load_is_of_the_service_alone(container: Recorded
     container.lives_in(FIRST_NAMESPACE)
     outside = describe_host(proc=container.proc, sys=container.cgroup, affinity=frozenset({0, 1}))
 
-    assert within["load_of"] == wording("launch.service-tasks-proc-loadavg")
+    assert within["load_of"] == wording("doctor.loadavg-of-the-host")
     assert "load_of" not in outside
-    assert wording("launch.kernel-load-average") in LOAD_TOLD
-    assert wording("launch.service-tasks-alone") in OWN_LOAD_TOLD
+    assert wording("doctor.load-of-the-kernel") in LOAD_TOLD
+    assert wording("doctor.of-the-service-alone") in OWN_LOAD_TOLD

@@ -27,37 +27,37 @@ def test_a_plain_box_offers_all_its_cpus() -> None:
 def test_affinity_takes_cpus_away() -> None:
     found = cores_of("cgroup_v2_plain", frozenset({2, 3, 5}))
 
-    assert found == BoxCores(3.0, frozenset({2, 3, 5}), wording("launch.cpus-affinity"))
+    assert found == BoxCores(3.0, frozenset({2, 3, 5}), wording("doctor.cpus-by-affinity", n=3))
 
 
 def test_a_quota_of_a_group_further_up_holds() -> None:
     """systemd: the slice has 250 % while the service below says max."""
     found = cores_of("cgroup_v2_slice")
 
-    assert found == BoxCores(2.5, ALL, wording("launch.quota-cores-cgroup-batch"))
+    assert found == BoxCores(2.5, ALL, wording("doctor.quota", cores="2.5", cgroup="/batch.slice"))
 
 
 def test_the_smallest_quota_on_the_way_up_holds() -> None:
     found = cores_of("cgroup_v1_docker")
 
-    assert found == BoxCores(1.5, ALL, wording("launch.quota-cores-cgroup-docker"))
+    assert found == BoxCores(1.5, ALL, wording("doctor.quota", cores="1.5", cgroup="/docker/0f1e"))
 
 
 def test_affinity_below_the_quota_decides() -> None:
-    assert cores_of("cgroup_v1_docker", frozenset({0})).why == wording("launch.cpus-affinity-2")
+    assert cores_of("cgroup_v1_docker", frozenset({0})).why == wording("doctor.cpus-by-affinity", n=1)
 
 
 def test_within_a_container_the_groups_own_mount_is_asked() -> None:
     """/proc names a path of the host that the mount does not show: the root of the mount is our group."""
     found = cores_of("cgroup_v2_container")
 
-    assert found == BoxCores(0.5, ALL, wording("launch.quota-cores-cgroup"))
+    assert found == BoxCores(0.5, ALL, wording("doctor.quota", cores="0.5", cgroup="/"))
 
 
 def test_a_box_of_both_versions_takes_the_quota_of_version_1() -> None:
     found = cores_of("cgroup_hybrid")
 
-    assert found == BoxCores(4.0, ALL, wording("launch.quota-cores-cgroup-ci"))
+    assert found == BoxCores(4.0, ALL, wording("doctor.quota", cores=4, cgroup="/ci"))
 
 
 def test_this_box_offers_no_more_than_its_affinity() -> None:
@@ -82,7 +82,7 @@ def test_a_host_is_described_by_what_it_shows() -> None:
         "cores_why": wording("doctor.all-cpus"),
         "threads_per_core": "2",
         "memory": "15.6 GiB",
-        "virtualization": wording("launch.virtual-machine-standard-pc"),
+        "virtualization": wording("doctor.virtual-machine"),
         "steal_since_boot": "2.50%",
         "governor": "powersave",
         "clock_source": "kvm-clock",

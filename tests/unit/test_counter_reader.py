@@ -72,7 +72,7 @@ def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("offset", "data", "problem"),
     [
-        (0, b"SQLite f", wording("command-line.counter-tuner")),
+        (0, b"SQLite f", wording("probes.no-counter-of-tuner")),
         (8, struct.pack("=Q", 2), wording("probes.counter-of-another-version")),
         (40, struct.pack("=Q", 72), wording("probes.counter-damaged")),
         (32, struct.pack("=Q", 64), wording("probes.counter-too-short")),
@@ -95,7 +95,7 @@ def test_a_counter_that_shrinks_under_the_reader_is_an_error_not_a_bus_error(tmp
         reader.totals()
         os.truncate(path, 0)
 
-        with raises(CounterError, wording("command-line.has-shrunk")):
+        with raises(CounterError, wording("probes.counter-has-shrunk")):
             reader.totals()
 
 

@@ -277,8 +277,8 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
             "DROP TABLE provenance; CREATE TABLE provenance (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
             wording("study-file.not-a-table-of-tuner", table="provenance"),
         ),
-        ("PRAGMA user_version = 0", wording("study-file.damaged-version")),
-        ("PRAGMA user_version = 8", wording("study-file.what-asked-written")),
+        ("PRAGMA user_version = 0", wording("study-file.version-0")),
+        ("PRAGMA user_version = 8", wording("study-file.not-as-written", what="what was asked for")),
         ("UPDATE study SET config = CAST(x'ff00fe' AS TEXT)", "UTF-8"),
     ],
     ids=key_of,
@@ -555,7 +555,7 @@ def test_an_upgraded_file_has_digests_of_all_that_it_holds(tmp_path: Path) -> No
     with changed(path) as connection:
         connection.execute("UPDATE window SET n_done = n_done + 8 WHERE id = 2")
 
-    assert refused(path) == wording("study-file.damaged-window-written", path=path)
+    assert refused(path) == wording("study-file.damaged-not-as-written", file=path, what="window 2")
 
 
 def test_a_file_with_digests_is_not_upgraded_where_they_are_not_right(file: Path) -> None:
@@ -566,7 +566,7 @@ def test_a_file_with_digests_is_not_upgraded_where_they_are_not_right(file: Path
     with pytest.raises(ConfigError) as caught:
         SqliteStore.open(file)
 
-    assert caught.value.problem == wording("study-file.damaged-window-written-2", file=file)
+    assert caught.value.problem == wording("study-file.damaged-not-as-written", file=file, what="window 2")
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
@@ -579,7 +579,7 @@ def test_a_window_that_is_gone_is_missed_where_only_some_are_asked_for(file: Pat
         connection.execute("DELETE FROM digest WHERE of = 'window' AND id = ?", (gone,))
     with SqliteStore.open(file, read_only=True) as store:
         sums = store.sums()
-        with raises(ConfigError, wording("study-file.damaged-windows-launch-all")):
+        with raises(ConfigError, wording("study-file.windows-of-launch-missing")):
             sums.windows_of([3])
 
 
@@ -588,7 +588,7 @@ def test_a_window_that_changed_makes_no_sum(file: Path) -> None:
         connection.execute("UPDATE window SET n_done = n_done + 8 WHERE launch_id = 3")
     with SqliteStore.open(file) as store:
         (launch,) = (launch for launch_id, launch in store.launches() if launch_id == 3)
-        with raises(ConfigError, wording("study-file.written")):
+        with raises(ConfigError, wording("study-file.somewhat-not-as-written")):
             store.finish_launch(3, launch)
 
 
@@ -617,11 +617,11 @@ def test_what_changed_on_the_disk_is_seen_before_its_row_gets_a_new_digest(
 ) -> None:
     with changed(file) as connection:
         connection.executescript(script)
-    told = wording("study-file.damaged-row-written", file=file, row=said)
+    told = wording("study-file.damaged-not-as-written", file=file, what=said)
     with SqliteStore.open(file) as store, raises(ConfigError, told):
         write(store)
 
-    assert wording("study-file.written") in refused(file)
+    assert wording("study-file.somewhat-not-as-written") in refused(file)
 
 
 def test_a_box_that_joins_again_makes_no_new_digest_of_when_it_was_there_before(file: Path) -> None:
@@ -629,7 +629,7 @@ def test_a_box_that_joins_again_makes_no_new_digest_of_when_it_was_there_before(
         connection.execute("UPDATE box SET cores = 64 WHERE id = 1")
     with SqliteStore.open(file) as store:
         store.add_box(replace(FACTS, name="a"), 7.0)
-        with raises(ConfigError, wording("study-file.damaged-box-written")):
+        with raises(ConfigError, wording("study-file.is-damaged-not-as-written", what="box 1")):
             store.boxes()
 
 
@@ -637,7 +637,7 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE void_reason SET detail = 'nothing'")
         (id,) = connection.execute("SELECT window_id FROM void_reason").fetchone()
-    told = wording("study-file.row-written", row=f"window {id}")
+    told = wording("study-file.not-as-written", what=f"window {id}")
     with SqliteStore.open(file, read_only=True) as store, raises(ConfigError, told):
         store.window(2, 0, 2)
 
@@ -645,7 +645,7 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
 def test_a_study_that_is_refused_is_closed_at_once(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE study SET seed = seed + 1")
-    with raises(ConfigError, wording("study-file.what-asked-written")) as caught:
+    with raises(ConfigError, wording("study-file.not-as-written", what="what was asked for")) as caught:
         SqliteStore.open(file)
 
     held = {os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")}
@@ -660,7 +660,7 @@ def test_what_would_be_waited_for_is_no_study_file(tmp_path: Path, kind: str) ->
         path = tmp_path / "s.tuner.db"
         os.mkfifo(path)
 
-    assert refused(path) == wording("study-file.pipe-socket-device-study", path=path)
+    assert refused(path) == wording("study-file.no-regular-file", path=path)
 
 
 def test_what_a_killed_writer_left_is_found_behind_a_link(file: Path, tmp_path: Path) -> None:

@@ -53,6 +53,6 @@ def test_a_trial_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [
-        wording("command-line.error-there-trial-suspned"),
-        wording("command-line.type-deploy-trial-sh"),
+        wording("deploy.no-such-trial"),
+        wording("deploy.known-trials"),
     ]

@@ -219,7 +219,7 @@ def test_what_needs_an_unknown_room_is_told_in_a_whole_sentence() -> None:
     filled = FolderSeen("/spool", "the spool", 0, 1024**3, True)
 
     (finding,) = disk_findings([filled, logs])
-    assert finding.found == (wording("doctor.gib-free-spool-tmp"))
+    assert finding.found == (wording("doctor.room-on-disk"))
 
 
 def test_a_folder_that_nobody_logs_to_needs_no_room_for_logs() -> None:
@@ -340,7 +340,7 @@ def test_the_table_tells_effect_and_cure_of_what_is_not_in_order() -> None:
     text = render_findings(worst_first(SOME))
 
     assert text.splitlines() == [
-        wording("doctor.blocker-study-should-begin-here"),
+        wording("doctor.blocker-and-warning"),
         "",
         "BLOCKER  disk   full",
         "                effect: ends",

@@ -67,7 +67,7 @@ def test_a_box_is_told_of_what_spoils_the_answer_there_and_of_nothing_else(
 def test_hardware_with_two_threads_a_core_shows_them_its_governor_and_its_turbo() -> None:
     found = found_on("doctor_metal")
 
-    assert found["smt"].found == wording("doctor.cpus-workers-cores")
+    assert found["smt"].found == wording("doctor.smt-on")
     assert found["governor"].found == "powersave"
     assert found["turbo"].found == "on"
     assert found["clock"].found.startswith("tsc, ")
@@ -77,36 +77,36 @@ def test_hardware_with_two_threads_a_core_shows_them_its_governor_and_its_turbo(
 def test_workers_on_some_of_the_cpus_share_cores_with_what_runs_beside_them() -> None:
     smt = found_on("doctor_metal", wanted=4)["smt"]
 
-    assert smt.found == wording("doctor.cpus-workers-cores-shared")
+    assert smt.found == wording("doctor.smt-on-shared")
     assert "tuner" in smt.effect
 
 
 def test_a_quota_is_told_with_the_group_that_sets_it() -> None:
     guest, container = (found_on(box, wanted=1)["cores"] for box in ("doctor_guest", "doctor_container"))
 
-    assert guest.found == wording("doctor.cores-quota-cores-cgroup")
-    assert container.found == wording("doctor.cores-quota-cores-cgroup-app")
+    assert guest.found == wording("doctor.cores-by-quota")
+    assert container.found == wording("doctor.cores-by-quota-of-app")
 
 
 def test_layouts_for_more_cores_than_there_are_are_told() -> None:
     cores = found_on("doctor_metal", wanted=24)["cores"]
 
-    assert (cores.level, cores.found) == ("warn", wording("doctor.cores-all-cpus-layouts"))
+    assert (cores.level, cores.found) == ("warn", wording("doctor.cores-for-layouts"))
 
 
 def test_a_quota_and_layouts_for_more_than_it_are_both_told() -> None:
     cores = found_on("doctor_guest", wanted=24)["cores"]
 
     assert cores.level == "warn"
-    assert cores.found == (wording("doctor.cores-quota-cores-cgroup-docker"))
-    assert wording("doctor.once-quota-used-up") in cores.effect
-    assert wording("doctor.more-processes-than-only") in cores.effect
+    assert cores.found == (wording("doctor.cores-by-quota-for-layouts"))
+    assert wording("doctor.once-quota-is-used-up") in cores.effect
+    assert wording("doctor.more-processes-only-wait") in cores.effect
     assert "Lift the quota" in cores.cure
     assert "--cores 1" in cores.cure
 
 
 def test_what_the_hypervisor_kept_since_boot_is_told() -> None:
-    assert found_on("doctor_guest")["steal-since-boot"].found == (wording("doctor.all-cpu-time-since"))
+    assert found_on("doctor_guest")["steal-since-boot"].found == (wording("doctor.steal-since-boot"))
 
 
 def test_what_a_kernel_does_not_tell_is_unknown_and_never_guessed() -> None:
@@ -116,9 +116,7 @@ def test_what_a_kernel_does_not_tell_is_unknown_and_never_guessed() -> None:
     assert found["pressure"].found == f"PSI: {UNKNOWN}"
     assert UNKNOWN in found["memory-figures"].found
     assert UNKNOWN in found["delay-accounting"].found
-    assert wording("doctor.schedstat-filled-task-delayacct") in start_of(
-        found_on("doctor_metal")["delay-accounting"].found
-    )
+    assert wording("doctor.delay-accounting") in start_of(found_on("doctor_metal")["delay-accounting"].found)
 
 
 def test_a_box_that_shows_nothing_at_all_is_looked_at_all_the_same(tmp_path: Path) -> None:
@@ -140,8 +138,8 @@ def test_a_container_is_told_and_its_pressure_is_that_of_its_cgroup(tmp_path: Pa
 
     seen, hidden = found_in(tmp_path), found_in(None)
     assert (seen["pressure"].level, hidden["pressure"].level) == ("ok", "warn")
-    assert wording("launch.container") in start_of(seen["container"].found)
-    assert wording("launch.strangers-looked-cpus") in seen["container"].found
+    assert wording("doctor.this-is-a-container") in start_of(seen["container"].found)
+    assert wording("doctor.strangers-looked-for") in seen["container"].found
     assert found_on("doctor_metal")["container"].found.startswith("none")
 
 
@@ -168,7 +166,7 @@ def test_a_group_with_too_few_pids_blocks_the_layout_that_needs_more() -> None:
     _, processes = limits_findings(seen, need)
 
     assert processes.level == "blocker"
-    assert processes.found == (wording("doctor.processes-threads-left-pids"))
+    assert processes.found == (wording("doctor.processes-left"))
 
 
 def test_limits_that_a_config_sets_its_workers_go_before_those_of_tuner() -> None:
@@ -232,4 +230,4 @@ def test_a_holder_who_took_the_box_at_no_time_is_told_all_the_same(tmp_path: Pat
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     (tmp_path / "locks").write_text(f"1: FLOCK  ADVISORY  WRITE 1 {device}:{status.st_ino} 0 EOF\n")
 
-    assert holder_of(lock, proc=tmp_path) == wording("doctor.pid-user-eve-study")
+    assert holder_of(lock, proc=tmp_path) == wording("launch.held-by-user-since")

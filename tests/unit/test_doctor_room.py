@@ -111,7 +111,7 @@ def test_a_layout_of_a_variant_that_there_is_not_is_refused_as_a_study_refuses_i
         "study: {layouts: [1x2@x]}\n",
     )
 
-    with raises(ConfigError, wording("doctor.s-has-variants")):
+    with raises(ConfigError, wording("compare.study-without-variants")):
         box_examined(settings, tmp_path / "s.db", 0)
 
 

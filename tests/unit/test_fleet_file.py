@@ -140,7 +140,7 @@ def test_the_report_has_a_section_of_the_boxes_with_what_they_are_not_alike_in(s
     assert 'id="boxes"' in text
     assert wording("report.what-boxes-alike") in text
     assert "python" in text
-    assert wording("fleet.heard-s") in text
+    assert wording("fleet.heard-no-more") in text
     assert wording("fleet.box-slower") in text
 
 

@@ -50,7 +50,7 @@ def test_a_box_that_goes_is_warned_of_and_shown_no_more() -> None:
 
     assert [one.box for one in follower.live().boxes] == ["box-2"]
     assert follower.live().n_taken == 1
-    assert told.warnings == [("box-gone", wording("fleet.box-gone-heard-s"))]
+    assert told.warnings == [("box-gone", "box-1 is gone: " + wording("fleet.heard-no-more"))]
     assert told.boxes_left == ["box-1"]
 
 

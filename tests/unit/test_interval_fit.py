@@ -136,7 +136,7 @@ def test_large_designs_with_holes_are_solved_as_well() -> None:
 
 
 def test_every_layout_needs_an_observation() -> None:
-    with raises(ValueError, wording("command-line.every-layout-needs-observation")):
+    with raises(ValueError, wording("model.every-layout-needs-observation")):
         fit([Observation(1, 0, 1.0)], 2)
-    with raises(ValueError, wording("command-line.every-layout-needs-observation")):
+    with raises(ValueError, wording("model.every-layout-needs-observation")):
         fit([], 0)

@@ -286,7 +286,7 @@ def test_the_list_names_every_experiment_with_its_source() -> None:
 def test_an_experiment_that_is_not_there_is_told_with_the_nearest() -> None:
     with raises(ConfigError, wording("lab.experiment-called-nornri")) as told:
         experiment_named("nornri")
-    assert told.value.hint == wording("launch.did-you-mean-nornir")
+    assert told.value.hint == wording("command-line.did-you-mean", meant="nornir")
 
 
 def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:

@@ -65,13 +65,13 @@ def test_what_systemd_delegates_is_ours_to_divide(tree: Tree, value: bytes, ours
 def test_a_cgroup_that_cannot_be_written_is_told_as_such(tree: Tree) -> None:
     (tree.own / "cgroup.procs").unlink()  # to root all that is there can be written
 
-    assert tree.asked() == LaunchCgroups(None, wording("launch.none-cgroup-tuner-cannot"))
+    assert tree.asked() == LaunchCgroups(None, wording("doctor.cgroup-cannot-be-written"))
 
 
 def test_version_1_has_no_cgroup_for_a_launch(tree: Tree) -> None:
     (tree.proc / "self" / "cgroup").write_text("9:cpuset:/elsewhere\n")
 
-    assert tree.asked() == LaunchCgroups(None, wording("launch.none-cgroups-version-mounted"))
+    assert tree.asked() == LaunchCgroups(None, wording("doctor.no-cgroups-of-version-2"))
 
 
 def test_in_a_container_the_root_of_the_mount_is_ours(tmp_path: Path) -> None:

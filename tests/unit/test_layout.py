@@ -139,6 +139,6 @@ def test_rules_to_size_a_service_without_threads_are_of_its_processes() -> None:
     whats = [(rule.kind, rule.what) for rule in sizing_rules(demands, box, seen)]
 
     assert whats == [
-        ("single-threads", wording("command-line.processes-fill-box")),
+        ("single-threads", wording("model.processes-that-fill-the-box")),
         ("utilization", wording("lab.processes-all-cores-utilization")),
     ]

@@ -162,7 +162,7 @@ def test_where_it_cannot_be_written_the_study_is_told_once_and_goes_on(tmp_path:
 
     assert len(told) == 1
     assert told[0].startswith("no-live-file: ")
-    assert wording("launch.s-tuner-db-live") in end_of(told[0])
+    assert wording("watch.live-file-cannot-be-written") in end_of(told[0])
 
 
 def test_a_link_that_somebody_laid_is_not_written_through(tmp_path: Path) -> None:

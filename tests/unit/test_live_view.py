@@ -116,7 +116,7 @@ def test_layouts_what_runs_and_finished_windows_are_there_and_only_lines_stay(te
     assert "  4x6           2 61" in shown
     assert wording("grid.cannot-run-window-counts") in shown
     assert "▶ 6x4" in shown
-    assert wording("launch.most-windows-most-h") in shown
+    assert wording("watch.windows-left") in shown
     emulator.feed(terminal.read())
     assert [row for row in emulator.rows if row and row[0] != "1" and row[0] != "2" and row[0] != "0"] == []
     assert emulator.unknown == []

@@ -97,7 +97,7 @@ def test_the_page_of_licences_has_every_package_of_the_locks_once(scripts: Simpl
 def test_a_licence_that_nobody_has_looked_at_stops_the_page(
     scripts: SimpleNamespace, expression: str
 ) -> None:
-    with raises(scripts.licences.UnknownLicence, wording("launch.nobody-has-said-what")):
+    with raises(scripts.licences.UnknownLicence, wording("packages.licence-unknown")):
         scripts.licences.asks_more(expression)
 
 
@@ -200,7 +200,7 @@ def test_an_audit_without_advisories_is_no_clean_one(scripts: SimpleNamespace) -
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert code == 3
-    assert text == wording("launch.run-txt-advisories-had")
+    assert text == wording("packages.no-advisories-for-some")
     assert scripts.audit.told("run", "no route to host")[0] == 3
     assert scripts.audit.told("run", scripts.audit.answer_of('{"dependencies": []}', []))[0] == 3
 
@@ -212,7 +212,7 @@ def test_an_audit_names_what_is_known_and_where_it_is_mended(scripts: SimpleName
 
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
-    assert (code, text) == (1, wording("command-line.advisory-mended"))
+    assert (code, text) == (1, wording("packages.mended-in"))
 
 
 def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNamespace) -> None:
@@ -220,7 +220,7 @@ def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNa
 
     assert scripts.audit.told("run", scripts.audit.answer_of(report, asked(scripts, "click==8.5.1"))) == (
         0,
-        wording("launch.run-txt-packages-looked"),
+        wording("packages.looked-up", file="run.txt", n=1),
     )
 
 
@@ -231,7 +231,7 @@ def test_a_package_that_an_audit_leaves_out_is_told_and_is_not_clean(scripts: Si
     code, text = scripts.audit.told("run", scripts.audit.answer_of(report, packages))
 
     assert code == 3
-    assert wording("launch.packages-numpy-pip-audit") in end_of(text)
+    assert wording("packages.left-out-by-audit") in end_of(text)
 
 
 #: reads requirements as pip-audit does: what a marker keeps off this Python is left out without a word
@@ -266,4 +266,4 @@ def test_packages_of_other_pythons_are_looked_up_too(
 
     code, text = scripts.audit.told(lock, scripts.audit.ask(lock, "pypi"))
 
-    assert (code, text) == (0, wording("launch.txt-packages-looked-up", lock=lock, len=len(packages)))
+    assert (code, text) == (0, wording("packages.looked-up", file=f"{lock}.txt", n=len(packages)))

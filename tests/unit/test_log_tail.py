@@ -43,4 +43,4 @@ def test_of_a_line_without_an_end_nothing_is_told_but_its_length(tmp_path: Path)
     log = tmp_path / "log"
     log.write_bytes(b"y" * (3 << 20))
 
-    assert last_lines(log) == [wording("launch.line-more-than-mib")]
+    assert last_lines(log) == [wording("watch.line-too-long")]

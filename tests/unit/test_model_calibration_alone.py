@@ -292,8 +292,8 @@ def test_what_the_windows_cannot_tell_is_said() -> None:
 
     assert "One launch" in said(windows[:2])
     assert "One launch" not in said(windows)
-    assert wording("launch.lets-go-gil") in said(windows)
-    assert wording("launch.lets-go-gil") not in said(windows, replace(BOX, has_gil=False))
+    assert wording("model.python-that-lets-go") in said(windows)
+    assert wording("model.python-that-lets-go") not in said(windows, replace(BOX, has_gil=False))
     assert "state D" not in said(windows)
     assert wording("model.seen-counts-sleep") in said(changed(windows, blocked_s=None))
     assert wording("model.what-items-told-probe") in said(changed(windows, source="probe"))  # type: ignore[arg-type]

@@ -85,8 +85,8 @@ def test_processes_of_one_thread_leave_open_what_lets_go_of_the_gil_and_that_is_
 
     assert interval.low is not None
     assert interval.low < 0.5 * 0.042
-    assert any(wording("launch.lets-go-gil") in note for note in blind.notes)
-    assert not any(wording("launch.lets-go-gil") in note for note in seeing.notes)
+    assert any(wording("model.python-that-lets-go") in note for note in blind.notes)
+    assert not any(wording("model.python-that-lets-go") in note for note in seeing.notes)
 
 
 @pytest.mark.parametrize("item", [NATIVE, STARTING])

@@ -350,7 +350,7 @@ def test_strangers_are_told() -> None:
     way = own_cpu("1x1", 0.01, others_cpu_s=199.0, run_delay_s=2.0)
 
     assert sentence(diagnose_one(full, Machine(2), None)) == (wording("lab.x-all-cores-busy"))
-    assert sentence(diagnose_one(way, Machine(2), None)) == (wording("doctor.x-others-keep-cores"))
+    assert sentence(diagnose_one(way, Machine(2), None)) == (wording("model.others-keep-cores-busy"))
 
 
 def test_without_a_gil_there_is_no_such_station_and_no_line_for_it() -> None:
@@ -397,7 +397,7 @@ def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
 
     assert found.shares["elsewhere"] == Figure(pytest.approx(0.95), "measured")
     assert found.gain_ratio is None
-    assert sentence(found) == (wording("doctor.x-nothing-full-gil"))
+    assert sentence(found) == (wording("model.nothing-is-full-with-waits"))
 
 
 def test_nothing_to_go_by_is_refused() -> None:

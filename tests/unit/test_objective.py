@@ -31,5 +31,5 @@ def test_what_cannot_be_divided_has_no_value() -> None:
 
 
 def test_there_is_no_other_objective() -> None:
-    with raises(ValueError, wording("command-line.no-such-objective")):
+    with raises(ValueError, wording("rank.no-such-objective-at-all")):
         value_of(WINDOW, "latency")

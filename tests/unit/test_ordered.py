@@ -100,7 +100,7 @@ def test_a_layout_that_does_not_start_ends_with_its_error_and_a_warning() -> Non
 
     assert kinds(news) == [Began, Warned, Ended]
     assert isinstance(news[-1], Ended)
-    assert news[-1].launch.error == wording("launch.x-died-start-exit-code")
+    assert news[-1].launch.error == wording("grid.layout-died-at-start")
 
 
 def test_a_box_that_cannot_run_the_service_at_all_refuses() -> None:

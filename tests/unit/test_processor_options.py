@@ -123,7 +123,9 @@ def test_a_mistyped_variable_is_an_error_and_a_foreign_one_is_not() -> None:
     with raises(InputError, wording("simulate.crash-processor-number-thread")) as caught:
         resolve({}, {"CRASH_PROCESSOR_NUMBER_OF_THREAD": "3"})
 
-    assert caught.value.hint == wording("launch.did-you-mean-crash")
+    assert caught.value.hint == wording(
+        "command-line.did-you-mean", meant="CRASH_PROCESSOR_NUMBER_OF_THREADS"
+    )
 
 
 @pytest.mark.parametrize(

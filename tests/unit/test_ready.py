@@ -84,7 +84,9 @@ def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
 
-    assert wording("doctor.http-does-answer", port=port) in HttpAnswer(f"http://127.0.0.1:{port}/").lacks([])
+    assert wording("doctor.server-does-not-answer", port=port) in HttpAnswer(
+        f"http://127.0.0.1:{port}/"
+    ).lacks([])
     assert wording("services.nobody-listens", port=port) in TcpAnswer("127.0.0.1", port).lacks([])
     assert TcpAnswer("127.0.0.1", server).lacks([]) == ""
 
@@ -94,7 +96,7 @@ def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
     [
         ("", ""),
         ("import sys; sys.exit(3)", wording("services.check-ended")),
-        ("import os; os.kill(os.getpid(), 9)", wording("launch.killed-signal-2")),
+        ("import os; os.kill(os.getpid(), 9)", wording("launch.killed-by-signal")),
     ],
     ids=key_of,
 )
@@ -103,7 +105,7 @@ def test_a_command_is_asked_by_its_exit_code(script: str, lacking: str) -> None:
 
     assert lacking in end_of(command.lacks([]))
     assert bool(command.lacks([])) == bool(lacking)
-    assert wording("launch.cannot-run-such-file-2") in CommandSucceeds(("/no/such",), {}).lacks([])
+    assert wording("launch.cannot-be-run-no-such-file") in CommandSucceeds(("/no/such",), {}).lacks([])
 
 
 def test_a_command_that_does_not_end_is_killed_with_all_it_started(

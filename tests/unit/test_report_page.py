@@ -370,7 +370,7 @@ def test_a_report_into_a_folder_is_one_line(tmp_path: Path, capsys: pytest.Captu
 
     first, second = (line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: "))
     assert wording("report.regular-file") in first
-    assert wording("launch.such-file-directory") in second
+    assert wording("launch.no-such-file-or-directory") in second
 
 
 def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_path: Path) -> None:

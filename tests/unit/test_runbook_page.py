@@ -288,7 +288,7 @@ def test_the_answer_of_a_race_has_its_guarantee() -> None:
     page = page_of(claimed(overview(), ties=(tie,), kind="calibrated"))
 
     told = section(page, "What to run")
-    assert wording("doctor.within-best-layouts-confidence") in told
+    assert wording("export.within-of-the-best") in told
     assert wording("rank.good-far-study-can-tell-x") in told
     assert wording("export.x-gthread-within-best") in section(page, "Evidence")
 

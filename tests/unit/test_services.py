@@ -411,7 +411,7 @@ def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.Ca
     assert run(["services"]) == 0
     assert {one["service"] for one in listed} <= set(capsys.readouterr().out.split())
     assert run(["services", "show", "gunicron"]) == 2
-    assert wording("launch.did-you-mean-gunicorn") in capsys.readouterr().err
+    assert wording("command-line.did-you-mean", meant="gunicorn") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

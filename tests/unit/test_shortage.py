@@ -16,7 +16,7 @@ from ..wording import key_of, wording
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.EMFILE, "x", "/tmp/a"), wording("launch.too-many-open-files")),
+        (OSError(errno.EMFILE, "x", "/tmp/a"), wording("launch.too-many-open-files-of", file="/tmp/a")),
         (BlockingIOError(errno.EAGAIN, "x"), wording("launch.no-further-process")),
         (OSError(errno.ENOSPC, "x", "/tmp/a"), wording("launch.no-space-left")),
         (OSError(errno.EROFS, "x", "/tmp/a"), wording("launch.read-only-file-system")),
@@ -56,6 +56,6 @@ def test_a_command_that_lacks_something_says_it_in_two_lines(
 
     assert run(["grid"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        wording("brake.error-too-many-open"),
-        wording("launch.raise-ulimit-n-limitnofile"),
+        "Error: " + wording("launch.too-many-open-files-of", file="/proc/self/stat"),
+        wording("launch.raise-the-limit-of-files"),
     ]

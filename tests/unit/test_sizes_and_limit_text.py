@@ -125,4 +125,4 @@ def test_an_objective_that_is_none_is_told_with_the_nearest() -> None:
     with raises(ConfigError, wording("rank.such-objective-throughput-per")) as caught:
         parse_objective("throughput-per-core")
 
-    assert caught.value.hint == wording("launch.did-you-mean-throughput")
+    assert caught.value.hint == wording("command-line.did-you-mean", meant="throughput-per-cpu")

@@ -142,7 +142,7 @@ def test_a_script_is_started_as_often_and_told_as_much_as_in_the_study() -> None
     ]
     assert "numprocs=3" in snippet("supervisor", rollout)
     alike = rolled_out("work", "3x2")
-    assert wording("launch.tuner-process-there") in snippet("kubernetes", alike)
+    assert wording("export.number-of-process-missing") in snippet("kubernetes", alike)
     assert {"name": "TUNER_THREADS", "value": "2"} in yaml.safe_load(snippet("kubernetes", alike))["spec"][
         "template"
     ]["spec"]["containers"][0]["env"]

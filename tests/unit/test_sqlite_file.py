@@ -130,7 +130,7 @@ def n_launches(path: Path) -> int:
 def test_an_existing_file_is_never_overwritten(file: Path) -> None:
     before = file.read_bytes()
 
-    with raises(ConfigError, wording("study-file.exists-already-study-never")) as caught:
+    with raises(ConfigError, wording("study-file.exists-already-never-overwritten")) as caught:
         SqliteStore.create(file, STUDY)
     assert f"--resume {file}" in (caught.value.hint or "")
     assert file.read_bytes() == before
@@ -164,25 +164,21 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
         connection.execute("CREATE TABLE study (id)")
     empty.touch()
 
-    assert refused(text, read_only=read_only) == wording("study-file.study-file-tuner", text=text)
-    assert refused(other, read_only=read_only) == wording("study-file.study-file-tuner-2", other=other)
+    assert refused(text, read_only=read_only) == wording("study-file.not-of-tuner", file=text)
+    assert refused(other, read_only=read_only) == wording("study-file.not-of-tuner", file=other)
     assert refused(empty, read_only=read_only).startswith(f"{empty} is empty")
-    assert refused(tmp_path, read_only=read_only) == wording(
-        "study-file.folder-study-file", tmp_path=tmp_path
-    )
+    assert refused(tmp_path, read_only=read_only) == wording("study-file.is-a-folder", tmp_path=tmp_path)
     assert refused(tmp_path / "none", read_only=read_only) == wording(
-        "study-file.there-study-file", value=tmp_path / "none"
+        "study-file.no-study-file", file=tmp_path / "none"
     )
-    assert wording("study-file.cannot-read-x-directory", text=text) in start_of(
-        refused(text / "x", read_only=read_only)
-    )
+    assert wording("study-file.cannot-read", text=text) in start_of(refused(text / "x", read_only=read_only))
 
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version = 12")
 
-    assert refused(file) == wording("study-file.has-schema-version-tuner", file=file)
+    assert refused(file) == wording("study-file.newer-version", file=file)
 
 
 def test_a_file_of_version_1_is_read_without_being_touched(tmp_path: Path) -> None:
@@ -393,7 +389,7 @@ def test_an_older_study_is_kept_as_it_was_before_it_is_upgraded(tmp_path: Path, 
     SqliteStore.open(path, told=said.append).close()  # of this version by now
 
     kept = tmp_path / f"old.tuner.db.schema-{old.stem.rpartition('_')[2]}"
-    assert said == [wording("study-file.older-tuner-upgraded", path=path, kept=kept)]
+    assert said == [wording("study-file.upgraded", path=path, kept=kept)]
     assert sorted(found.name for found in tmp_path.iterdir()) == ["old.tuner.db", kept.name]
     assert kept.stat().st_mode & 0o777 == 0o640
     with SqliteStore.open(kept, read_only=True) as copy, SqliteStore.open(old, read_only=True) as original:
@@ -479,7 +475,7 @@ def test_a_study_that_cannot_be_copied_is_not_upgraded(tmp_path: Path) -> None:
     shutil.copyfile(VERSION_7, path)
     (tmp_path / "old.tuner.db.copying").mkdir()  # in its way
 
-    assert wording("study-file.cannot-copied-before-upgraded") in refused(path)
+    assert wording("study-file.cannot-be-copied-before-upgrade") in refused(path)
     assert n_launches(path) > 0
     assert int.from_bytes(path.read_bytes()[60:64], "big") == 7
 
@@ -489,7 +485,7 @@ def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(tmp_path: Path) 
     shutil.copyfile(VERSION_1, path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE INDEX warmup_sample_packed ON launch (block)")  # in its way
-    with raises(ConfigError, wording("study-file.damaged-there-already-index")):
+    with raises(ConfigError, wording("study-file.index-there-already")):
         SqliteStore.open(path)
 
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -587,7 +583,7 @@ def test_an_ordinary_user_is_told_where_there_is_no_room_to_read_what_a_killed_w
 
     said = as_nobody(lambda: n_launches(killed))
 
-    assert wording("study-file.configerror-cannot-copy-whose", killed=killed) in start_of(said)
+    assert wording("study-file.cannot-copy-to-read", killed=killed) in start_of(said)
 
 
 def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_nobody) -> None:
@@ -598,7 +594,7 @@ def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_
     file.chmod(0o666)
     if os.getuid() == 0:  # else the file and its folder are one's own
         said = as_nobody(lambda: SqliteStore.open(file))
-        assert said == wording("study-file.configerror-folder-cannot-written", file=file)
+        assert said == wording("study-file.folder-cannot-be-written", file=file)
     file.chmod(0o600)
     if os.getuid() == 0:
         said = as_nobody(lambda: SqliteStore.open(file, read_only=True))
@@ -613,7 +609,7 @@ def test_a_full_disk_keeps_what_is_finished_and_says_so_in_one_line(tmp_path: Pa
     with SqliteStore.create(path, virtual_study(SERVICE, window_s=600.0, warmup_s=2.0)) as store:
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")  # what SQLite does on ENOSPC
-        with raises(ConfigError, wording("study-file.disk-full", file=path)) as caught:
+        with raises(ConfigError, wording("study-file.full-disk", file=path)) as caught:
             run_study(
                 VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
             )
@@ -647,7 +643,7 @@ except ConfigError as error:
     path = tmp_path / "s.tuner.db"
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
 
-    assert done.stdout == wording("study-file.cannot-write-file-too", path=path)
+    assert done.stdout == wording("study-file.file-too-large", path=path)
     assert not path.exists()
 
 

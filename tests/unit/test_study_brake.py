@@ -125,8 +125,8 @@ def test_the_window_ends_at_once_and_the_study_with_it_all_hooks_run() -> None:
     void = [window for window in ran.store.windows() if window.void]
     assert [(window.layout, window.block, window.length_s) for window in void] == [(B, 1, 10.0)]
     assert [(reason.slug, reason.detail) for reason in void[0].void] == [("braked", SAID)]
-    assert ran.errors() == [(B, wording("brake.braked-window", said=SAID))]
-    assert ran.progress.warnings == [("braked", wording("launch.brake-stopped-x-window", said=SAID))]
+    assert ran.errors() == [(B, wording("brake.braked-in-window", said=SAID))]
+    assert ran.progress.warnings == [("braked", wording("launch.brake-stopped-and-study-stops", said=SAID))]
     assert [event for event, _ in ran.box.events[-4:]] == [
         "after_window",
         "after_launch",
@@ -188,8 +188,8 @@ def test_a_brake_is_not_lost_when_stopping_goes_wrong_too() -> None:
 def test_a_layout_that_is_over_is_left_out_and_the_others_are_measured(block: int) -> None:
     ran = Ran(eats(B, after_s=15.0, block=block), leaves_out=True)
 
-    assert ran.errors() == [(B, wording("brake.over-limit-window", said=SAID))]
-    assert ran.progress.warnings == [("over-limit", wording("launch.brake-stopped-x-window-left", said=SAID))]
+    assert ran.errors() == [(B, wording("brake.over-limit-in-window", said=SAID))]
+    assert ran.progress.warnings == [("over-limit", wording("launch.brake-left-out", said=SAID))]
     assert ran.outcome.left_out == (B,)
     assert ran.outcome.n_windows == 6 + block
     assert (ran.outcome.exit_code, ran.outcome.is_over) == (5, True)
@@ -202,7 +202,7 @@ def test_a_layout_that_is_left_out_is_not_ranked_though_it_has_windows() -> None
     ranking = rank(ran.store.study(), ran.store.windows(), launches=launches)
     rows = {row.layout: row for row in ranking.rows}
     assert rows[C].rank is None
-    assert rows[C].reason == wording("brake.left-out-brake-window", said=SAID)
+    assert rows[C].reason == wording("brake.left-out-in-window", said=SAID)
     assert rows[C].n_windows == 1
     assert {rows[A].rank, rows[B].rank} == {1, 2}
 
@@ -236,7 +236,7 @@ def test_a_box_that_stays_over_with_nothing_running_stops_the_study() -> None:
     assert ran.outcome.exit_code == 6
     (waiting, _), (slug, text) = ran.progress.warnings
     assert (waiting, slug) == ("still-over", "braked")
-    assert wording("launch.nothing-running-study-stops", said=SAID) in end_of(text)
+    assert wording("launch.too-much-with-nothing-running", said=SAID) in end_of(text)
 
 
 def test_nothing_is_started_on_a_box_that_is_over_already() -> None:
@@ -275,7 +275,7 @@ def test_a_load_of_others_is_not_taken_for_the_layouts() -> None:
     )
 
     assert (outcome.left_out, outcome.exit_code) == ((), 6)
-    assert wording("launch.nothing-running-load") in progress.warnings[-1][1]
+    assert wording("launch.load-with-nothing-running") in progress.warnings[-1][1]
 
 
 def test_a_box_that_needs_a_while_to_recover_is_given_it() -> None:

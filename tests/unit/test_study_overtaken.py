@@ -105,7 +105,7 @@ def test_a_file_that_is_damaged_stays_damaged_when_it_was_written_meanwhile(file
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("UPDATE window SET n_done = n_done + 8 WHERE id = 2")
 
-        with raises(ConfigError, wording("study-file.damaged-window-written-3")):
+        with raises(ConfigError, wording("study-file.is-damaged-not-as-written", what="window 2")):
             reader.windows()
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_written_without_end_is_told_in_one_line(file: Path) -> N
     n_tries: list[int] = []
     with (
         SqliteStore.open(file, read_only=True) as reader,
-        raises(ConfigError, wording("study-file.written-others-each-times")),
+        raises(ConfigError, wording("study-file.written-meanwhile")),
     ):
         reader._read(written)
 

@@ -267,7 +267,7 @@ def test_a_launch_that_dies_at_start_is_recorded_and_made_again() -> None:
 
     made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (0, B)]
     assert [(launch.attempt, launch.error) for launch in made] == [
-        (1, wording("launch.x-died-start-exit-code")),
+        (1, wording("grid.layout-died-at-start")),
         (2, None),
     ]
     assert made[0].running_after_s is None
@@ -388,7 +388,7 @@ def test_a_layout_that_finishes_nothing_is_told_while_it_warms_up_and_gives_no_w
     outcome = run_study(VirtualBox(service).box(), store, progress, PlannedStop(), strategy_of(store.study()))
 
     assert next(text for slug, text in progress.warnings if slug == "nothing-counted") == (
-        wording("launch.x-counted-item-s")
+        wording("grid.no-item-in-warm-up")
     )
     assert {reason.slug for window in store.windows() for reason in window.void} == {"no-items"}
     assert outcome.left_out == (A,)

@@ -177,7 +177,7 @@ def test_a_leak_is_said_and_measured_all_the_same() -> None:
     assert len(ran.store.windows()) == 3
     ((slug, text),) = ran.progress.warnings
     assert slug == "never-settled"
-    assert text == wording("launch.x-never-settled-windows", unsettled=ran.launch.unsettled)
+    assert text == wording("grid.never-settled", unsettled=ran.launch.unsettled)
 
 
 def test_a_service_with_two_speeds_is_said() -> None:

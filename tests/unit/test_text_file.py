@@ -55,12 +55,12 @@ def test_a_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
 def test_what_is_not_utf_8_is_named_by_its_byte(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"ab\xff")
 
-    with raises(ConfigError, wording("study-file.byte-3-is-not-utf-8")):
+    with raises(ConfigError, wording("export.page-no-utf8")):
         read_text(tmp_path / "a.md")
 
 
 def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    with raises(ConfigError, wording("launch.cannot-read-directory")):
+    with raises(ConfigError, wording("export.cannot-read-a-folder")):
         read_text(tmp_path)
     with raises(ConfigError, wording("export.page-unchanged")):
         replace_text(tmp_path, "x")
@@ -70,7 +70,7 @@ def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) ->
 def test_a_missing_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     with raises(ConfigError, wording("export.page-cannot-be-written")) as told:
         replace_text(tmp_path / "none of them" / "a.md", "x")
-    assert told.value.hint == wording("study-file.make-folder-first-mkdir", tmp_path=tmp_path)
+    assert told.value.hint == wording("export.make-folder-first", tmp_path=tmp_path)
 
 
 @pytest.mark.parametrize("what", ["a pipe", "a socket", "a device"])

@@ -45,16 +45,16 @@ def test_the_closest_stretch_is_found_inside_a_longer_text() -> None:
 
 
 def test_values_become_placeholders_again() -> None:
-    kept = wording("launch.cannot-change-folder-closed", tmp_path="/tmp/x")
+    kept = wording("launch.cannot-change-folder", tmp_path="/tmp/x")
 
     assert reworded(kept, "no permission for /tmp/x/closed") == "no permission for «tmp_path»/closed"
 
 
 def test_a_value_is_no_placeholder_where_it_is_a_part_of_a_word() -> None:
-    kept = wording("launch.most-windows-most-h")
+    kept = wording("watch.windows-left")
 
     assert reworded(kept, "1 of 3 windows") == "1 of 3 windows"
-    closed = wording("launch.cannot-change-folder-closed", tmp_path="a")
+    closed = wording("launch.cannot-change-folder", tmp_path="a")
     assert (
         reworded(closed, "a folder is closed, and so is its parent")
         == "«tmp_path» folder is closed, and so is its parent"

@@ -121,7 +121,7 @@ def test_a_misspelt_limit_is_answered_with_the_right_one() -> None:
     with pytest.raises(ConfigError) as refused:
         jobs_of(limits={"nofiles": 3}).check()
 
-    assert refused.value.hint == wording("launch.did-you-mean-nofile")
+    assert refused.value.hint == wording("command-line.did-you-mean", meant="nofile")
 
 
 def test_a_sound_service_passes() -> None:

@@ -96,10 +96,10 @@ def test_a_disk_that_fills_and_then_is_read_only_costs_no_window(ordinary, disk:
     resumed = tuner(*SIMULATE, "--resume", STUDY)
 
     assert (full.returncode, refused.returncode) == (2, 2)
-    assert wording("study-file.error-disk-full", study=STUDY) in full.stderr
+    assert "Error: " + wording("study-file.full-disk", file=STUDY) in full.stderr
     assert "Traceback" not in full.stderr + refused.stderr
     assert 0 < n_kept < 180
-    assert wording("launch.error-cannot-write-read", study=STUDY) in refused.stderr
+    assert wording("study-file.read-only-file-system", study=STUDY) in refused.stderr
     assert readable.returncode == 0, readable.stderr
     assert resumed.returncode == 0, resumed.stderr
     assert exports(path) == exports(whole)
@@ -114,7 +114,7 @@ def test_a_disk_without_inodes_is_told(ordinary, disk: Disk) -> None:
     refused = tuner(*SIMULATE, *ASKED, "--study", STUDY)
 
     assert refused.returncode == 2
-    assert wording("launch.error-cannot-create-space", study=STUDY) in refused.stderr
+    assert wording("study-file.cannot-create", study=STUDY) in refused.stderr
     assert disk.free_bytes() > 1 << 20
     assert list(disk.folder.iterdir()) == []
 

@@ -91,8 +91,8 @@ def test_a_worker_that_forks_without_end_is_stopped_with_all_its_children(limite
 
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
-    assert wording("launch.these-had-ended") in done.stderr
-    assert wording("brake.x-further-thread-can") in done.stderr
+    assert wording("launch.had-to-be-ended") in done.stderr
+    assert wording("launch.layout-no-further-thread") in done.stderr
     assert running(USER_ID) == []
 
 
@@ -123,7 +123,7 @@ def test_a_tuner_that_may_open_too_few_files_says_how_many_it_needs(limited: Lim
     done = tuner("grid", script(tuner, OPENS_WITHOUT_END))
 
     assert done.returncode == 2, done.stderr
-    assert wording("launch.error-processes-need-open") in done.stderr
+    assert wording("launch.one-process-needs-open-files") in done.stderr
     assert running(USER_ID) == []
 
 
@@ -134,7 +134,7 @@ def test_a_tuner_that_can_hardly_open_a_file_says_it_in_a_line(limited: Limited)
 
     assert done.returncode in (2, 3), done.stderr
     assert "Traceback" not in done.stderr
-    assert wording("brake.too-many-open-files") in done.stderr.lower()
+    assert wording("launch.too-many-open-files") in done.stderr.lower()
     assert running(USER_ID) == []
 
 
@@ -144,5 +144,5 @@ def test_a_worker_that_may_open_too_few_files_says_it_in_its_log_which_is_told(l
     done = tuner("grid", script(tuner, OPENS_WITHOUT_END, ", limits: {nofile: 16}"))
 
     assert done.returncode == 3, done.stderr
-    assert wording("launch.exit-status-log-ends") in done.stderr
-    assert wording("brake.oserror-errno-too-many") in done.stderr
+    assert wording("launch.exit-status-and-log") in done.stderr
+    assert wording("launch.oserror-too-many-open-files") in done.stderr

@@ -210,4 +210,4 @@ def test_a_launch_that_is_refused_a_cgroup_runs_without_and_says_so(
 
     assert n_workers == 1
     ((slug, text),) = warnings_told
-    assert (slug, wording("launch.such-file-directory") in text) == ("no-launch-cgroup", True)
+    assert (slug, wording("launch.no-such-file-or-directory") in text) == ("no-launch-cgroup", True)

@@ -58,4 +58,4 @@ def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: Laun
         "late", "0.3", "7", ready=lambda _: Readiness(LogLines(re.compile(b"never"), 1), 60.0)
     )
 
-    assert wording("launch.died-start-exit-status") in failure(launcher, Layout(1, 1)).problem
+    assert wording("launch.died-at-start-by-status") in failure(launcher, Layout(1, 1)).problem

@@ -59,8 +59,8 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
     error = failure(launcher_of("die", "3", "first", "no config:", "file 'x' is missing", settle_s=30.0))
 
     assert isinstance(error, MeasurementError)
-    assert wording("launch.x-died-start-exit") in error.problem
-    assert wording("launch.config-file-x-missing") in end_of(error.problem)
+    assert wording("launch.log-of-a-start") in error.problem
+    assert wording("launch.last-words-of-the-log") in end_of(error.problem)
 
 
 def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
@@ -93,7 +93,7 @@ def test_a_worker_that_goes_to_the_background_is_told_to_stay(launcher_of: Launc
 def test_a_worker_that_dies_soon_after_it_was_executed_never_ran(launcher_of: LaunchersOf) -> None:
     error = failure(launcher_of("late", "0.2", "7", settle_s=30.0))
 
-    assert wording("launch.exit-status-log-ends-too") in error.problem
+    assert wording("launch.exit-status-too-late") in error.problem
 
 
 def test_the_dead_worker_is_told_among_living_ones(launcher_of: LaunchersOf) -> None:
@@ -102,7 +102,7 @@ def test_the_dead_worker_is_told_among_living_ones(launcher_of: LaunchersOf) -> 
         launcher_of(spec={"command": (sys.executable, "-c", script)}, settle_s=30.0), Layout(4, 1)
     )
 
-    assert wording("launch.process-x-died-start") in error.problem
+    assert wording("launch.process-died-at-start") in error.problem
 
 
 @pytest.mark.parametrize("command", ["no-such-command-anywhere", "/no/such/command", "./nor-this"])
@@ -130,7 +130,7 @@ def test_a_command_that_is_no_program_is_one_clear_error(launcher_of: LaunchersO
     error = failure(launcher_of(spec={"command": (str(tmp_path / "work"),)}))
 
     assert isinstance(error, ConfigError)
-    assert wording("launch.cannot-run-work-exec", tmp_path=tmp_path) in error.problem
+    assert wording("launch.exec-format-error", tmp_path=tmp_path) in error.problem
 
 
 def test_any_text_survives_in_commands_and_environments(launcher_of: LaunchersOf, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_folder_the_workers_user_may_not_enter_is_one_clear_error(
     error = failure(launcher)
 
     assert isinstance(error, ConfigError)
-    assert wording("launch.cannot-change-folder-closed", tmp_path=tmp_path) in error.problem
+    assert wording("launch.cannot-change-folder", tmp_path=tmp_path) in error.problem
 
 
 @pytest.mark.parametrize("name", ["x" * 150, "a b;c %d 'e' \"f\" #g $h \u00e9"], ids=["too long", "odd"])
@@ -256,7 +256,7 @@ def test_a_run_root_that_is_too_long_or_missing_is_one_clear_error(
     launcher_of: LaunchersOf, tmp_path: Path
 ) -> None:
     for root in (tmp_path / ("x" * 120), tmp_path / "none"):
-        with raises(ConfigError, wording("launch.place-launch")):
+        with raises(ConfigError, wording("launch.no-place-for-a-launch")):
             launcher_of("wait", run_root=root).check()
 
 
@@ -276,7 +276,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
         error = failure(launcher_of("wait", run_root=tmp_path), Layout(3, 1))
 
         assert isinstance(error, ConfigError)
-        assert wording("launch.space-left-device") in error.problem
+        assert wording("launch.no-space-for-a-launch") in error.problem
         assert list(tmp_path.iterdir()) == []
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

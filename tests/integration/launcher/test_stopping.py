@@ -70,7 +70,7 @@ def test_a_worker_that_does_not_stop_is_killed_and_told(
 
     assert not any(map(is_running, pids))
     assert [slug for slug, _ in warnings_told] == ["stopped-by-kill"]
-    assert wording("launch.processes-x-did-stop") in warnings_told[0][1]
+    assert wording("launch.did-not-stop") in warnings_told[0][1]
 
 
 def test_what_a_worker_leaves_behind_is_ended_and_told(
@@ -93,7 +93,7 @@ def test_what_a_worker_leaves_behind_is_ended_and_told(
             time.sleep(0.01)
 
     assert [slug for slug, _ in warnings_told] == ["leftover-processes"]
-    assert wording("launch.after-launch-these-had") in warnings_told[0][1]
+    assert wording("launch.had-to-be-ended-after-a-launch") in warnings_told[0][1]
 
 
 def test_what_a_worker_leaves_behind_gets_the_stop_signal_of_the_service_too(

@@ -44,7 +44,7 @@ def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) 
     spec = ServiceSpec("tested", ("true",))
     try:
         launch = SupervisedLaunch(Layout(1, 1), spec, tmp_path, tmp_path, guardian, ended.pid, print)
-        with raises(MeasurementError, wording("launch.supervisord-ended-start-said")):
+        with raises(MeasurementError, wording("launch.supervisord-ended-at-start")):
             await_running(launch, status, 0.05)
         launch.close()
     finally:
@@ -60,4 +60,4 @@ def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
         monkeypatch.setattr("sys.executable", shutil.which("false"))  # becomes that instead
         error = failure(launcher)
 
-    assert error.problem == wording("launch.supervisord-ended-start-said")
+    assert error.problem == wording("launch.supervisord-ended-at-start")

@@ -103,7 +103,7 @@ def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: Launchers
         time.sleep(0.05)
         again = launch.problems()
 
-    assert wording("launch.ended-exit-status-log") in end_of(problem.detail)
+    assert wording("launch.ended-and-log-ends") in end_of(problem.detail)
     assert again == (problem,)
     assert launch.worker_pids() == frozenset()
 
@@ -137,7 +137,7 @@ def test_a_worker_that_the_kernel_killed_for_its_memory_is_told_as_that(launcher
         os.kill(await_ready(launch), signal.SIGUSR1)
         problem = awaited_problem(launch, "worker-died")
 
-    assert wording("launch.terminated-sigkill-out-memory") in problem.detail
+    assert wording("launch.killed-out-of-memory") in problem.detail
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_worker_that_logs_without_end_fills_no_disk_and_is_told_once(
 
     assert most_bytes <= 2 * KEPT_BYTES + n_bytes < n_bytes * n_times / 2
     assert [slug for slug, _ in warnings_told] == ["log-long"]
-    assert wording("launch.process-x-has-logged") in warnings_told[0][1]
+    assert wording("launch.logged-too-much") in warnings_told[0][1]
 
 
 def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:

@@ -259,7 +259,7 @@ def test_no_stackwalker_is_told_with_what_to_do(
     )
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == (wording("brake.error-stackwalker-there-crash"))
+    assert ended.stderr == (wording("crash-processor.no-stackwalker-on-path"))
 
 
 @pytest.mark.parametrize("command", [["run"], ["status"], ["fill", "--synthetic", "1"]])
