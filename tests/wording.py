@@ -1,6 +1,6 @@
 """The sentences that tuner prints, one file per subject in golden/wording/.
 
-``wording("launch.cannot-change-folder-closed", tmp_path="/x")`` is the text ``cannot-change-folder-closed``
+``wording("launch.cannot-change-folder", tmp_path="/x")`` is the text ``cannot-change-folder``
 of ``launch.yaml``, with its ``«tmp_path»`` replaced by ``/x``.
 A change of words touches one of these files and no test. `pytest --reword` writes the words that tuner prints
 now into them, for each comparison that fails: ``==`` or ``in`` with a text, a list or a dictionary of them,
