@@ -388,7 +388,7 @@ def test_it_is_tried_as_often_as_the_delays_say_and_no_oftener() -> None:
         port = server.getsockname()[1]
         settings = "retry_on_timeout=yes&socket_timeout=0.05"  # what redis-py would make of this: two of each
         queue = RedisQueue(f"redis://127.0.0.1:{port}?{settings}", "test", delays_s=[0.01, 0.01])
-        with raises(SourceLostError, wording("crash-processor.out-reach-timeout")):
+        with raises(SourceLostError, wording("crash-processor.redis-timeout")):
             queue.call("PING")
 
         server.setblocking(False)
@@ -446,7 +446,7 @@ def test_a_password_in_a_url_is_not_shown() -> None:
 
 
 def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
-    with raises(InputError, wording("crash-processor.spool")):
+    with raises(InputError, wording("crash-processor.not-a-spool")):
         FileSystemCrashSource(tmp_path)
 
 

@@ -107,7 +107,7 @@ def test_a_service_that_never_answers_spoils_the_launch_and_says_what_came(tmp_p
     with running(says(b"SSH-2.0-OpenSSH\r\n", then_closes=True)) as service:
         feeding = Feeding(tmp_path, service.url, wait_s=0.3)
         with (
-            raises(MeasurementError, wording("feeders.did-answer-within-s")),
+            raises(MeasurementError, wording("feeders.did-not-answer-but-said")),
             feeding.feeder.feeding(Layout(1, 1)),
         ):
             wait_for(feeding.feeder.is_dry)
@@ -146,7 +146,7 @@ def test_fewer_connections_than_threads_are_refused_before_the_study(tmp_path: P
     layouts = Layout(1, 4), Layout(4, 4), Layout(2, 2)
     feeding = Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=15)
 
-    with raises(ConfigError, wording("feeders.connections-leave-threads-x")):
+    with raises(ConfigError, wording("feeders.connections-leave-threads", n=15, layout="4x4")):
         feeding.feeder.prepare()
 
     Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=16).feeder.prepare()
@@ -155,7 +155,7 @@ def test_fewer_connections_than_threads_are_refused_before_the_study(tmp_path: P
 def test_a_file_of_requests_is_checked_before_the_study(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("{}")
 
-    with raises(ConfigError, wording("feeders.r-jsonl-1-no-request")):
+    with raises(ConfigError, wording("feeders.first-line-no-request")):
         Feeding(tmp_path, "http://127.0.0.1:1/", requests_file=tmp_path / "r.jsonl").feeder.prepare()
 
 
@@ -275,5 +275,5 @@ def test_a_feeder_without_a_pace_takes_no_rate(tmp_path: Path) -> None:
     feeding = Feeding(tmp_path, "http://127.0.0.1:1/")
 
     assert feeding.feeder.pace is None
-    with raises(ValueError, wording("feeders.nothing-pace")):
+    with raises(ValueError, wording("feeders.nothing-at-a-pace")):
         feeding.feeder.go_on_at(20.0, 40.0)

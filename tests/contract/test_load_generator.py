@@ -269,7 +269,7 @@ def test_a_service_that_never_answers_is_told_with_what_came_instead(
         said, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 3
-    assert wording("feeders.http-did-answer-within", port=service.port, came=came) in start_of(said)
+    assert wording("feeders.service-did-not-answer", port=service.port, came=came) in start_of(said)
     assert read_counts(tmp_path / "totals") == (0, 0)
 
 
@@ -283,7 +283,7 @@ def test_a_try_that_the_wait_cuts_short_says_less_than_the_one_before(tmp_path: 
             said, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 3
-    assert wording("feeders.within-s-closed-connection") in said
+    assert wording("feeders.closed-in-time") in said
 
 
 def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:

@@ -157,10 +157,10 @@ def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
         client.lpush(NAME, "of somebody else")
 
     ((slug, text),) = fixture.warnings
-    assert (slug, text) == ("queue-shared", wording("feeders.x-messages-jobs-tuner"))
+    assert (slug, text) == ("queue-shared", wording("feeders.messages-left-there"))
     assert client.lrange(NAME, 0, -1) == [b"of somebody else"]
     with (
-        raises(ConfigError, wording("probes.holds-message-tuner-did")),
+        raises(ConfigError, wording("probes.queue-holds-others", n_messages="1 message")),
         fixture.feeder.feeding(Layout(1, 1)),
     ):
         pytest.fail("it was fed all the same")
@@ -182,7 +182,7 @@ def test_a_queue_that_others_work_on_is_refused_before_the_service_starts(
     worker.start()
     try:
         with (
-            raises(MeasurementError, wording("feeders.worked-before-service-started")),
+            raises(MeasurementError, wording("feeders.worked-on-before-start")),
             fixture.feeder.feeding(Layout(1, 1)),
         ):
             pytest.fail("it was fed all the same")
@@ -204,7 +204,7 @@ def test_a_redis_that_ends_ends_the_launch_with_the_reason(redis_server: RedisSe
 
     ((slug, text),) = fixture.warnings
     assert slug == "queue-left"
-    assert wording("feeders.what-fed-cannot-removed") in text
+    assert wording("feeders.fed-cannot-be-removed") in text
 
 
 def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
@@ -346,7 +346,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
 
     n_left = client.llen(NAME)
     assert n_left >= FEWEST - 1
-    with raises(ConfigError, wording("feeders.fed-another-study")):
+    with raises(ConfigError, wording("feeders.fed-by-another-study")):
         Fixture(redis_server, tmp_path, "celery", THEIRS).feeder.prepare()
     assert client.llen(NAME) == n_left
     Fixture(redis_server, tmp_path, "celery").feeder.prepare()
@@ -438,5 +438,5 @@ def test_somebody_else_who_fills_the_queue_ends_the_launch(
     with fed(fixture) as counting:
         read_until(counting, any_reading)
         client.lpush(NAME, *(f"theirs {n}" for n in range(1000)))
-        with raises(MeasurementError, wording("probes.who-else-puts-messages")):
+        with raises(MeasurementError, wording("probes.who-else-feeds")):
             read_until(counting, no_reading)

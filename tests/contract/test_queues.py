@@ -154,7 +154,7 @@ def test_a_queue_that_holds_messages_of_others_is_refused_and_left_as_it_is(
         put(client, others, form, 3)
         before = everything(client)
         for refused in (queue.check, queue.claim):
-            with raises(ConfigError, wording("probes.holds-messages-tuner-did")):
+            with raises(ConfigError, wording("probes.queue-holds-others", n_messages="3 messages")):
                 refused()
         after = everything(client)
 
@@ -256,7 +256,7 @@ def test_the_form_is_seen_by_the_keys(redis_server: RedisServer, form: str) -> N
 
 
 def test_no_messages_or_several_forms_are_told_apart(redis_server: RedisServer) -> None:
-    with raises(ConfigError, wording("feeders.messages-wait-jobs")):
+    with raises(ConfigError, wording("feeders.no-messages-wait-in-jobs")):
         found_queue(redis_server.url, None, NAME, 30.0)
     with Redis.from_url(redis_server.url) as client:
         for form in ("rq", "huey"):

@@ -223,7 +223,7 @@ def test_messages_of_others_that_wait_for_their_time_are_not_worked_on(
 
     with (
         opened(server, name, form="dramatiq") as queue,
-        raises(ConfigError, wording("probes.holds-message-tuner-did")),
+        raises(ConfigError, wording("probes.queue-holds-others", n_messages="1 message")),
     ):
         queue.claim()
     assert bodies(channel, f"{name}.DQ") == ["theirs"]
@@ -259,7 +259,7 @@ def test_a_queue_of_others_is_refused_and_left_as_it_is(server: RabbitServer, ch
     put(channel, name, ["a", "b", "c"])
     with opened(server, name) as queue:
         for refused in (queue.check, queue.claim):
-            with raises(ConfigError, wording("probes.holds-messages-tuner-did")):
+            with raises(ConfigError, wording("probes.queue-holds-others", n_messages="3 messages")):
                 refused()
 
     assert bodies(channel, name) == ["a", "b", "c"]
@@ -290,7 +290,7 @@ def test_a_queue_that_drops_messages_is_found_out(server: RabbitServer, channel,
     channel.queue_declare(small, durable=True, auto_delete=False, arguments={"x-max-length": 7})
     with opened(server, small) as queue:
         queue.claim()
-        with raises(BrokerError, wording("feeders.keeps-messages-has-limit")):
+        with raises(BrokerError, wording("feeders.queue-has-a-limit", n=7, n_fed=10)):
             queue.push(clones(queue, 10))
         queue.release()
 
@@ -304,7 +304,7 @@ def test_a_queue_whose_messages_expire_is_found_out(server: RabbitServer, channe
         wait_for(lambda: n_waiting(channel, short) == 0, "the first ones have expired")
         queue.push(clones(queue, 5))
         wait_for(lambda: n_waiting(channel, short) == 0, "the next ones have expired")
-        with raises(BrokerError, wording("feeders.keeps-messages-has-limit-2")):
+        with raises(BrokerError, wording("feeders.queue-has-a-limit", n=0, n_fed=5)):
             queue.push(clones(queue, 5))
         queue.release()
 
@@ -451,7 +451,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
     wait_for(lambda: not is_running(pid), "the feeder has ended")
 
     assert n_waiting(channel, name) >= FEWEST
-    with raises(ConfigError, wording("feeders.fed-another-study")):
+    with raises(ConfigError, wording("feeders.fed-by-another-study")):
         feeder_of(server, name, tmp_path, THEIRS).prepare()
     assert n_waiting(channel, name) >= FEWEST
     feeder_of(server, name, tmp_path).prepare()
@@ -469,7 +469,7 @@ def test_a_rabbitmq_that_ends_ends_the_launch_with_the_reason(tmp_path: Path) ->
         feeding = feeder.feeding(Layout(1, 1))
         feeding.__enter__()
     wait_for(feeder.is_dry, "nobody feeds any more")
-    with raises(MeasurementError, wording("feeders.feeder-failed-exit-code")):
+    with raises(MeasurementError, wording("feeders.failed-with-exit-code") + "amqp://127"):
         feeding.__exit__(None, None, None)
 
     assert warnings == ["queue-left"]

@@ -72,7 +72,7 @@ def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(typed: T
     done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert wording("grid.error-service-axes-python") in done.stderr
+    assert wording("grid.python-of-axis-not-here") in done.stderr
     assert not (typed.folder / "crash-processor.tuner.db").exists()
 
 

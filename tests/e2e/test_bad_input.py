@@ -207,7 +207,7 @@ def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_conf
     resumed = typed("grid", "--resume", study_file)
 
     is_told(resumed, "does not hold the secrets")
-    assert resumed.stderr.splitlines()[1] == wording("config.name-config-tuner-grid", study_file=study_file)
+    assert resumed.stderr.splitlines()[1] == wording("config.name-a-config", study_file=study_file)
 
 
 def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
@@ -433,7 +433,7 @@ def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(tune
     assert done.returncode == 3
     assert done.stderr.splitlines()[-2:] == [
         "Error: the before_study hook no-such-hook " + wording("launch.cannot-be-run-no-file"),
-        wording("grid.what-there-kept-kept"),
+        wording("grid.what-there-is-is-kept"),
     ]
 
 
@@ -441,6 +441,6 @@ def test_quick_leaves_out_no_layout_that_was_named(typed: Typed) -> None:
     named = "1x1,2x2,1x2,2x1,4x4,8x8"
     done = typed("grid", "--simulate", PROFILE, "--quick", "--layouts", named, "--study", "q.tuner.db")
 
-    assert wording("grid.first-look-only-short") in done.stderr
+    assert wording("grid.first-look-only") in done.stderr
     rows = json.loads(typed("rank", "q.tuner.db", "--json").stdout)["layouts"]
     assert {row["layout"] for row in rows} == set(named.split(","))

@@ -27,7 +27,7 @@ def test_the_ranking_names_the_box_that_is_slower_and_a_look_at_the_others_does_
 
     assert (told.returncode, others.returncode) == (0, 0)
     assert "box-3 is 14 % slower (" in told.stdout
-    assert wording("fleet.than-these-boxes-average") not in others.stdout
+    assert wording("fleet.than-on-average") not in others.stdout
     assert " on 2 boxes, " in others.stdout
 
 
@@ -37,7 +37,7 @@ def test_one_box_is_ranked_as_if_it_were_alone_and_says_so(tuner: Typed) -> None
 
     assert told.returncode == 0
     assert "boxes" not in found
-    assert wording("grid.box-alone-what-other") in found["study"]["notes"]
+    assert wording("fleet.one-box-alone", box="box-2") in found["study"]["notes"]
     assert {row["n_windows"] for row in found["layouts"]} == {3}
 
 

@@ -169,7 +169,7 @@ def test_a_brake_whose_command_is_missing_is_told_before_anything_runs(typed: Ty
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2:] == [
-        wording("feeders.error-brake-command-such"),
-        wording("feeders.name-program-path-full"),
+        "Error: " + wording("brake.command-missing"),
+        wording("brake.name-a-program"),
     ]
     assert not (typed.folder / "braked.tuner.db").exists()

@@ -96,8 +96,8 @@ def test_a_study_tells_demands_with_every_layout_left_out_in_its_turn(typed: Typ
     ]
     assert facts["held_out"]["mean_ratio"] < 0.05
     text = typed(f"calibrate {study}")[1]
-    assert text.startswith(wording("simulate.simulated-service-ran"))
-    assert wording("model.left-out-fit-each") in text
+    assert text.startswith(wording("simulate.no-service-ran"))
+    assert wording("model.error-of-left-out") in text
 
 
 def test_what_was_measured_is_predicted_with_the_measured_beside_it(typed: Type, study: str) -> None:
@@ -132,10 +132,10 @@ def test_other_cores_take_the_grid_and_are_marked_as_extrapolation(typed: Type, 
     assert rows["1x1"]["beyond"] == []
     assert any(re.fullmatch(r"more than 3\.9\d? cores busy", one) for one in rows["24x1"]["beyond"])
     assert "more than 8 processes" in rows["24x1"]["beyond"]
-    assert wording("model.two-threads-physical-core") in rows["24x2"]["beyond"]
+    assert wording("model.smt") in rows["24x2"]["beyond"]
     text = typed(f"predict {study} --cores 24 --grid full")[1]
     assert "... and 154 more: --all" in text
-    assert wording("model.layouts-extrapolation-error-what") in text
+    assert wording("model.extrapolation") in text
 
 
 def test_a_what_if_stands_beside_today(typed: Type, study: str) -> None:
@@ -144,12 +144,12 @@ def test_a_what_if_stands_beside_today(typed: Type, study: str) -> None:
     facts = json.loads(out)
     rows = {row["layout"]: row for row in facts["layouts"]}
     assert code == 0
-    assert facts["what_if"] == wording("model.cpu-children-x-waiting")
+    assert facts["what_if"] == wording("model.what-if-told")
     today, then = (rows["1x1"][name]["mean"] for name in ("today_per_10min", "throughput_per_10min"))
     assert 600 / today == pytest.approx(0.12, rel=0.05)  # 20 + 60 + 40 ms
     assert 600 / then == pytest.approx(0.17, rel=0.05)  # 20 + 30 + (40 + 20) x 2
     text = typed(f"predict {study} --no-gil")[1]
-    assert wording("model.what-if-gil") in text
+    assert wording("model.what-if-no-gil") in text
     assert "today" in text
 
 
@@ -263,7 +263,7 @@ def test_a_variant_that_a_study_has_not_is_told_with_those_it_has(typed: Type, s
         code, out, err = typed(f"{command} {study} --variant fast")
 
         assert (code, out) == (2, "")
-        assert err.splitlines()[0] == (wording("grid.error-variant-fast-s"))
+        assert err.splitlines()[0] == (wording("model.variant-without-window"))
 
 
 def test_a_service_without_a_gil_is_known_as_one(typed: Type) -> None:
@@ -275,7 +275,7 @@ def test_a_service_without_a_gil_is_known_as_one(typed: Type) -> None:
     rows = json.loads(typed("predict s.tuner.db --json")[1])["layouts"]
 
     assert facts["machine"]["has_gil"] is False
-    assert wording("model.python-gil") not in typed("calibrate s.tuner.db")[1]
+    assert wording("model.python-with-the-gil") not in typed("calibrate s.tuner.db")[1]
     given = {row["layout"]: row["throughput_per_10min"]["mean"] for row in rows}
     assert given["1x4"] == pytest.approx(given["4x1"], rel=0.001)
     assert [row["beyond"] for row in rows] == [[], [], []]
@@ -297,4 +297,4 @@ def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed
     code, out, err = typed("predict s.tuner.db")
 
     assert (code, out) == (2, "")
-    assert err.startswith(wording("model.error-s-tuner-db"))
+    assert err.startswith(wording("model.layout-alone-cannot-tell"))

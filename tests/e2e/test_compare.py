@@ -41,7 +41,7 @@ def test_what_changed_and_why_it_may_have_is_told(tuner: Typed) -> None:
     done = tuner("compare", "before.tuner.db", "after.tuner.db")
 
     assert done.returncode == 0
-    assert done.stdout.startswith(wording("simulate.simulated-service-ran"))
+    assert done.stdout.startswith(wording("simulate.no-service-ran"))
     assert "config: simulate.demands.child  3.3s    6.6s" in done.stdout
     assert "All 3 layouts together: " in done.stdout
     assert wording("compare.they-share-their-luck") in done.stdout
@@ -53,7 +53,7 @@ def test_a_slower_release_ends_with_4_and_the_same_one_with_0(tuner: Typed) -> N
 
     assert slower.returncode == 4
     assert "All 3 layouts together" in slower.stderr
-    assert (faster.returncode, faster.stderr) == (0, wording("compare.slower-more-than"))
+    assert (faster.returncode, faster.stderr) == (0, wording("compare.not-slower-by-more", share=5) + "\n")
 
 
 def test_names_that_turn_text_around_are_told_as_what_they_are(tuner: Typed) -> None:
@@ -77,7 +77,7 @@ def test_the_page_is_written_and_replaces_only_a_page_of_ours(tuner: Typed) -> N
     printed = tuner(*asked[:-1], "-")
 
     assert [one.returncode for one in done] == [0, 0]
-    assert wording("simulate.simulated-service-ran") in page
+    assert wording("simulate.no-service-ran") in page
     assert printed.stdout == page
     assert refused.returncode == 2
     assert (tuner.folder / "mine.html").read_text(encoding="utf-8") == "mine"

@@ -82,13 +82,13 @@ def test_each_layout_has_a_sentence_and_the_service_its_rules(typed: Typed, stud
 
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert any(line.startswith(wording("model.x-cores-busy")) for line in lines)
+    assert any(line.startswith(wording("model.cores-are-busy", layout="24x1")) for line in lines)
     assert any(
-        line.startswith(wording("model.x-gil-busy")) and wording("model.threads-wait") in line
+        line.startswith(wording("model.gil-is-busy-percent")) and wording("model.threads-wait-for-it") in line
         for line in lines
     )
-    assert any(line.startswith(wording("model.x-nothing-full-gil")) for line in lines)
-    assert any(": 24 / 0.875." in line and line.startswith(wording("grid.threads-all")) for line in lines)
+    assert any(line.startswith(wording("model.nothing-is-full")) for line in lines)
+    assert any(": 24 / 0.875." in line and line.startswith(wording("model.threads-in-all")) for line in lines)
 
 
 def test_the_json_says_the_same_with_every_figure_measured_or_modelled(typed: Typed, study: Path) -> None:
@@ -121,7 +121,7 @@ def test_rules_for_another_box_say_what_lies_beyond_the_measured(typed: Typed, s
 def test_that_a_gil_was_assumed_is_told_and_that_there_is_one_is_not(typed: Typed, study: Path) -> None:
     known = simulated(typed.folder / "known.tuner.db", SERVICE, "1x1,1x4", worker_gil="on")
 
-    assert typed("explain", study).stdout.count(wording("model.interpreter-workers-run-found")) == 1
+    assert typed("explain", study).stdout.count(wording("model.interpreter-unknown")) == 1
     assert "Which interpreter" not in typed("explain", known).stdout
 
 
@@ -142,8 +142,8 @@ def test_a_limit_on_memory_binds_what_it_keeps_out(typed: Typed, study: Path) ->
     done = typed("explain", study, "--max-memory", "1G")
 
     assert done.returncode == 0, done.stderr
-    assert wording("model.x-memory") in done.stdout
-    assert wording("model.x-gil-busy-2") in done.stdout
+    assert wording("model.memory-of-layout") in done.stdout
+    assert wording("model.gil-is-busy") in done.stdout
     rows = json.loads(typed("rank", study, "--max-memory", "1G", "--json").stdout)["layouts"]
     assert {row["layout"]: row["bound_by"] for row in rows}["24x1"] == ["memory"]
 
@@ -176,10 +176,10 @@ def test_an_old_file_has_no_column_and_says_why_once(typed: Typed, tmp_path: Pat
     explained, ranked = typed("explain", file), typed("rank", file)
 
     assert explained.returncode == 3
-    assert wording("model.what-binds-layouts-known") in explained.stdout
+    assert wording("model.what-binds-is-not-known-for-lack-of-windows") in explained.stdout
     assert json.loads(typed("explain", file, "--json").stdout)["layouts"] == []
     assert ranked.returncode == 0, ranked.stderr
-    assert ranked.stdout.count(wording("model.what-binds-layouts-known-2")) == 1
+    assert ranked.stdout.count(wording("model.what-binds-is-not-known")) == 1
     assert "bound by" not in ranked.stdout
 
 
@@ -187,7 +187,7 @@ def test_a_study_without_windows_says_so(typed: Typed, nothing: Path) -> None:
     done = typed("explain", nothing)
 
     assert (done.returncode, done.stderr) == (3, "")
-    assert wording("model.window-file-counts") in done.stdout
+    assert wording("model.no-window-of-the-file-counts") in done.stdout
     assert "What binds" not in typed("rank", nothing).stdout  # that nothing was measured is told already
 
 
@@ -217,7 +217,7 @@ def test_a_service_without_threads_is_explained_and_predicted_in_processes(typed
 
     explained, predicted = typed("explain", file).stdout, typed("predict", file, "--cores", "48", "--json")
 
-    assert wording("model.x-cores-busy-2") in explained
+    assert wording("model.cores-are-busy", layout="24x-") in explained
     assert wording("model.processes-that-fill-the-box-listed") in explained
     assert " threads that fill " not in explained
     layouts = {row["layout"]: row["threads"] for row in json.loads(predicted.stdout)["layouts"]}
@@ -225,4 +225,4 @@ def test_a_service_without_threads_is_explained_and_predicted_in_processes(typed
     assert set(layouts.values()) == {None}
     refused = typed("predict", file, "--layouts", "8x-,2x2")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert wording("model.layouts-x-has-threads") in refused.stderr
+    assert wording("model.option-layouts-has-threads") in refused.stderr

@@ -169,5 +169,5 @@ def test_without_a_box_nothing_is_begun(machines: Machines, config: Path, tmp_pa
     study = grid(machines, config)
 
     assert ended(study) == 2
-    assert any(wording("fleet.box") in line for line in study.said)
+    assert any(wording("fleet.no-box-at") in line for line in study.said)
     assert not (tmp_path / "sleeper.tuner.db").exists()

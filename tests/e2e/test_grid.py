@@ -62,7 +62,7 @@ def test_layouts_for_more_cores_than_there_are_run_and_say_so(typed: Typed) -> N
     done = typed("grid", config, "--cores", "4096", "--layouts", "1x1", "--repeats", "1")
 
     assert done.returncode == 0, done.stderr
-    assert wording("grid.layouts-cores-measured") in done.stderr
+    assert wording("model.layouts-measured-on-fewer") in done.stderr
     assert "4096 cores" in typed("rank", "sleeper.tuner.db").stdout
 
 
@@ -188,12 +188,15 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner, t
     with_config = tuner("grid", config, "--resume", "sleeper.tuner.db")
 
     assert alone.returncode == 2
-    assert wording("config.does-hold-secrets") in alone.stderr
+    assert wording("config.secrets-not-held") in alone.stderr
     assert b"hunter2" not in (tuner.folder / "sleeper.tuner.db").read_bytes()
     assert with_config.returncode == 0, with_config.stderr
     config.write_text(config.read_text().replace("name: sleeper", "name: other"))
     other = typed("grid", config, "--resume", "sleeper.tuner.db")
-    assert wording("watch.service-name-sleeper-study") in other.stderr
+    assert (
+        wording("grid.setting-changed", setting="service.name", was='"sleeper"', given='"other"')
+        in other.stderr
+    )
 
 
 def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(typed: Typed) -> None:
@@ -215,7 +218,7 @@ def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(typed: Typed) ->
     assert same.returncode == 0, same.stderr
     assert "1x1" in same.stdout
     assert (longer.returncode, another.returncode) == (2, 2)
-    assert wording("grid.window-what-worker-tuner") in longer.stderr
+    assert wording("grid.window-and-command-changed") in longer.stderr
     assert "service.command: " in another.stderr
     assert "hunter2" not in another.stderr
 
@@ -308,7 +311,7 @@ def simulated(folder: Path, machine: str, *more: str) -> tuple[str, dict]:
 def test_a_simulated_box_has_whole_cores_and_says_so(tmp_path: Path, cores: str, whole: int) -> None:
     told, study = simulated(tmp_path, f"{{cores: {cores}}}")
 
-    assert told.startswith(wording("grid.profile-box-has-cores", cores=cores, whole=whole))
+    assert told.startswith(wording("grid.whole-cores-only", cores=cores, whole=whole))
     assert (study["cores"], study["box_cores"]) == (whole, whole)
 
 
@@ -316,7 +319,7 @@ def test_nothing_is_said_of_cores_that_are_whole_or_asked_for(tmp_path: Path) ->
     for machine, more in (("{cores: 2}", ("--study", "a.db")), ("{cores: 0.5}", ("--cores", "3"))):
         told, _ = simulated(tmp_path, machine, *more)
 
-        assert told.startswith(wording("grid.simulated-service-started"))
+        assert told.startswith(wording("simulate.no-service-is-started"))
 
 
 def test_a_profile_of_a_box_beyond_all_bounds_is_refused(tmp_path: Path) -> None:
@@ -326,7 +329,7 @@ def test_a_profile_of_a_box_beyond_all_bounds_is_refused(tmp_path: Path) -> None
     done = Typed(tmp_path)("grid", "--simulate", "shop.yaml")
 
     assert done.returncode == 2
-    assert done.stderr == (wording("grid.error-profile-box-has"))
+    assert done.stderr == (wording("grid.too-many-cores-to-simulate"))
     assert [file.name for file in tmp_path.iterdir()] == ["shop.yaml"]
 
 

@@ -87,7 +87,7 @@ def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(typed: Type
     done = typed("grid", "s.yaml", "--max-p95", "1us")
 
     assert done.returncode == 2
-    assert wording("feeders.max-p-us-duration") in done.stderr
+    assert wording("rank.p95-no-duration") in done.stderr
 
     done = typed("grid", "s.yaml", "--max-p95", "1ms")
 
@@ -139,7 +139,7 @@ def test_a_rate_for_a_service_that_tuner_sends_no_requests_to_is_refused(typed: 
     done = typed("grid", "s.yaml", "--rate", "200")
 
     assert done.returncode == 2
-    assert wording("config.error-rate-service-feeder") in done.stderr
+    assert wording("config.rate-of-no-http") in done.stderr
 
 
 def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead(typed: Typed) -> None:
@@ -151,7 +151,7 @@ def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead
     done = typed("grid", "s.yaml", "--max-attempts", "1")
 
     assert done.returncode == 3, done.stderr
-    assert wording("feeders.did-answer-within-s-2") in done.stderr
+    assert wording("feeders.did-not-answer") in done.stderr
 
 
 def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(typed: Typed) -> None:
@@ -160,5 +160,5 @@ def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(ty
     done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert wording("feeders.connections-leave-threads-x-without") in done.stderr
+    assert wording("feeders.connections-leave-threads", n=3, layout="1x4") in done.stderr
     assert list(typed.folder.glob("*.db")) == []

@@ -164,7 +164,7 @@ def test_a_plan_of_what_cannot_be_told_says_why(tuner: Typed) -> None:
     facts = check("plan", done.stdout)
     assert (done.returncode, facts["pilot"], facts["costs"]) == (5, None, [])
     assert facts["unknown"] == done.stderr.strip()
-    assert facts["unknown"].startswith(wording("check.once-tuner-db-has"))
+    assert facts["unknown"].startswith(wording("check.no-layout-with-two-launches"))
     assert facts["layouts"] == ["4x1", "2x2", "1x4", "1x1"]
 
 

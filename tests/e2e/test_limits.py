@@ -68,7 +68,7 @@ def test_no_layout_that_keeps_the_limits_is_an_answer_weaker_than_asked(typed: T
     done = typed("rank", study, "--max-load", "2")
 
     assert done.returncode == 5
-    assert wording("watch.layout-shown-keep-load") in done.stdout
+    assert wording("rank.no-layout-keeps", limits="load at most 2") in done.stdout
 
 
 def test_items_per_cpu_second_can_be_the_objective(typed: Typed, study: Path) -> None:

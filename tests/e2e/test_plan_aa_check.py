@@ -42,7 +42,7 @@ def test_an_answer_is_stale_once_the_service_has_changed(tuner) -> None:
     stale = tuner("check", "sleeper.tuner.db", "--budget", "1m", "--kind", "strict")
 
     assert stale.returncode == 4, stale.stderr
-    assert stale.stdout.startswith(wording("check.x-stale-x-better"))
+    assert stale.stdout.startswith(wording("check.is-stale-at-the-end"))
     assert (tuner.folder / "sleeper.check-1.tuner.db").exists()
 
 
@@ -56,7 +56,7 @@ def test_an_answer_is_right_as_long_as_nothing_has_changed(tuner) -> None:
     assert right.returncode == 0, right.stderr
     facts = json.loads(right.stdout)
     assert (facts["state"], facts["winner"], facts["kind"]) == ("right", "1x5", "calibrated")
-    assert facts["claim"].startswith(wording("check.x-still-right-within"))
+    assert facts["claim"].startswith(wording("check.is-still-right-in-two-blocks"))
 
 
 @pytest.mark.integration
@@ -72,7 +72,7 @@ def test_a_layout_against_itself_counts_its_false_alarms(tuner) -> None:
     assert tuner("aa", "sleeper.aa.tuner.db", "--json").stdout == done.stdout
     other = tuner("plan", "--resume", "sleeper.aa.tuner.db")
     assert other.returncode == 2
-    assert wording("check.begun-tuner-aa") in other.stderr
+    assert wording("check.begun-by-aa") in other.stderr
 
 
 @pytest.mark.integration
@@ -92,7 +92,7 @@ def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
     }  # fmt: skip
     again = tuner("plan", "sleeper.pilot.tuner.db")
     assert again.returncode == 0
-    assert wording("compare.what-limits-within-strict") in again.stdout
+    assert wording("compare.what-limits-it") in again.stdout
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Ty
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-2:] == [
-        wording("check.error-dry-tuner-db"),
+        wording("check.no-answer-to-check"),
         "tuner rank dry.tuner.db says why.",
     ]
 
@@ -195,21 +195,21 @@ def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Ty
 def test_a_study_is_known_by_what_it_holds_not_by_its_name(typed: Typed) -> None:
     kept = typed("calibrate", "--simulate", PROFILE, "--launches", "1", "--study", "anchor").stderr
     (line,) = [line for line in kept.splitlines() if line.startswith("Kept in anchor; ")]
-    assert line == wording("grid.kept-anchor-see-again")
+    assert line == wording("model.kept-and-seen-again")
 
     for command, file in (("aa", "pairs"), ("plan", "pairs"), ("calibrate", "anchor")):
         done = typed(command, file)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(wording("simulate.simulated-service-ran"))
+        assert done.stdout.startswith(wording("simulate.no-service-ran"))
         there = typed(command, file, "--simulate", PROFILE)
         assert there.returncode == 2
-        assert there.stderr.startswith(wording("model.error-measured-nothing-run", file=file))
+        assert there.stderr.startswith(wording("simulate.measured-profile-runs-nothing", file=file))
 
 
 def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> None:
     check, pairs = typed("rank", "c.tuner.db"), typed("rank", "pairs")
 
-    assert wording("check.layouts-cores-check-s") in check.stdout
+    assert wording("check.begins") in check.stdout
     assert check.stderr == (wording("rank.whether-study-answer-still"))
     told = ": 1 layout for 8 cores, against itself: 4 launches in pairs, each of 3 windows of 1m.\n"
     assert told in pairs.stdout

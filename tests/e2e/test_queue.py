@@ -54,7 +54,7 @@ def recorded(tuner, service: Service, folder: Path, server: RedisServer, client:
     done = tuner("sample", "--url", server.url, "-n", "5", "-o", "sample.json")
     assert done.returncode == 0, done.stderr
     assert f"5 messages of {service.form} from the queue {service.queue} in sample.json" in done.stdout
-    assert wording("watch.they-wait-still-study", queue=service.queue) in done.stderr
+    assert wording("feeders.messages-wait-still", queue=service.queue) in done.stderr
     client.flushall()
 
 
@@ -133,7 +133,7 @@ def test_a_queue_that_is_not_empty_is_refused_before_anything_runs(
     done = typed("grid", "s.yaml")
 
     assert done.returncode == 2
-    assert wording("probes.holds-message-tuner-did") in done.stderr
+    assert wording("probes.queue-holds-others", n_messages="1 message") in done.stderr
     assert client.lrange("taskiq", 0, -1) == [b"of a user"]
     assert list(typed.folder.glob("*.db")) == []
 
@@ -177,14 +177,14 @@ def test_what_cannot_be_sampled_is_told_in_two_lines(
         return lines[0]
 
     url = redis_server.url
-    assert wording("feeders.messages-wait-queues") in said("--url", url)
+    assert wording("feeders.no-messages-wait") in said("--url", url)
     assert wording("feeders.queue-jobs-unix") in said("--url", url, "--queue", "jobs", "--form", "celery")
-    assert wording("fleet.clery-none-celery") in said("--url", url, "--form", "clery")
+    assert wording("feeders.no-such-form") in said("--url", url, "--form", "clery")
     assert "--url: should be redis://" in said("--url", "http://:secret@h")  # and not the url
-    assert wording("config.rq-known-rabbitmq") in said("--url", "amqp://h", "--form", "rq")
+    assert wording("config.not-known-on-rabbitmq") in said("--url", "amqp://h", "--form", "rq")
     assert "ConnectionError" in said("--url", "unix:///nowhere")
     client.lpush("celery", "no JSON")
-    assert wording("grid.message-can-cloned-celery") in said(
+    assert wording("feeders.no-message-can-be-cloned") in said(
         "--url", url, "--queue", "celery", "--form", "celery"
     )
     assert list(typed.folder.iterdir()) == []

@@ -45,7 +45,7 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     assert answer["claim"] in (tuner.folder / "RUNBOOK.md").read_text()
     other = tuner("rank", "sleeper.tuner.db", "--confidence", "0.9")
     assert other.returncode == 2
-    assert wording("grid.race-answer") in other.stderr
+    assert wording("grid.race-for-an-answer") in other.stderr
 
 
 @pytest.mark.full

@@ -68,7 +68,7 @@ def test_the_race_is_replayed_as_both_kinds_and_a_person_reads_a_small_table(typ
 
     assert (strict["strategy"], strict["kind"], strict["n"]) == ("race", "strict", 15)
     assert (calibrated["kind"], calibrated["n"]) == ("calibrated", 3)
-    assert table.stdout.startswith(wording("grid.race-strict-s-layouts"))
+    assert table.stdout.startswith(wording("suite.race-told"))
     assert "Wilson 95 %" in table.stdout
     assert table.returncode == 0
 

@@ -92,7 +92,7 @@ def test_a_section_in_another_format_is_told_and_gets_no_second_one(tuner: Typed
         done = tuner("export", study, "--into", "R.adoc", *options)
 
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == (wording("grid.error-r-adoc-section", name=NAME))
+        assert done.stderr == (wording("export.section-of-another-format", name=NAME))
     assert (tuner.folder / "R.adoc").read_bytes() == first
     assert tuner("export", study, "--into", "R.adoc", "--format", "markdown", "--check").returncode == 0
 
@@ -195,7 +195,7 @@ def test_every_format_has_the_page_under_its_title(tuner: Typed, study: Path, fm
 def test_confluence_shows_the_ranking_too(tuner: Typed, study: Path) -> None:
     done = tuner("export", study, "--format", "confluence")
 
-    assert done.stdout.startswith(wording("simulate.p-simulated-service-ran"))
+    assert done.stdout.startswith(wording("simulate.no-service-ran-in-html"))
     assert "<table>" in done.stdout
 
 

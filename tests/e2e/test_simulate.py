@@ -93,7 +93,7 @@ def test_what_is_told_meanwhile_has_the_time_of_the_simulation(tuner: Typed) -> 
     done = tuner("grid", "--simulate", PROFILES / "gil-bound.yaml", "--layouts", "1x8,8x1", *FEW[2:])
 
     lines = done.stderr.splitlines()
-    assert lines[0] == (wording("simulate.simulated-service-started-model"))
+    assert lines[0] == (wording("simulate.model-gives-every-figure"))
     windows = [line for line in lines if " block " in line]
     assert len(windows) == 4
     assert all(line.startswith("simulated 0:") for line in windows)
@@ -152,7 +152,7 @@ def test_a_study_goes_on_with_the_config_that_began_it_and_with_no_other_study_s
     assert same.returncode == less.returncode == 0, same.stderr + less.stderr
     assert "study.window" not in same.stderr + less.stderr
     assert other.returncode == 2
-    assert other.stderr == (wording("grid.error-study-yaml-what"))
+    assert other.stderr == (wording("grid.not-what-it-was-begun-with"))
     assert wrong.returncode == 2
     assert wording("simulate.study-yaml-study-window") in wrong.stderr
     assert "study.yaml:1:45: study.budget: " in wrong.stderr
@@ -173,7 +173,10 @@ def test_a_study_that_options_began_over_a_config_goes_on_with_that_config(tuner
     assert same.returncode == again.returncode == 0, same.stderr + again.stderr
     assert "in the study" not in same.stderr + again.stderr
     assert other.returncode == 2
-    assert wording("watch.begun-study-warmup-s") in other.stderr
+    assert (
+        wording("grid.begun-with-setting", setting="study.warmup", was='"30s"', given='"31s"') + "\n"
+        in other.stderr
+    )
 
 
 def test_pairs_go_on_with_the_config_whose_layouts_they_replaced(tuner: Typed) -> None:
@@ -188,7 +191,7 @@ def test_pairs_go_on_with_the_config_whose_layouts_they_replaced(tuner: Typed) -
     assert same.returncode == begun.returncode, same.stderr
     assert "in the study" not in same.stderr
     assert other.returncode == 2
-    assert wording("watch.study-window-m-study") in other.stderr
+    assert wording("grid.setting-changed", setting="study.window", was='"1m"', given='"2m"') in other.stderr
 
 
 def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_replaced(tuner: Typed) -> None:
@@ -204,7 +207,10 @@ def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_rep
 
     assert same.returncode == begun.returncode, same.stderr
     assert other.returncode == 2
-    assert wording("watch.begun-study-warmup-s") in other.stderr
+    assert (
+        wording("grid.begun-with-setting", setting="study.warmup", was='"30s"', given='"31s"') + "\n"
+        in other.stderr
+    )
 
 
 def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only_told(tuner: Typed) -> None:
@@ -222,9 +228,12 @@ def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only
     refused = tuner(*resumed)
 
     assert told.returncode == 0, told.stderr
-    assert wording("watch.study-window-m-study-m") in told.stderr
+    assert wording("grid.setting-of-config-and-study") in told.stderr
     assert refused.returncode == 2
-    assert wording("watch.begun-study-warmup-cap") in refused.stderr
+    assert (
+        wording("grid.begun-with-setting", setting="study.warmup_cap", was='"2m"', given='"3m"') + "\n"
+        in refused.stderr
+    )
 
 
 @pytest.mark.parametrize("typed", ["[", "[]", "[" * 100_000])
@@ -239,18 +248,20 @@ def test_what_a_strangers_file_says_was_typed_is_told_where_it_is_nothing(tuner:
     done = tuner("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "strange.db")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(wording("grid.error-study-does-tell"))
-    assert done.stderr.endswith(wording("grid.go-without-config-take"))
+    assert done.stderr.startswith(wording("grid.begun-with-unknown"))
+    assert done.stderr.endswith(wording("grid.go-on-without-config"))
 
 
 def test_a_simulated_study_goes_on_simulated_or_not_at_all(tuner: Typed, study: Path) -> None:
     real = tuner("grid", "--resume", study)
     assert real.returncode == 2
-    assert real.stderr == (wording("grid.error-simulated-socorro-real", study=study))
+    assert real.stderr == (wording("grid.simulated-study-cannot-go-on", study=study))
     other = tuner("grid", "--resume", study, "--simulate", PROFILES / "gil-bound.yaml")
     assert other.returncode == 2
-    assert wording("grid.begun-another-profile", study=study) in other.stderr
-    assert wording("watch.demands-gil-ms-study") in other.stderr
+    assert wording("grid.begun-with-another-profile", study=study) in other.stderr
+    assert (
+        wording("grid.setting-changed", setting="demands.gil", was='"586ms"', given='"180ms"') in other.stderr
+    )
     same = tuner("grid", "--resume", study, "--simulate", SOCORRO)
     assert same.returncode == 0, same.stderr
     assert same.stdout == tuner("rank", study).stdout
@@ -265,7 +276,7 @@ def test_a_real_study_is_never_gone_on_with_by_simulating(tuner: Typed) -> None:
 
         assert done.returncode == 2
         assert f"{real} was measured on " in done.stderr
-        assert wording("grid.simulate-cannot-go") in done.stderr
+        assert wording("grid.simulate-cannot-go-on") in done.stderr
     assert real.read_bytes() == before
 
 
@@ -382,7 +393,7 @@ def test_a_simulated_pilot_tells_what_a_study_takes(tuner: Typed) -> None:
     done = tuner("plan", "--simulate", profile, "--pilot", "30m", "--layouts", "1x8,2x4,8x1")
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(wording("grid.simulated-service-ran-model"))
+    assert done.stdout.startswith(wording("simulate.no-service-ran-model", profile="gil-bound", cores=8))
     assert "simulated-gil-bound, 3 layouts" in done.stdout
 
 

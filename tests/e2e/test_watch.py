@@ -194,7 +194,7 @@ def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner, typ
     done = typed("watch", "sleeper.tuner.db")
     assert done.returncode == 0, done.stderr
     assert "now    " not in done.stdout
-    assert wording("watch.nobody-measures-moment") in done.stdout
+    assert wording("watch.nobody-measures") in done.stdout
     facts = json.loads(typed("watch", "sleeper.tuner.db", "--json").stdout)
     assert (facts["stage"], facts["live"]) == ("at-rest", None)
     assert facts["go_on"] == "tuner grid --resume sleeper.tuner.db"
@@ -212,7 +212,7 @@ def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(typed: Typed
     drawn = typed("watch", "s.tuner.db", "--svg", "s.svg", "--json")
 
     assert shown.returncode == drawn.returncode == 0, shown.stderr + drawn.stderr
-    assert shown.stdout.startswith(wording("grid.simulated-service-ran-model-waiting"))
+    assert shown.stdout.startswith(wording("simulate.no-service-ran-model", profile="waiting-bound", cores=2))
     assert "\x1b" not in shown.stdout
     assert json.loads(drawn.stdout)["stage"] == "over"
     picture = (typed.folder / "s.svg").read_text()

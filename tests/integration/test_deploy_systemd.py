@@ -126,7 +126,7 @@ def test_a_check_names_config_and_layout_only_where_they_are_set(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [("4", "<3>stale"), ("5", wording("check.whether-it-still-holds")), ("0", ""), ("2", "")],
+    [("4", "<3>stale"), ("5", wording("deploy.whether-it-still-holds")), ("0", ""), ("2", "")],
     ids=key_of,
 )
 def test_a_stale_answer_stands_in_the_journal_as_an_error(status: str, said: str) -> None:

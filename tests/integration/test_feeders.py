@@ -103,7 +103,7 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
     feeder = CommandFeeder([sys.executable, "-c", "print('queue is closed'); raise SystemExit(3)"], tmp_path)
 
     with (
-        raises(MeasurementError, wording("feeders.feeder-failed-exit-code-queue")),
+        raises(MeasurementError, wording("feeders.failed-with-exit-code") + "queue is closed"),
         feeder.feeding(Layout(1, 1)),
     ):
         wait_for(feeder.is_dry)
@@ -144,7 +144,7 @@ def spoilt_by(feeder: CommandFeeder) -> None:
 def test_a_feeder_that_failed_is_told_beside_what_that_spoilt(tmp_path: Path) -> None:
     feeder = CommandFeeder(("sh", "-c", "echo disk gone >&2; exit 5"), tmp_path)
 
-    with raises(MeasurementError, wording("feeders.ran-dry-feeder-failed")):
+    with raises(MeasurementError, wording("feeders.ran-dry-as-feeder-failed")):
         spoilt_by(feeder)
 
 
@@ -199,7 +199,7 @@ def test_a_feeder_that_is_stopped_before_it_has_begun_is_gone(tmp_path: Path) ->
 
 def test_a_missing_feeder_command_is_the_config_s_fault(tmp_path: Path) -> None:
     with (
-        raises(ConfigError, wording("feeders.missing-executable")),
+        raises(ConfigError, wording("feeders.command-missing")),
         CommandFeeder(["/no/such/program"], tmp_path).feeding(Layout(1, 1)),
     ):
         pytest.fail("it ran")

@@ -202,4 +202,4 @@ esac
     assert [row["at"]["pool"] for row in found["rows"] if row["measured"]] == ["asyncio"] * 3
     assert [one["name"] for one in lost] == ["socorro", "nornir"]
     assert [sorted(one) for one in lost] == [["left_out", "name", "source", "title"]] * 2
-    assert wording("grid.nornir-installed-pip-install", python=python) in start_of(lost[1]["left_out"][0])
+    assert wording("lab.install-nornir", python=python) in start_of(lost[1]["left_out"][0])

@@ -137,7 +137,7 @@ def test_a_python_says_what_it_has() -> None:
 @pytest.mark.parametrize(
     ("python", "told"),
     [
-        ("/no/such/python", wording("lab.python-cannot-be-run")),
+        ("/no/such/python", wording("launch.cannot-be-run")),
         ("/bin/false", wording("lab.no-answer-of-python")),
     ],
     ids=key_of,

@@ -96,7 +96,7 @@ def test_a_page_that_does_not_count_is_said_to_be_so(send: Send, said: str) -> N
 @pytest.mark.usefixtures("_fails_at_once")
 def test_a_page_that_comes_drop_by_drop_is_not_waited_for() -> None:
     with server(dripping(HEAD), http=True) as address:
-        assert wording("probes.whole-page-ms") in error_of(prometheus_probe(address, 0.2))
+        assert wording("probes.no-whole-page") in error_of(prometheus_probe(address, 0.2))
 
 
 def test_a_page_that_tells_its_length_may_leave_out_the_last_line_s_end() -> None:
@@ -140,9 +140,9 @@ def uwsgi_probe(address: str | tuple[str, int], timeout_s: float) -> UwsgiProbe:
         (sending(b"[" * 100_000), wording("probes.no-json")),
         (sending(b"[]"), wording("probes.no-workers")),
         (sending(b'{"workers": []}'), wording("probes.no-workers")),
-        (sending(b'{"workers": [{"id": 1}]}'), wording("probes.worker-has-count-requests")),
-        (sending(b'{"workers": [7]}'), wording("probes.worker-has-count-requests")),
-        (sending(b'{"workers": [{"id": 1, "requests": -1}]}'), wording("probes.worker-has-count-requests")),
+        (sending(b'{"workers": [{"id": 1}]}'), wording("probes.worker-without-count")),
+        (sending(b'{"workers": [7]}'), wording("probes.worker-without-count")),
+        (sending(b'{"workers": [{"id": 1, "requests": -1}]}'), wording("probes.worker-without-count")),
         (endlessly(b"[", b"1," * 32768), wording("probes.answer-too-large")),
     ],
     ids=key_of,
@@ -157,7 +157,7 @@ def test_stats_that_come_drop_by_drop_are_not_waited_for() -> None:
     with server(dripping(b"{")) as address:
         said = error_of(uwsgi_probe(address, 0.2))
 
-    assert wording("probes.whole-answer-ms") in said
+    assert wording("probes.no-whole-answer") in said
 
 
 def test_requests_with_an_exception_are_failed_and_a_unix_socket_tells_as_well(tmp_path: Path) -> None:

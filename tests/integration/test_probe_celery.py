@@ -325,7 +325,7 @@ def test_an_app_that_cannot_be_loaded_is_refused_and_its_secrets_are_not_told(ta
     with pytest.raises(ConfigError) as caught:
         probe_of(spec, [])
 
-    assert wording("probes.app-broken-cannot-loaded") in caught.value.problem
+    assert wording("probes.celery-app-cannot-be-loaded") in caught.value.problem
 
 
 def test_a_broker_that_is_named_needs_no_app_and_one_that_is_silent_fails_the_launch(tasks: Tasks) -> None:

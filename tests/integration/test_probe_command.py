@@ -131,7 +131,7 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_started(
     for timeout_s in (1.0, 5.0, 25.0):  # a busy box may need longer until the child is there
         said = error_of(probe_of("sh", "-c", command, timeout_s=timeout_s))
 
-        assert wording("probes.took-longer-than-s", timeout_s=f"{timeout_s:g}") in end_of(said)
+        assert wording("probes.took-too-long", timeout_s=f"{timeout_s:g}") in end_of(said)
         if child.exists():
             break
     pid = int(child.read_text())
@@ -142,5 +142,5 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_started(
 
 
 def test_a_command_that_is_not_there_is_refused_before_anything_starts() -> None:
-    with raises(ConfigError, wording("probes.probe-command-such-counter")):
+    with raises(ConfigError, wording("probes.command-missing")):
         probe_of("no-such-counter")

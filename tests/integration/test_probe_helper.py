@@ -126,7 +126,7 @@ def test_one_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
         assert is_running(child)
         said = error_of(one.ask)
 
-    assert said == wording("probes.helper-says-py-did")
+    assert said == wording("probes.helper-did-not-answer")
     deadline_s = time.monotonic() + LONG_S
     while is_running(child):
         assert time.monotonic() < deadline_s, "the child is still there"
@@ -142,8 +142,8 @@ def test_what_it_cannot_say_now_and_what_it_never_can_are_different_errors(tmp_p
         one.start()
         pids = one.pids()
 
-        assert error_of(one.ask) == wording("probes.answer-w")
-        with raises(ConfigError, wording("probes.two-nodes-called-w")):
+        assert error_of(one.ask) == wording("probes.no-answer-from-a-node")
+        with raises(ConfigError, wording("probes.two-nodes-of-one-name")):
             one.ask()
         assert one.pids() == pids
 
@@ -220,7 +220,7 @@ def test_a_node_that_was_restarted_counts_anew_and_nothing_is_lost(tmp_path: Pat
 
     assert reading.n_failed_total == 0
     assert len(warned) == 1
-    assert wording("probes.count-restarted-celery-began") in start_of(warned[0])
+    assert wording("probes.celery-counts-anew-at-all") in start_of(warned[0])
 
 
 def test_a_helper_that_asks_and_is_started_anew_loses_nothing_and_says_nothing(tmp_path: Path) -> None:
@@ -236,13 +236,13 @@ def test_a_helper_that_listens_and_is_started_anew_counts_from_0_and_says_so(tmp
 
     assert reading.n_failed_total == 5
     assert [text.partition(";")[0] for text in warned] == [
-        wording("probes.count-restarted-celery-began-count"),
-        wording("probes.count-restarted-celery-began-count-anew"),
+        wording("probes.celery-counts-anew", state="done", was=10),
+        wording("probes.celery-counts-anew", state="failed", was=2),
     ]
 
 
 @pytest.mark.parametrize("answer", [{"done": 5}, {"done": {"w1": -1}}, {"done": {"w1": "many"}}])
 def test_what_are_no_counts_is_said(tmp_path: Path, answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
-    with raises(MeasurementError, wording("probes.helper-told-counts-done")):
+    with raises(MeasurementError, wording("probes.helper-told-no-counts")):
         told(tmp_path, [[answer] * 1000], lambda _: False, events=False)

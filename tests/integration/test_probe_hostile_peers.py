@@ -159,7 +159,7 @@ UWSGI: list[tuple[bytes | Send, str]] = [
     (b'{"workers": [{"id": 1, "id": 2}]}', wording("probes.id-stands-twice")),
     (
         b'{"workers": [{"id": 1, "requests": 1e308, "exceptions": 0}]}',
-        wording("probes.worker-has-count-requests"),
+        wording("probes.worker-without-count"),
     ),
     (
         b'{"workers": [{"id": 1, "requests": %b, "exceptions": 0}]}' % (b"9" * 4000),
@@ -248,7 +248,7 @@ def test_a_redirection_is_not_followed_anywhere() -> None:
                 _,
                 here,
             ):
-                assert wording("probes.page-status-go") in error_of(prometheus(here))
+                assert wording("probes.no-page-because", status="302 Go") in error_of(prometheus(here))
 
     assert asked == []
 
@@ -268,7 +268,7 @@ def test_a_pipe_in_the_place_of_a_database_or_a_log_is_not_waited_for(tmp_path: 
     link.symlink_to(path)
     for place in (path, link):
         sql = SqlProbe(CLOCK, lambda place=place: SqliteDatabase(place, 30.0), "select 1", None, no_warning)  # type: ignore[misc]
-        assert wording("probes.file-sqlite", place=place) in error_of(sql)
+        assert wording("probes.no-file-of-sqlite", place=place) in error_of(sql)
 
 
 def test_a_counter_that_claims_what_no_worker_counts_is_refused(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_counter_that_claims_what_no_worker_counts_is_refused(tmp_path: Path) 
             file.seek(64)
             file.write(b"\xff" * 8)
 
-        with raises(MeasurementError, wording("probes.damaged-worker-can-count")):
+        with raises(MeasurementError, wording("probes.counters-damaged")):
             counting.read()
 
 
@@ -289,7 +289,7 @@ def test_counts_that_add_up_to_no_number_of_items_are_refused_by_statsd() -> Non
     with StatsdProbe(CLOCK, "all", None, no_warning).counting(Layout(1, 1)) as counting:
         send_to(counting, b"all:999999999999999|c|@0.000000000000001")
 
-        with raises(MeasurementError, wording("probes.cannot-count-items")):
+        with raises(MeasurementError, wording("probes.no-count-of-items")):
             counting.read()
 
 
@@ -369,7 +369,7 @@ def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
 def test_eight_megabytes_of_the_worst_json_take_a_bounded_memory() -> None:
     told = run_apart(__name__, "json", "x")
 
-    assert wording("probes.worker-has-count-requests") in told["error"]
+    assert wording("probes.worker-without-count") in told["error"]
     assert told["grew_mb"] < 600
 
 

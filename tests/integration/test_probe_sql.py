@@ -134,9 +134,7 @@ def test_a_sqlite_file_that_is_not_there_is_said_and_not_made(
 
 
 def test_a_query_of_sqlite_that_never_ends_is_ended(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert error_of(SqliteDatabase(file, 0.2), ENDLESS, monkeypatch) == wording(
-        "probes.query-took-longer-than"
-    )
+    assert error_of(SqliteDatabase(file, 0.2), ENDLESS, monkeypatch) == wording("probes.query-took-too-long")
 
 
 def test_rows_that_go_make_a_count_that_is_no_total(file: Path) -> None:
@@ -145,7 +143,7 @@ def test_rows_that_go_make_a_count_that_is_no_total(file: Path) -> None:
         fresh(counting)
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("delete from job")
-        with raises(MeasurementError, wording("probes.query-database-fell")):
+        with raises(MeasurementError, wording("probes.query-fell")):
             fresh(counting)
 
 
@@ -194,8 +192,8 @@ def test_a_query_that_takes_too_long_is_ended_by_the_server(
 
     # which of the two is first is a matter of luck on a busy box
     assert said in (
-        wording("probes.postgresql-says-error-canceling"),
-        wording("probes.postgresql-did-answer-within"),
+        wording("probes.postgresql-ended-query"),
+        wording("probes.postgresql-did-not-answer"),
     )
 
 
@@ -207,7 +205,7 @@ def test_a_server_that_hangs_does_not_hold_the_probe(
         backend = int(str(row[0]))
         os.kill(backend, signal.SIGSTOP)
         try:
-            with raises(MeasurementError, wording("probes.postgresql-did-answer-within")):
+            with raises(MeasurementError, wording("probes.postgresql-did-not-answer")):
                 database.rows("select 1")
         finally:
             os.kill(backend, signal.SIGCONT)
@@ -241,12 +239,12 @@ def test_a_wrong_password_is_refused_and_not_told(
 
     said = error_of(PostgresDatabase(url, TIMEOUT_S), "select 1", monkeypatch)
 
-    assert wording("probes.password-authentication-failed-user") in said
+    assert wording("probes.postgresql-refuses-password") in said
     assert "Tr0ub4dor" not in said
 
 
 def test_a_url_that_is_none_is_refused_without_telling_its_password() -> None:
-    with raises(ConfigError, wording("probes.url-sql-probe-none")) as caught:
+    with raises(ConfigError, wording("probes.no-url-of-sql")) as caught:
         check_postgres_url("postgresql://u:Tr0ub4dor@h/d?no_such=1")
 
     assert "Tr0ub4dor" not in f"{caught.value.problem} {caught.value.hint}"

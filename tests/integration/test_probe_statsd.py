@@ -77,4 +77,4 @@ def test_packets_that_the_kernel_drops_are_told(monkeypatch: pytest.MonkeyPatch)
 
     ((slug, text),) = warned
     assert slug == "packets-lost"
-    assert wording("probes.x-kernel-dropped-packets", value=200 - n_seen) in text
+    assert wording("probes.kernel-dropped-packets", value=200 - n_seen) in text

@@ -213,7 +213,7 @@ def test_the_word_of_another_study_is_told_without_what_a_terminal_would_obey() 
     with lying(talking({GET: delivered(word)})) as url:
         error = error_of(queue_at(url), RabbitQueue.check)
 
-    assert wording("feeders.fed-another-study-2") in error
+    assert wording("feeders.is-fed-by-another-study") in error
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_message_with_odd_headers_is_sampled_as_one_that_cannot_be_cloned(head
 def test_odd_messages_are_of_no_form() -> None:
     with (
         lying(talking({GET: delivered(b"x", b"\x02\xff\xfeV")})) as url,
-        raises(ConfigError, wording("feeders.messages-dramatiq-celery-wait")),
+        raises(ConfigError, wording("feeders.no-messages-of-known-forms")),
     ):
         found_queue(url, None, None, LONG_S)
 

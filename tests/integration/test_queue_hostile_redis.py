@@ -146,7 +146,7 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
             tmp_path,
             lambda *_: None,
         )
-        with raises(ConfigError, wording("probes.answer-none-redis")):
+        with raises(ConfigError, wording("probes.answer-is-none-of-redis")):
             feeder.prepare()
         with pytest.raises(ConfigError, match="redis://127"):
             found_queue(url, None, None, LONG_S)
@@ -170,7 +170,7 @@ def test_a_scan_that_never_comes_to_its_end_is_left(form: str, monkeypatch: pyte
     with lying(scanning) as url:
         said = error_of(queue_at(url, form), RedisQueue.release)
 
-    assert wording("feeders.looking-through-took-more") in said
+    assert wording("feeders.looking-took-too-long") in said
 
 
 @pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "taskiq"])
@@ -187,7 +187,7 @@ def test_a_list_from_which_some_are_always_removed_is_left(
     with lying(removing) as url:
         said = error_of(queue_at(url, form), RedisQueue.release)
 
-    assert wording("feeders.looking-through-took-more") in said
+    assert wording("feeders.looking-took-too-long") in said
 
 
 def test_a_redis_that_stops_answering_in_a_scan_is_left() -> None:

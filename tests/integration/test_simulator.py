@@ -206,7 +206,7 @@ def test_the_program_gives_up_where_its_twin_does() -> None:
     machine = Machine(cores=0.1, switch_interval_s=0.001, handover_s=0)
     scenario = Scenario(Layout(1, 100), rare, machine, n_items=400)
 
-    with raises(ValueError, wording("model.switch-interval-s-too")) as of_twin:
+    with raises(ValueError, wording("simulate.switch-interval-too-short")) as of_twin:
         simulate(scenario)
     with pytest.raises(ConfigError, match=str(of_twin.value)):
         simulate_all([scenario])
@@ -263,9 +263,9 @@ def test_a_program_that_is_none_is_told(tmp_path: Path) -> None:
     fake.write_text("no program\n")
     fake.chmod(0o755)
 
-    with raises(ConfigError, wording("lab.python-cannot-be-run")):
+    with raises(ConfigError, wording("launch.cannot-be-run")):
         simulate_all([PLAIN], program=str(fake))
-    with raises(ConfigError, wording("lab.python-cannot-be-run")):
+    with raises(ConfigError, wording("launch.cannot-be-run")):
         simulate_all([PLAIN], program=str(tmp_path / "nowhere"))
 
 

@@ -149,7 +149,7 @@ def test_a_fleet_is_brought_up_used_and_taken_away_and_nothing_is_left(fleet: Lo
     assert changed(fleet.play("up.yml")) == UNCHANGED
     assert changed(fleet.play("up.yml", "--check")) == UNCHANGED
 
-    assert wording("grid.answer-known") in fleet.play("study.yml")
+    assert wording("deploy.answer-is-known") in fleet.play("study.yml")
     results = fleet.folder / "results"
     rows = json.loads(of_tuner("rank", results / "night.tuner.db", "--json"))["layouts"]
     assert {row["layout"] for row in rows} == {"1x1", "2x2"}
@@ -176,8 +176,8 @@ def test_a_study_that_was_stopped_goes_on(fleet: LocalFleet) -> None:
     n_before = len(windows_of(study))
     went_on = fleet.play("study.yml")
 
-    assert wording("check.night-has-answer-stopped") in in_a_line(stopped)
-    assert wording("grid.answer-known") in went_on
+    assert wording("deploy.no-answer-it-was-stopped") in in_a_line(stopped)
+    assert wording("deploy.answer-is-known") in went_on
     assert 0 < n_before < len(windows_of(study))
 
 
@@ -216,10 +216,10 @@ def test_boxes_that_differ_are_told_before_anything_is_measured(fleet: LocalFlee
     [
         (
             {"tuner_package": "/nonexistent/tuner.whl", "tuner_venv": "/nonexistent"},
-            wording("export.no-file-on-this-box"),
+            wording("deploy.no-file-on-this-box"),
         ),
-        ({"tuner_venv": "/nonexistent"}, wording("export.does-not-run-here")),
-        ({"tuner_init": "runit"}, wording("export.init-is-systemd-or-supervisord")),
+        ({"tuner_venv": "/nonexistent"}, wording("deploy.does-not-run-here")),
+        ({"tuner_init": "runit"}, wording("deploy.init-is-one-of")),
     ],
     ids=key_of,
 )
@@ -245,7 +245,7 @@ def test_what_others_made_is_neither_replaced_nor_taken_away(fleet: LocalFleet) 
     fleet.attempt("down.yml", "--limit", "control")
 
     assert done.returncode != 0
-    assert wording("watch.there-already-made-role", others=others) in in_a_line(told(done))
+    assert wording("deploy.there-and-not-made-by-this-role", others=others) in in_a_line(told(done))
     assert (others / "precious").exists()
 
 

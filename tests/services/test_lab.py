@@ -60,7 +60,7 @@ def test_all_of_them_are_run_and_told_with_every_published_figure_beside(
     facts = json.loads(out)
     Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
     # layouts of socorro lack windows on a box that is too busy for them
-    assert every.returncode == (5 if wording("grid.windows-count-lacking") in out else 0), err
+    assert every.returncode == (5 if wording("lab.windows-lacking") in out else 0), err
     assert [found["name"] for found in facts["experiments"]] == [one.name for one in EXPERIMENTS]
     for found, experiment in zip(facts["experiments"], EXPERIMENTS, strict=True):
         points = experiment.points(list(experiment.published(published())), quick=True)

@@ -125,9 +125,9 @@ def test_a_script_that_the_interpreter_is_to_run_is_found(tmp_path: Path) -> Non
         ("    a: {x: {comand: w}}\n",
          "s.yaml:6:13: service.axes.a.x.comand: " + wording("config.unknown-key-meant", key="command")),
         ("    a: {x: {threads: no}}\n",
-         "s.yaml:6:22: service.axes.a.x.threads: " + wording("config.variant-asks-for-threads")),
+         "s.yaml:6:22: service.axes.a.x.threads: " + wording("config.variant-asks-for-threads", variant="x")),
         ("    a: {x: {append: ['{threads}'], replace: {'{threads}': one}, threads: no}}\n",
-         "s.yaml:6:74: service.axes.a.x.threads: " + wording("config.variant-asks-for-threads")),
+         "s.yaml:6:74: service.axes.a.x.threads: " + wording("config.variant-asks-for-threads", variant="x")),
         ("    a: {x: {}}\n  variants: {y: {}}\n",
          "s.yaml:7:13: service.variants: " + wording("config.axes-or-variants")),
     ],
@@ -140,11 +140,11 @@ def test_what_is_wrong_with_an_axis_is_told_where_it_stands(tmp_path: Path, axes
 def test_too_many_variants_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     values = "{" + ", ".join(f"v{n}: {{}}" for n in range(11)) + "}"
 
-    assert wording("config.service-axes-they-make") in end_of(
+    assert wording("config.too-many-variants") in end_of(
         problem(tmp_path, JOBS + f"    a: {values}\n    b: {values}\n")
     )
     text = JOBS + "    a: {x: {}, y: {}}\nstudy: {variants: [x, z]}\n"
-    assert problem(tmp_path, text) == wording("config.s-yaml-study-variants")
+    assert problem(tmp_path, text) == wording("config.no-such-variant")
 
 
 def test_an_axis_of_a_known_service_is_read_as_its_command_is(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_told(tmp_
 def test_variants_that_the_built_in_worker_has_not_made_of_axes_are_refused(tmp_path: Path) -> None:
     said = problem(tmp_path, "service: {kind: crash-processor, variants: {a: {}}}")
 
-    assert wording("config.built-worker-has-axes") in said
+    assert wording("config.axes-of-built-in-worker") in said
 
 
 def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
@@ -216,7 +216,7 @@ def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
 def test_a_profile_takes_the_place_of_one_service_only(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("study: {cores: 2}\n" + JOBS + "    a: {x: {}, y: {}}\n")
 
-    with raises(ConfigError, wording("grid.s-yaml-service-axes")):
+    with raises(ConfigError, "s.yaml:6:3: " + wording("config.profile-without-variants")):
         settings_of(tmp_path / "s.yaml", {}, without=("service",))
 
 

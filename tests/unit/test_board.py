@@ -62,7 +62,7 @@ def test_a_layout_against_itself_names_nobody() -> None:
     assert [place.state for place in board.places] == ["open"]
     assert board.n_void == 11  # of 24 windows: each was tried as often as it may be, so its pairs are taken
     assert board.stage == "over"
-    assert standing_told(board) == wording("watch.pairs-taken-tuner-aa")
+    assert standing_told(board) == wording("watch.pairs-are-taken")
 
 
 def raced(tmp_path: Path, **asked: object) -> Path:
@@ -90,7 +90,7 @@ def test_a_race_tells_which_limit_a_layout_passes_and_what_is_slower_is_not_out_
     assert told["8x1"][0] == "kept-out"
     assert re.fullmatch(r"load \d\S*, over 6", told["8x1"][1])
     assert told["2x1"][0] == "behind"
-    assert wording("watch.keeps-load-most") in standing_told(board)
+    assert wording("rank.that-keeps-load") in standing_told(board)
 
 
 def test_a_budget_that_is_spent_is_told_as_such_and_one_that_is_not_as_the_end(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_budget_that_is_spent_is_told_as_such_and_one_that_is_not_as_the_end(t
     begun = overview(STUDIES / "crash-processor-2-cores-busy.tuner.db")
 
     assert board_of(found).stage == "at-rest"
-    assert wording("watch.budget-m-spent-going") in end_told(board_of(found))
-    assert wording("watch.after-budget-m") in end_told(board_of(replace(found, is_held=True)))
+    assert wording("watch.budget-is-spent") in end_told(board_of(found))
+    assert wording("watch.or-after-its-budget") in end_told(board_of(replace(found, is_held=True)))
     assert "spent" not in end_told(board_of(begun))
 
 
@@ -122,7 +122,7 @@ def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launche
     states = {place.layout: (place.state, place.reason) for place in board.places}
     assert states == {
         a: ("leads", None), b: ("open", None), c: ("behind", None), d: ("failed", "out of memory"),
-        e: ("unseen", wording("grid.window-counts-void")),
+        e: ("unseen", wording("rank.no-window-counts")),
     }  # fmt: skip
     assert [place.layout for place in board.places] == [a, b, c, d, e]
     assert board.places[0].value == Estimate(2400.0, 3.9 * 600, 4.1 * 600)
@@ -143,13 +143,13 @@ def test_a_race_under_way_tells_of_its_limits_what_its_strategy_knows() -> None:
 
     assert [(place.state, place_told(place, board)) for place in board.places] == [
         ("leads", "leads"),
-        ("open", wording("watch.may-best-load-open")),
+        ("open", wording("watch.may-be-best")),
         ("kept-out", wording("watch.load-over")),
     ]
     assert board.places[2].reason is not None
     assert "25" in board.places[2].reason
     led = keeper.board(Answer(b, False, "strict", doubt=0.01), estimates, (), tuple, judged)
-    assert standing_told(led) == wording("watch.x-leads-yet-shown")
+    assert standing_told(led) == wording("watch.leads-but-not-shown-to-keep")
 
 
 def test_a_full_grid_under_way_names_no_leader_where_there_are_limits() -> None:

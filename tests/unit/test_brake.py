@@ -98,7 +98,7 @@ def test_a_command_has_to_say_no_again_after_so_long() -> None:
 
     assert braking.look(2.0, box(), answer=no) is None
     assert braking.look(15.0, box(), answer=no) is None  # the same answer still
-    assert braking.over == wording("probes.sh-ended-exit-code-2")
+    assert braking.over == wording("launch.ended-with-exit-code", code=1)
     assert braking.look(16.0, box(), answer=again) == "sh: too deep"
 
 

@@ -92,7 +92,9 @@ def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path
     kept = through_a_file(calibrated, tmp_path)
 
     assert kept.simulated == calibrated.simulated == tuple(simulated_told(store.study()))
-    assert wording("grid.simulated-service-ran-model-shop") in start_of(kept.simulated[0])
+    assert wording("simulate.no-service-ran-model-gave", profile="shop", cores=4) in start_of(
+        kept.simulated[0]
+    )
     assert through_a_file(read_calibration(stored("1x1"), "s.db"), tmp_path).simulated == ()
 
 
@@ -110,7 +112,7 @@ def test_what_starting_children_takes_is_told_and_kept_apart_from_waiting_for_di
     assert told["mean"] == pytest.approx(0.015, rel=0.05)
     assert calibrated.calibration.profile.demands.blocked_s == pytest.approx(0.03, rel=0.05)
     assert "starting children" in render_calibration(calibrated)
-    assert wording("model.what-starting-child-takes") not in render_calibration(calibrated)
+    assert wording("model.start-of-children-is-part") not in render_calibration(calibrated)
     kept = through_a_file(calibrated, tmp_path)
     assert kept.calibration.profile.demands.spawn_s == pytest.approx(told["mean"], rel=0.01)
 
@@ -152,7 +154,7 @@ def test_windows_of_another_variant_are_left_aside_and_said_to_be() -> None:
     calibrated = read_calibration(stored("1x1,2x2,4x1@gevent,1x4@gevent"), "s.db")
 
     assert calibrated.seen.layouts == tuple(parse_layouts("1x1,2x2"))
-    assert wording("grid.left-aside-items-another") in render_calibration(calibrated)
+    assert wording("model.variant-left-aside") in render_calibration(calibrated)
     assert "Left aside" not in render_calibration(read_calibration(stored("1x1,2x2"), "s.db"))
 
 
@@ -164,10 +166,10 @@ def test_one_variant_alone_is_calibrated_as_it_is() -> None:
 
 def test_of_two_variants_and_nothing_else_one_is_to_be_named() -> None:
     store = stored("1x1@fast,1x1@gevent,2x2@fast")
-    with raises(ConfigError, wording("model.windows-variants-service")) as caught:
+    with raises(ConfigError, wording("model.windows-of-two-variants")) as caught:
         read_calibration(store, "s.db")
 
-    assert caught.value.hint == wording("grid.say-take-variant-fast")
+    assert caught.value.hint == wording("model.say-which-variant")
     assert read_calibration(store, "s.db", variant="fast").seen.layouts == tuple(
         parse_layouts("1x1@fast,2x2@fast")
     )
@@ -177,14 +179,14 @@ def test_the_variant_that_is_named_is_calibrated_and_the_service_as_it_is_left_a
     calibrated = read_calibration(stored("1x1,2x2,1x1@gevent,4x1@gevent"), "s.db", variant="gevent")
 
     assert calibrated.seen.layouts == tuple(parse_layouts("1x1@gevent,4x1@gevent"))
-    assert wording("grid.differ-x-x-without") in render_calibration(calibrated)
+    assert wording("model.variants-differ") in render_calibration(calibrated)
 
 
 def test_a_variant_that_was_not_measured_is_told_with_those_that_were() -> None:
     with pytest.raises(ConfigError) as caught:
         read_calibration(stored("1x1,1x1@gevent"), "s.db", variant="fast")
 
-    assert caught.value.problem == (wording("grid.variant-fast-s-db"))
+    assert caught.value.problem == (wording("model.variants-with-windows"))
 
 
 def test_a_gil_that_was_assumed_is_said_to_be() -> None:
@@ -226,4 +228,4 @@ def test_no_calibration_knows_what_starting_a_child_takes() -> None:
     text = render_calibration(read_calibration(stored("1x1"), "s.db"))
 
     assert "starting children" not in text
-    assert wording("model.what-starting-child-takes-part") in text
+    assert wording("model.start-of-children-is-part-of-waiting") in text

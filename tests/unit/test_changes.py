@@ -22,8 +22,8 @@ def test_each_setting_that_differs_is_named_with_both_values() -> None:
     given = '{"study": {"window": 60.0, "seed": 1}, "service": {"name": "y"}}'
 
     assert changed_settings(kept, given) == [
-        wording("watch.study-window-study-given"),
-        wording("watch.service-name-x-study"),
+        wording("grid.setting-changed", setting="study.window", was="600.0", given="60.0"),
+        wording("grid.setting-changed", setting="service.name", was='"x"', given='"y"'),
     ]
 
 
@@ -31,15 +31,17 @@ def test_a_setting_that_is_new_gone_or_unset_is_named_too() -> None:
     kept, given = '{"a": 1, "b": null, "d": {"e": 1}}', '{"b": 2, "c": [3], "d": null}'
 
     assert changed_settings(kept, given) == [
-        wording("watch.study-nothing-given"),
-        wording("watch.b-nothing-study-given"),
-        wording("grid.setting-added"),
-        wording("watch.c-nothing-study-given"),
+        wording("grid.setting-gone", setting="a", was=1),
+        wording("grid.setting-new", setting="b", given=2),
+        wording("grid.setting-gone", setting="d", was='{"e": 1}'),
+        wording("grid.setting-new", setting="c", given="[3]"),
     ]
 
 
 def test_a_list_that_differs_is_shown_whole() -> None:
-    assert changed_settings('{"a": [1, 2]}', '{"a": [2, 1]}') == [wording("watch.study-given")]
+    assert changed_settings('{"a": [1, 2]}', '{"a": [2, 1]}') == [
+        wording("grid.setting-changed", setting="a", was="[1, 2]", given="[2, 1]")
+    ]
 
 
 def test_a_setting_that_an_older_study_did_not_have_and_nobody_sets_is_no_change() -> None:

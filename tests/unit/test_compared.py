@@ -85,8 +85,8 @@ def test_the_answer_that_moved_is_told_with_what_the_new_one_gives_more() -> Non
     told = " ".join(comparison_sentences(found))
 
     assert found.best.moved
-    assert wording("compare.answer-moved-x-x") in told
-    assert wording("compare.x-beside-others") in told
+    assert wording("compare.answer-moved") in told
+    assert wording("compare.beside-the-others") in told
     assert "less" in told
 
 
@@ -117,8 +117,8 @@ def test_nothing_that_changed_is_told_with_the_change_that_would_show() -> None:
     found = changed({})
 
     assert not any(one.has_changed or one.stands_out for one in found.throughput.layouts)
-    assert wording("compare.x-best-both") in comparison_sentences(found)[0]
-    assert wording("compare.change-seen-one-single") in comparison_sentences(found)[-1]
+    assert wording("compare.best-in-both") in comparison_sentences(found)[0]
+    assert wording("compare.no-change-is-seen") in comparison_sentences(found)[-1]
 
 
 def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> None:
@@ -176,7 +176,7 @@ def test_all_figures_that_both_know_are_compared() -> None:
 
 
 def test_studies_without_a_common_layout_are_told() -> None:
-    with raises(ConfigError, wording("compare.layout-both-measured-x")):
+    with raises(ConfigError, wording("compare.no-layout-of-both")):
         compared(known(BEFORE), known({"2x2": 100.0}, name="after.tuner.db"), 0.95)
 
 
@@ -186,24 +186,24 @@ def test_a_layout_of_which_a_launch_finished_nothing_is_left_out_and_named() -> 
     found = compared(known(BEFORE), replace(after, windows=windows), 0.95)
 
     assert found.left_out == (Layout(4, 6),)
-    assert wording("compare.left-out-since-launch") in comparison_notes(found)
+    assert wording("compare.left-out") in comparison_notes(found)
 
 
 def test_what_makes_two_studies_hard_to_compare_is_noted() -> None:
     found = changed({}, service="other", n_blocks=1, created_wall_s=1.0, provenance={"simulated": "socorro"})
     told = " ".join(comparison_notes(found))
 
-    assert wording("fleet.after-tuner-db-has") in told
+    assert wording("compare.has-one-block") in told
     assert "different services" in told
-    assert wording("compare.compares-model-service") in told
-    assert wording("compare.before-tuner-db-younger") in told
+    assert wording("compare.model-with-service") in told
+    assert wording("compare.first-is-the-younger") in told
     assert wording("compare.too-little-measured") in " ".join(comparison_sentences(found))
 
 
 @pytest.mark.parametrize(
     ("factor", "surely", "told"),
     [
-        (1.0, 0, wording("compare.not-slower")),
+        (1.0, 0, wording("compare.not-slower-by-more", share=15)),
         (0.92, 0, wording("compare.may-be-slower")),
         (0.7, 2, wording("compare.slower")),
     ],
@@ -331,4 +331,4 @@ def test_a_box_that_drifted_on_within_blocks_is_noted() -> None:
     told = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))
 
     assert found.drifting == ()
-    assert wording("compare.after-tuner-db-launches") in told
+    assert wording("compare.launches-are-alike") in told

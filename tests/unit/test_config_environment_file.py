@@ -43,11 +43,11 @@ def test_every_wrong_line_is_told_with_its_number_and_without_its_value(tmp_path
         read_environment_file(file)
 
     assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
-        wording("config.line"),
-        wording("config.what-stands-before-name"),
-        wording("config.c-quote-closed"),
-        wording("config.tuner-x-tuner-own"),
-        wording("config.d-something-follows-closing"),
+        ":3: " + wording("config.no-equals-sign"),
+        ":4: " + wording("config.no-name-of-variable"),
+        wording("config.quote-not-closed", name=":6: C"),
+        wording("config.header-of-tuner", name=":7: TUNER_X"),
+        wording("config.something-follows-the-quote"),
     ]
 
 
@@ -59,11 +59,11 @@ def test_nothing_of_a_key_of_several_lines_is_told(tmp_path: Path) -> None:
         read_environment_file(file)
 
     assert [line.removeprefix(str(file)) for line in caught.value.problem.splitlines()] == [
-        wording("config.key-quote-closed"),
-        wording("config.what-stands-before-name-environment"),
-        wording("config.what-stands-before-name-environment-variable"),
-        wording("config.line-2"),
-        wording("config.line-3"),
+        wording("config.quote-not-closed", name=":1: KEY"),
+        ":2: " + wording("config.no-name-of-variable"),
+        ":3: " + wording("config.no-name-of-variable"),
+        ":4: " + wording("config.no-equals-sign"),
+        ":5: " + wording("config.no-equals-sign"),
     ]
 
 
@@ -83,7 +83,7 @@ def test_the_last_of_a_name_wins_and_line_ends_do_not_matter(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_not_there_or_no_text_is_a_config_error(tmp_path: Path) -> None:
-    with raises(ConfigError, wording("config.cannot-read-environment-file")):
+    with raises(ConfigError, wording("config.cannot-read-file-of-variables")):
         read_environment_file(tmp_path / "none.env")
     (tmp_path / "bytes.env").write_bytes(b"A=\xff\n")
     with pytest.raises(ConfigError, match="not UTF-8"):
@@ -96,7 +96,7 @@ def test_what_has_no_end_is_not_read(tmp_path: Path, name: str) -> None:
     if name == "pipe":
         os.mkfifo(file)
 
-    with raises(ConfigError, wording("config.file-variables")):
+    with raises(ConfigError, wording("config.no-file-of-variables")):
         read_environment_file(file)
 
 
@@ -104,5 +104,5 @@ def test_a_file_too_large_for_variables_is_told(tmp_path: Path) -> None:
     file = tmp_path / "large.env"
     file.write_bytes(b"#" * (LARGEST_BYTES + 1))
 
-    with raises(ConfigError, wording("config.file-variables-larger-than")):
+    with raises(ConfigError, wording("config.file-of-variables-too-large")):
         read_environment_file(file)

@@ -109,7 +109,7 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
     limited = load(tmp_path, f"{{kind: http, url: '{URL}'}}\nstudy: {{max_p95: 200ms}}")
     assert limited.study.limits == {"p95_s": 0.2}
 
-    with raises(ConfigError, wording("config.s-yaml-study-max")):
+    with raises(ConfigError, "s.yaml:6:18: study.max_p95: " + wording("config.no-latency")):
         load(tmp_path, "{kind: none}\nstudy: {max_p95: 200ms}")
 
 

@@ -143,14 +143,14 @@ def test_an_escape_of_what_no_program_takes_is_told_where_it_stands(tmp_path: Pa
     path = tmp_path / "s.yaml"
     path.write_text(f'service:\n  kind: script\n  name: a\n  command: "worker {escape}"\n', encoding="utf-8")
 
-    assert wording("config.escape-character-x", path=path) in start_of(told(path))
+    assert wording("config.escape-of-no-program", path=path) in start_of(told(path))
 
 
 def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text('service: {name: "\\UFFFFFFFF"}\n', encoding="utf-8")
 
-    assert wording("config.yaml-escape-character", path=path) in start_of(told(path))
+    assert wording("config.escape-of-no-character", path=path) in start_of(told(path))
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_the_home_of_a_user_that_is_none_is_told(tmp_path: Path, service: str) -
     said = told(path)
 
     assert said.startswith(f"{path}:1:")
-    assert wording("config.there-home-nobody-name") in said
+    assert wording("config.no-home") in said

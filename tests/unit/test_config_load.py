@@ -48,15 +48,15 @@ study:
 """
 
     assert problems_of(tmp_path, text) == [
-        wording("config.s-yaml-service-name"),
-        wording("fleet.s-yaml-service-command"),
+        "s.yaml:3:9: service.name: " + wording("config.name-of-files"),
+        wording("config.no-such-field-of-command"),
         wording("simulate.s-yaml-service-enviroment"),
-        wording("grid.s-yaml-study-layouts"),
-        wording("config.s-yaml-study-layouts"),
-        wording("config.s-yaml-study-window"),
-        wording("config.s-yaml-study-repeats"),
-        wording("config.s-yaml-study-seed"),
-        wording("config.s-yaml-study-warmup"),
+        "s.yaml:7:13: study.layouts.0: " + wording("config.no-layout-to-run"),
+        wording("config.no-layout-write"),
+        wording("config.time-of-day-write"),
+        wording("config.whole-number-got"),
+        wording("config.octal-number"),
+        wording("config.warmup-auto-or-duration"),
     ]
 
 
@@ -98,8 +98,8 @@ def test_an_option_goes_before_the_config_and_is_blamed_for_its_own_value(tmp_pa
     )
     assert load(tmp_path, text, layouts="1x1").study.grid is None
     assert load(tmp_path, "study: {layouts: [1x1]}", grid="small").study.layouts is None
-    assert problems_of(tmp_path, text, window="0s") == [wording("check.window-should-longer-than")]
-    assert problems_of(tmp_path, text, layouts="0x4") == [wording("grid.layouts-layout-x-has")]
+    assert problems_of(tmp_path, text, window="0s") == [wording("check.window-longer-than-0")]
+    assert problems_of(tmp_path, text, layouts="0x4") == ["--layouts: " + wording("config.no-layout-to-run")]
 
 
 def test_shares_are_written_in_percent_or_as_a_number_and_kept_as_a_number(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_a_strategy_on_the_command_line_leaves_out_what_the_config_says_for_anot
     assert load(tmp_path, race, strategy="all").study.within is None
     assert load(tmp_path, race, strategy="all", repeats="2").study.repeats == 2
     assert problems_of(tmp_path, race, strategy="all", within="3%") == [
-        wording("config.within-belongs-strategy-race")
+        wording("config.within-of-another-strategy")
     ]
-    assert problems_of(tmp_path, "study: {repeats: 5}") == [wording("config.s-yaml-study-repeats-belongs")]
+    assert problems_of(tmp_path, "study: {repeats: 5}") == [wording("config.repeats-of-another-strategy")]
 
 
 POOLS = """service:
@@ -192,7 +192,10 @@ def test_layouts_are_of_the_variants_that_a_service_has(tmp_path: Path, study: s
 def test_what_is_wrong_in_a_variant_is_told_where_it_stands(tmp_path: Path) -> None:
     text = POOLS.replace('--fork, "{processes}"', '--threads, "{threads}"')
 
-    assert problems_of(tmp_path, text) == [wording("config.s-yaml-service-variants")]
+    assert problems_of(tmp_path, text) == [
+        "s.yaml:7:69: service.variants.prefork.command.2: "
+        + wording("config.variant-asks-for-threads", variant="prefork")
+    ]
 
 
 def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(tmp_path: Path) -> None:
@@ -206,9 +209,9 @@ def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(
     pool = load(tmp_path, service % (", connections: 2", ""))
     assert " ".join(map(str, pool.layouts_for(2))) == "1x1 1x2 1x4"
     assert problems_of(tmp_path, service % (", connections: 2", ", layouts: [1x9, 2x1]")) == [
-        wording("config.s-yaml-study-layouts-x")
+        wording("config.too-many-connections")
     ]
-    with raises(ConfigError, wording("grid.every-layout-opens-more")):
+    with raises(ConfigError, wording("config.every-layout-opens-more")):
         planned(load(tmp_path, service % (", connections: 9", "")))
 
 
@@ -276,9 +279,9 @@ def test_secrets_are_not_kept_and_have_to_be_named_again(tmp_path: Path) -> None
 
     assert "hunter2" not in kept
     assert "DB_PASSWORD" in kept
-    with raises(ConfigError, wording("config.does-hold-secrets")) as caught:
+    with raises(ConfigError, wording("config.secrets-not-held")) as caught:
         settings_of_study(kept, "a.tuner.db")
-    assert caught.value.hint == wording("config.name-config-again-tuner")
+    assert caught.value.hint == wording("config.name-config-again")
 
 
 def test_a_config_that_is_not_there_not_text_or_a_folder_is_told_in_one_line(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_the_ranking_says_on_how_many_boxes_and_for_which_it_holds(file: Path) -
 
     assert {row.layout: row.rank for row in ranking.rows} == {B: 1, C: 2, A: 3}
     assert " on 3 boxes, " in text.splitlines()[0]
-    assert wording("fleet.boxes-who-better-holds") in text
+    assert wording("fleet.holds-for-boxes-like-these") in text
     assert "\nbox-2 " in text
 
 
@@ -73,7 +73,7 @@ def test_a_study_of_one_box_says_nothing_of_boxes(tmp_path: Path) -> None:
 def test_a_fleet_of_which_one_box_measured_says_that_it_is_of_this_box_alone(tmp_path: Path) -> None:
     file = fleet_file(tmp_path / "one.tuner.db", {"box-1": ALIKE["box-1"]})
 
-    assert wording("grid.box-alone-what-other-boxes") in ranked(file)[1].notes
+    assert wording("fleet.one-box-alone", box="box-1") in ranked(file)[1].notes
 
 
 def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
@@ -81,7 +81,7 @@ def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
     _, others = ranked(slow_file, question=Question(without_boxes=("box-3",)))
 
     assert alone.boxes is None
-    assert wording("grid.box-alone-what-other-boxes-would") in alone.notes
+    assert wording("fleet.one-box-alone", box="box-3") in alone.notes
     assert {row.layout: row.n_windows for row in alone.rows} == {A: 3, B: 3, C: 3}
     assert others.boxes is not None
     assert [one.box for one in others.boxes.levels] == ["box-1", "box-2"]
@@ -128,7 +128,7 @@ def test_a_layout_that_wins_on_one_box_and_collapses_on_another_is_told(tmp_path
     notes = facts_notes(fleet_file(tmp_path / "s.tuner.db", gives))
 
     (told,) = (note for note in notes if note.startswith(wording("fleet.measured-best-on")))
-    assert wording("fleet.x-measured-best-box") in start_of(told)
+    assert wording("fleet.best-on-a-box") in start_of(told)
     assert told.endswith(" less than 4x1.")
 
 

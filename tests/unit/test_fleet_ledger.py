@@ -71,7 +71,7 @@ def test_an_order_of_which_news_are_missing_is_lost_once_its_box_is_free(ledger:
 
     assert heard(ledger, 2, Ended("o", LAUNCH)) == []
     assert ledger.broken() == ["o"]
-    assert heard(ledger, 3, None) == [Lost("o", wording("fleet.some-news-lost-way"))]
+    assert heard(ledger, 3, None) == [Lost("o", wording("fleet.news-were-lost"))]
     assert ledger.broken() == []
 
 
@@ -108,8 +108,8 @@ def test_a_process_that_ends_without_a_word_makes_its_order_lost(ledger: Ledger)
 
 
 def test_what_a_process_says_of_its_loss_is_told_once_it_is_gone(ledger: Ledger) -> None:
-    assert heard(ledger, 0, Lost("o", wording("fleet.port-free"))) == []
-    assert heard(ledger, 1, None, why="exit code 1") == [Lost("o", wording("fleet.port-free"))]
+    assert heard(ledger, 0, Lost("o", wording("fleet.no-port-is-free"))) == []
+    assert heard(ledger, 1, None, why="exit code 1") == [Lost("o", wording("fleet.no-port-is-free"))]
 
 
 def test_a_box_that_is_gone_takes_its_order_along(ledger: Ledger) -> None:

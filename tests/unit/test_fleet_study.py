@@ -290,7 +290,7 @@ def test_a_block_whose_box_was_gone_before_its_first_launch_is_made_by_another()
 
 def test_a_service_that_starts_nowhere_ends_the_study() -> None:
     broken = [Trouble("dies-at-start")]
-    with raises(MeasurementError, wording("fleet.does-start-any-box")):
+    with raises(MeasurementError, wording("fleet.starts-on-no-box")):
         Ran(2, troubles={"box-1": broken, "box-2": broken})
 
 
@@ -419,7 +419,7 @@ def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once
 
 
 def test_a_grid_whose_budget_has_no_room_for_a_block_is_refused() -> None:
-    with raises(ConfigError, wording("grid.one-block-layouts-takes")):
+    with raises(ConfigError, wording("grid.one-block-takes")):
         Ran(2, budget_s=40.0)
 
 
@@ -450,6 +450,6 @@ def test_a_layout_that_fails_on_one_box_alone_is_tried_as_often_as_any_and_named
 
     assert max(launch.attempt for _, launch in ran.store.launches()) == 3
     (why,) = (text for slug, text in ran.progress.warnings if slug == "box-left-out")
-    assert why == (wording("fleet.box-left-out-times"))
+    assert why == (wording("fleet.box-left-out"))
     assert ran.outcome.left_out == ()
     assert ran.outcome.exit_code == 0

@@ -219,7 +219,7 @@ def test_a_pipe_or_a_folder_is_no_log_and_nobody_waits_for_it(tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
         log = FollowedLog(path, from_end=True)
-        with raises(MeasurementError, wording("probes.file-lines-added")):
+        with raises(MeasurementError, wording("probes.no-log-file")):
             lines(log)
         log.close()
 

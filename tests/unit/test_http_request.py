@@ -70,7 +70,7 @@ def test_requests_of_a_file_come_in_its_order_with_headers_of_all_and_of_their_o
             '{"url": "/", "headers": {"Connection": "close"}}',
             wording("config.header-of-tuner", name="Connection"),
         ),
-        ('{"url": "/", "body_file": "gone"}', wording("feeders.body-cannot-be-read")),
+        ('{"url": "/", "body_file": "gone"}', wording("launch.cannot-be-read")),
     ],
     ids=key_of,
 )
@@ -84,7 +84,7 @@ def test_a_line_that_is_no_request_is_told_by_its_number(tmp_path: Path, line: s
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(b"\n", wording("feeders.holds-no-request")), (b"\xff", wording("feeders.body-cannot-be-read"))],
+    [(b"\n", wording("feeders.holds-no-request")), (b"\xff", wording("launch.cannot-be-read"))],
     ids=key_of,
 )
 def test_a_file_without_requests_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
@@ -107,5 +107,5 @@ def test_a_unix_socket_is_named_by_its_path_and_requests_of_a_file_go_there(tmp_
     "url", ["http+unix://run/", f"http+unix://%2F{'a' * 107}/", "http+unix:///run/a.sock"]
 )
 def test_what_names_no_unix_socket_is_refused(url: str) -> None:
-    with raises(ConfigError, wording("feeders.names-unix-socket")):
+    with raises(ConfigError, wording("feeders.names-no-unix-socket")):
         parse_url(url)

@@ -297,7 +297,7 @@ def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: 
     alone = Typed(tmp_path)("lab", "nornir", "--quick", "--python", bare)
 
     assert alone.returncode == 2
-    assert wording("grid.error-nornir-installed", bare=bare) in start_of(alone.stderr)
+    assert wording("lab.nornir-not-installed", bare=bare) in start_of(alone.stderr)
     assert list(tmp_path.glob("*.lab.json")) == []
 
 

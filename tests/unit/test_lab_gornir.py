@@ -227,7 +227,7 @@ def test_a_need_that_is_not_there_leaves_its_points_out() -> None:
     points: list[At] = [(0.1, 100.0), (0.1, 200.0), (0.1, 100.0)]
     tools = tools_of(OfElsewhere(), points, python)
 
-    assert tools.left_out == (wording("grid.points-left-out-such", python=python),)
+    assert tools.left_out == (wording("lab.points-left-out-package", python=python),)
     assert not tools.can_run(OfElsewhere().job(points[0]))
     assert tools.can_run(Job("it.py", ()))
     assert tools.hint.startswith("pip install 'tuner[lab]'")

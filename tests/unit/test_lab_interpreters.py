@@ -174,7 +174,7 @@ def test_results_are_not_gone_on_with_by_other_interpreters(tmp_path: Path) -> N
 
     assert done.returncode == 2
     assert wording("lab.lab-json-made-python") in done.stderr
-    assert wording("grid.leave-python-out-go") in done.stderr
+    assert wording("lab.leave-python-out") in done.stderr
 
 
 @pytest.mark.parametrize("n_runs", [0, 1])
@@ -202,14 +202,14 @@ def test_a_file_with_a_point_of_another_experiment_is_refused(tmp_path: Path, at
     done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert wording("grid.none-nornir-python-wait") in done.stderr
+    assert wording("lab.no-point-of-nornir") in done.stderr
 
 
 def test_two_interpreters_of_one_version_are_refused(tmp_path: Path) -> None:
     done = Typed(tmp_path)("lab", "nornir", "--python", sys.executable, "--python", sys.executable)
 
     assert done.returncode == 2
-    assert wording("grid.both-python") in done.stderr
+    assert wording("lab.two-of-one-python") in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

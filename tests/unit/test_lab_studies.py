@@ -100,7 +100,7 @@ def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: P
     again, _ = made(tmp_path, found)
 
     (told,) = found.gaps
-    assert wording("grid.windows-count-lacking-tuner", lost=lost) in start_of(told)
+    assert wording("lab.windows-lacking-of-layout", lost=lost) in start_of(told)
     assert again.gaps == found.gaps
 
 
@@ -142,7 +142,7 @@ def test_a_look_says_that_only_the_first_of_several_pythons_runs_it(tmp_path: Pa
 
     found, _ = made(tmp_path, python=sys.executable, also=(other,))
 
-    assert found.left_out[-1] == wording("grid.pythons-named-alone-runs", executable=sys.executable)
+    assert found.left_out[-1] == wording("lab.one-python-runs-the-layouts", executable=sys.executable)
 
 
 def test_what_was_typed_is_told_by_the_results(whole: Results) -> None:
@@ -169,7 +169,7 @@ def test_further_pythons_that_have_what_is_needed_are_told(
 
     (told,) = others_told(["nornir"], "/opt/python", "CPython 3.13.1")
 
-    assert wording("grid.interpreters-compared-python-opt") in start_of(told)
+    assert wording("lab.interpreters-not-compared") in start_of(told)
     assert told.split(" would ")[0].split("--python ")[2:] == [str(tmp_path / "python3.11")]
     assert others_told([], "/opt/python", "CPython 3.13.1") == ()
 
@@ -180,5 +180,5 @@ def test_a_python_that_is_none_by_its_name_is_told_before_anything_is_written(tm
     done = Typed(tmp_path)("lab", "socorro", "--quick", "--python", mine, "--results", "it.lab.json")
 
     assert done.returncode == 2
-    assert wording("config.error-python-python-name", mine=mine) in start_of(done.stderr)
+    assert wording("config.option-python-no-python", mine=mine) in start_of(done.stderr)
     assert [one.name for one in tmp_path.iterdir()] == ["my-interp"]

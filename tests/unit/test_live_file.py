@@ -41,7 +41,7 @@ def test_what_runs_is_in_the_file_as_long_as_the_study_is_measured(tmp_path: Pat
     assert is_held
     assert live is not None
     assert (live.phase, live.layout, live.block, live.n_taken) == ("starting", Layout(4, 6), 2, 7)
-    assert live.warnings == (("no-backend", wording("watch.told-before-study-held")),)
+    assert live.warnings == (("no-backend", wording("watch.text-of-a-warning")),)
     assert shown.live is not None
     assert shown.is_held
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.tuner.db"]

@@ -114,7 +114,7 @@ def test_layouts_what_runs_and_finished_windows_are_there_and_only_lines_stay(te
     assert wording("watch.hostile-layout-failed") in shown
     assert shown.count("crash-processor on stage-1") == 1  # drawn over, not below
     assert "  4x6           2 61" in shown
-    assert wording("grid.cannot-run-window-counts") in shown
+    assert wording("watch.layout-cannot-run") in shown
     assert "▶ 6x4" in shown
     assert wording("watch.windows-left") in shown
     emulator.feed(terminal.read())

@@ -136,7 +136,7 @@ def test_a_message_of_rabbitmq_that_cannot_be_cloned_says_why(part: str, value: 
 
 @pytest.mark.parametrize("form", list(RABBITMQ_FORMS))
 def test_a_sample_of_redis_is_none_of_rabbitmq_nor_the_other_way_round(form: str) -> None:
-    with raises(UnclonableError, wording("feeders.recorded-rabbitmq")):
+    with raises(UnclonableError, wording("feeders.not-recorded-from-rabbitmq")):
         RABBITMQ_FORMS[form].cut(recorded(form), "q")
     (message, *_) = read_sample(RABBITMQ_MESSAGES / "celery.json", "celery")
     with pytest.raises(UnclonableError):

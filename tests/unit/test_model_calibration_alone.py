@@ -141,8 +141,8 @@ def test_an_item_waits_while_its_backend_computes_as_it_does_for_a_child() -> No
     at_work = [replace(one, child_cpu_s=0.0, backend_cpu_s=one.child_cpu_s) for one in windows]
 
     assert told_by_1x1(at_work, BOX).mean == pytest.approx(told_by_1x1(windows, BOX).mean)
-    assert wording("model.s-item-backends") in said(at_work)
-    assert wording("model.backends-config") not in said(windows)
+    assert wording("model.share-of-backends") in said(at_work)
+    assert wording("model.backends-of-the-config") not in said(windows)
 
 
 def test_strangers_that_leave_less_than_a_core_make_no_demand_larger() -> None:
@@ -295,9 +295,9 @@ def test_what_the_windows_cannot_tell_is_said() -> None:
     assert wording("model.python-that-lets-go") in said(windows)
     assert wording("model.python-that-lets-go") not in said(windows, replace(BOX, has_gil=False))
     assert "state D" not in said(windows)
-    assert wording("model.seen-counts-sleep") in said(changed(windows, blocked_s=None))
+    assert wording("model.counts-as-sleep") in said(changed(windows, blocked_s=None))
     assert wording("model.what-items-told-probe") in said(changed(windows, source="probe"))  # type: ignore[arg-type]
-    assert wording("model.start-workers-themselves") in said(shell)
+    assert wording("model.masters-start-workers") in said(shell)
     assert wording("model.compute-side-side") in said(side_by_side)
     assert wording("model.compute-side-side") not in said(windows)
 
@@ -305,12 +305,12 @@ def test_what_the_windows_cannot_tell_is_said() -> None:
 def test_nothing_to_calibrate_on_is_one_clear_error() -> None:
     windows = study_of(ITEM, ALONE)
 
-    with raises(ConfigError, wording("model.window-calibrate")):
+    with raises(ConfigError, wording("model.no-window-to-calibrate-on")):
         calibrate_alone([], BOX)
     with raises(ConfigError, wording("model.no-window-of-1x1")) as caught:
         calibrate_alone(study_of(ITEM, layouts("1x2", "2x1")), BOX)
     assert "1x1" in (caught.value.hint or "")
-    with raises(ConfigError, wording("model.none-windows-says-what")):
+    with raises(ConfigError, wording("model.no-window-with-cpu")):
         calibrate_alone(changed(windows, service_cpu_s=0.0), BOX)
     variants = [*windows, replace(windows[0], layout=replace(windows[0].layout, variant="gthread"))]
     with raises(ConfigError, wording("model.two-variants")):

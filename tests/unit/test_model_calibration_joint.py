@@ -358,12 +358,12 @@ def test_terms_are_chosen_anew_without_the_layout_that_is_held_out() -> None:
 
 
 def test_what_a_study_cannot_give_is_one_clear_error() -> None:
-    with raises(ConfigError, wording("model.x-alone-cannot-tell")) as caught:
+    with raises(ConfigError, wording("model.alone-cannot-tell")) as caught:
         calibrate_jointly(study_of(PYTHON, layouts("1x4")), BOX)
     assert "1x1" in (caught.value.hint or "")
-    with raises(ConfigError, wording("model.window-calibrate")):
+    with raises(ConfigError, wording("model.no-window-to-calibrate-on")):
         calibrate_jointly([], BOX)
-    with raises(ConfigError, wording("grid.window-x")):
+    with raises(ConfigError, wording("model.no-window-of")):
         held_out(study_of(PYTHON, layouts("1x4", "4x1")), BOX, method="alone")
 
 

@@ -120,7 +120,9 @@ def test_the_published_service_is_bound_by_the_gil_in_one_process_and_by_the_cor
     assert {text: one.what for text, one in found.items()} == {
         "1x1": ("waiting",), "1x24": ("gil",), "24x1": ("cores",), "8x6": ("cores",),
     }  # fmt: skip
-    assert sentence(found["1x24"]) == wording("model.x-gil-busy-threads")
+    assert sentence(found["1x24"]) == wording(
+        "model.gil-is-busy-and-threads-wait", layout="1x24", busy=100, waiting="~16", threads=24
+    )
     assert wording("model.all-cores-busy") in start_of(sentence(found["8x6"]))
 
 
@@ -140,7 +142,9 @@ def test_by_hand_one_process_of_four_threads() -> None:
         "asleep": (0.35, "modelled"),
         "gil_line": (0.35, "modelled"),
     }
-    assert sentence(found) == wording("model.x-gil-busy-threads-wait")
+    assert sentence(found) == wording(
+        "model.gil-is-busy-and-threads-wait", layout="1x4", busy=90, waiting="~1.4", threads=4
+    )
 
 
 def test_who_waits_for_the_gil_is_measured_where_somebody_looked() -> None:
@@ -159,7 +163,9 @@ def test_who_waits_for_the_gil_is_measured_where_somebody_looked() -> None:
         "asleep": (0.35, "modelled"),
         "contended": (0.07, "modelled"),
     }
-    assert sentence(found) == wording("model.x-gil-busy-threads-wait-2")
+    assert sentence(found) == wording(
+        "model.gil-is-busy-and-threads-wait", layout="1x4", busy=90, waiting="1.2", threads=4
+    )
 
 
 @pytest.mark.parametrize(("waiting_s", "gil"), [(300.0, 1.0), (246.0, 0.82), (30.0, 0.1), (400.0, 1.0)])
@@ -279,7 +285,7 @@ def test_a_backend_fills_the_cores_as_children_do_and_is_named_as_their_user() -
     assert found.what == ("cores",)
     assert found.utilization["cores"].value == pytest.approx(1.0, abs=0.02)
     assert (found.others_cores, found.backend_cores) == pytest.approx((3.0, 3.0), abs=0.06)
-    assert wording("model.x-all-cores-busy") in start_of(sentence(found))
+    assert wording("model.all-cores-busy-by-others") in start_of(sentence(found))
 
 
 def test_while_its_backend_computes_a_thread_sleeps_and_that_is_no_sign_of_a_shared_wait() -> None:
@@ -305,7 +311,7 @@ def test_a_backend_that_computes_longer_for_an_item_when_many_ask_it_binds_by_na
 
     assert found.what == ("backend",)
     assert found.shares["contended"].value == pytest.approx(0.6, abs=0.01)
-    assert wording("model.backends-config-use-cores") in end_of(sentence(found))
+    assert wording("model.backends-use-cores", cores="4.8") in end_of(sentence(found))
 
 
 def test_a_backend_on_cores_of_its_own_is_named_too() -> None:
@@ -314,7 +320,7 @@ def test_a_backend_on_cores_of_its_own_is_named_too() -> None:
     found = diagnose_one(seen, Machine(2), Expected(0.0, 0.0, 0.4, 0.0, 1.5))
 
     assert found.what == ("backend",)
-    assert wording("model.backends-config-use-cores-2") in end_of(sentence(found))
+    assert wording("model.backends-use-cores", cores="0.5") in end_of(sentence(found))
     assert found.utilization["cores"].value == pytest.approx(0.05)
 
 
@@ -389,7 +395,7 @@ def test_the_cpu_of_a_master_is_called_so_and_not_a_childs() -> None:
 
     assert found.shares["master"].value == pytest.approx(0.15)
     assert "child" not in found.shares
-    assert wording("model.have-their-master-work") in sentence(found)
+    assert wording("model.master-at-work") in sentence(found)
 
 
 def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:

@@ -156,8 +156,8 @@ def test_windows_void_for_memory_pressure_alone_tell_what_binds_a_layout() -> No
 
     first, second = evidence_of(study_of(L1X1, L2X2), windows, {})
 
-    assert first.memory == wording("model.tasks-waited-memory-windows")
-    assert second.memory == wording("model.tasks-waited-memory-window")
+    assert first.memory == wording("model.tasks-waited-for-memory", windows="2 windows")
+    assert second.memory == wording("model.tasks-waited-for-memory", windows="1 window")
     assert {one.what for one in explain([first, second], Machine(2)).diagnoses} == {("memory",)}
 
 
@@ -169,7 +169,7 @@ def test_memory_binds_where_its_limit_is_shown_to_be_passed(state: str, name: st
 
     (one,) = evidence_of(study_of(L1X1), [window(L1X1)], {L1X1: Verdict(state, (finding,))})  # type: ignore[arg-type]
 
-    assert one.memory == (wording("model.memory-gib-limit-gib") if binds else None)
+    assert one.memory == (wording("model.memory-over-limit") if binds else None)
 
 
 def test_on_fewer_cores_than_the_box_has_others_are_charged_with_what_the_rest_cannot_hold() -> None:
@@ -386,9 +386,9 @@ def test_threads_that_fill_a_process_are_the_fewest_that_give_95_percent_of_its_
     assert threads is not None
     gives = predict(demands, machine, [Layout(1, threads - 1), Layout(1, threads)]).throughput_per_s
     assert gives[0] < ENOUGH / 0.586 <= gives[1]
-    assert wording("model.would-keep-busy") in rules["threads"].reason
+    assert wording("model.threads-would-keep-busy") in rules["threads"].reason
     assert rules["threads"].extrapolated == (
-        wording("model.more-than-threads-process"),
+        wording("model.more-threads", n=2),
         wording("model.more-cores-busy"),
     )
     assert rules["utilization"].count == 28  # 24 / (3.886 / 4.426) = 27.3

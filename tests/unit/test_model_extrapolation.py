@@ -69,11 +69,11 @@ def test_a_measured_layout_is_inside(measured: list[Layout]) -> None:
 def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
     seen = Seen(Machine(2), tuple(SQUARE))
 
-    assert told(seen, Layout(8, 2)) == [wording("model.more-processes")]
-    assert told(seen, Layout(1, 8)) == [wording("model.more-than-threads-process-2")]
+    assert told(seen, Layout(8, 2)) == [wording("model.more-processes", n=4)]
+    assert told(seen, Layout(1, 8)) == [wording("model.more-threads", n=4)]
     assert told(seen, Layout(8, 8)) == [
-        wording("model.more-processes"),
-        wording("model.more-than-threads-process-2"),
+        wording("model.more-processes", n=4),
+        wording("model.more-threads", n=4),
     ]
     assert told(seen, Layout(2, 2)) == []
     assert told(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == [wording("model.more-than-one-process")]
@@ -103,9 +103,7 @@ def test_second_threads_of_cores_count_as_seen_once_layouts_filled_them() -> Non
     smt = Machine(4, physical_cores=2)
     alone, full = Seen(smt, (Layout(1, 1),)), Seen(smt, (Layout(1, 1), Layout(4, 4)), busy_cores=2.6)
 
-    assert wording("model.two-threads-physical-core") in reasons(
-        alone, smt, Layout(4, 1), cpu_cores=2.4, n_runnable=3.0
-    )
+    assert wording("model.smt") in reasons(alone, smt, Layout(4, 1), cpu_cores=2.4, n_runnable=3.0)
     assert reasons(full, smt, Layout(4, 4), cpu_cores=2.6, n_runnable=9.0) == []
     few = reasons(alone, smt, Layout(1, 1), cpu_cores=0.8, n_runnable=0.8)
     assert few == []

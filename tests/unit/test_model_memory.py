@@ -69,7 +69,7 @@ def test_one_layout_tells_of_processes_alone() -> None:
     assert several.low == pytest.approx(4 * (PROCESS + 0.5 * CHILD))
     alike = fit.of(Layout(4, 1), 2.0, 0.9)
     assert (alike.mean, alike.low) == (pytest.approx(4 * (PROCESS + 0.5 * CHILD)), None)
-    assert wording("model.what-further-thread-takes") in start_of(fit.untold)
+    assert wording("model.memory-of-threads-cannot-be-told") in start_of(fit.untold)
 
 
 def test_nine_in_ten_layouts_that_were_not_seen_lie_in_their_intervals() -> None:

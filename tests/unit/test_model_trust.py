@@ -136,7 +136,7 @@ def test_more_cores_widen_the_intervals_of_those_who_use_them_and_of_no_others()
     assert [row.beyond for row in there.rows] == [
         (),
         (wording("model.more-cores-busy"),),
-        (wording("model.more-processes-than-measured"), wording("model.more-cores-busy")),
+        (wording("model.more-processes", n=8), wording("model.more-cores-busy")),
     ]
 
 

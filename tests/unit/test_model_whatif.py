@@ -68,7 +68,7 @@ def test_changes_of_one_demand_are_made_one_after_the_other() -> None:
     assert changed.asleep_s == pytest.approx(0.35)
     assert changed.child_s == pytest.approx(0.8)
     assert changed.gil_s == ITEM.gil_s
-    assert str(change) == wording("model.cpu-children-x-waiting-asleep")
+    assert str(change) == wording("model.what-if-told-in-order")
 
 
 def test_every_demand_that_takes_time_can_be_changed() -> None:
@@ -103,12 +103,12 @@ def test_more_than_there_is_cannot_be_taken_away() -> None:
     with raises(ConfigError, wording("model.waiting-takes")) as caught:
         change.check(ITEM)
 
-    assert caught.value.hint == wording("model.take-less-away-write")
+    assert caught.value.hint == wording("model.take-less-away")
 
 
 def test_nothing_is_taken_away_from_nothing() -> None:
     """x0 is no way out: any share of nothing is refused, too."""
-    with raises(ConfigError, wording("model.takes-s-item")) as caught:
+    with raises(ConfigError, wording("model.waiting-takes-nothing")) as caught:
         parse_what_if({"spawn": ["-1ms"]}, no_gil=False).check(Demands(gil_s=0.1))
 
     assert caught.value.hint == "Leave it out."
@@ -142,5 +142,5 @@ def test_what_is_left_of_a_draw_is_of_the_demand_that_the_middle_has_most_of() -
 
 
 def test_something_must_be_left_of_an_item() -> None:
-    with raises(ConfigError, wording("model.leaves-nothing-item-asks")):
+    with raises(ConfigError, wording("model.leaves-nothing")):
         parse_what_if({"gil": ["x0"]}, no_gil=False).check(Demands(gil_s=0.1))

@@ -48,5 +48,5 @@ def test_two_probes_cannot_both_have_the_port_of_the_launch(tmp_path: Path) -> N
         f"  probe: {probe % 'a'}\n  cross_check: {probe % 'b'}\n"
     )
 
-    with raises(ConfigError, wording("config.probe-has")):
+    with raises(ConfigError, wording("config.and-probe-has-it")):
         settings_of(tmp_path / "s.yaml", {})

@@ -61,7 +61,7 @@ def test_every_layout_is_equally_likely_in_every_place() -> None:
 
 @pytest.mark.parametrize("layouts", [[], [Layout(1, 1), Layout(1, 1)]])
 def test_no_layout_or_one_named_twice_is_refused(layouts: list[Layout]) -> None:
-    with raises(ValueError, wording("check.one-more-layouts-each")):
+    with raises(ValueError, wording("check.each-layout-once")):
         blocks(layouts, 1, seed=1)
 
 

@@ -100,7 +100,7 @@ def test_a_pilot_is_short_and_its_layouts_are_far_apart() -> None:
 def test_a_pilot_that_is_too_short_says_how_long_it_takes() -> None:
     whole = virtual_study(SERVICE)
 
-    with raises(ConfigError, wording("grid.pilot-two-layouts-takes")):
+    with raises(ConfigError, wording("grid.pilot-takes")):
         pilot_study(whole, 30.0)
     assert len(pilot_study(whole, 220.0).layouts) == 2
 

@@ -105,8 +105,8 @@ def test_so_many_failures_in_a_row_are_an_error_that_says_why() -> None:
     with asked(Answers(Counts({"a": 5}), SILENT)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert wording("probes.probe-did-get-count") in start_of(error.problem)
-    assert wording("probes.times-row-answer", most_failures=MOST_FAILURES) in end_of(error.problem)
+    assert wording("probes.did-not-get-its-count") in start_of(error.problem)
+    assert wording("probes.times-in-a-row", n=MOST_FAILURES) + ": no answer" in end_of(error.problem)
 
 
 def test_a_service_that_just_started_has_longer_to_answer_and_counts_0_until_then() -> None:
@@ -123,7 +123,7 @@ def test_who_never_answers_is_an_error_in_the_end() -> None:
     with asked(Answers(SILENT)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert wording("probes.times-row", most_failures_at_first=MOST_FAILURES_AT_FIRST) in error.problem
+    assert wording("probes.times-in-a-row", n=MOST_FAILURES_AT_FIRST) in error.problem
 
 
 def test_a_count_that_begins_anew_is_told_once_and_nothing_is_lost() -> None:
@@ -132,7 +132,7 @@ def test_a_count_that_begins_anew_is_told_once_and_nothing_is_lost() -> None:
         read_until(counting, lambda reading: reading.n_done_total == 13)
         counting.read()
 
-    assert warned == [("count-restarted", wording("probes.began-count-anew-fell"))]
+    assert warned == [("count-restarted", wording("probes.began-to-count-anew"))]
 
 
 def test_a_count_that_keeps_falling_is_no_total() -> None:
@@ -140,7 +140,7 @@ def test_a_count_that_keeps_falling_is_no_total() -> None:
     with asked(Answers(*turns)) as (counting, _):
         error = read_until_it_fails(counting)
 
-    assert wording("probes.fell-times-launch", value=MOST_FALLS + 1) in error.problem
+    assert wording("probes.fell-in-launch", value=MOST_FALLS + 1) in error.problem
 
 
 def test_failed_items_that_are_among_all_are_not_done_and_done_never_falls() -> None:

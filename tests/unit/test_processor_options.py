@@ -210,7 +210,7 @@ def test_our_own_stackwalker_gets_a_cpu_limit_and_passes_and_others_do_not() -> 
 
     assert own.arguments(Path("d"))[1:] == ["--json", "--cpu-limit", "3", "--passes", "7", "d"]
     assert _command(None).arguments(Path("d")) == ["/opt/walk", "--json", "d", "/sym a", "/b"]
-    with raises(InputError, wording("crash-processor.only-crash-stackwalk-knows")):
+    with raises(InputError, wording("crash-processor.passes-of-own-stackwalker")):
         _command(None, passes=2)
 
 

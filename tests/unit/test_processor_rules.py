@@ -40,14 +40,14 @@ def test_a_clock_that_went_back_gives_no_negative_age() -> None:
     processed, notes = _rules(CrashTime="100", StartupTime="200")
 
     assert processed["uptime"] == 0
-    assert notes == [wording("crash-processor.uptime-negative")]
+    assert notes == [wording("crash-processor.negative-uptime")]
 
 
 def test_credentials_in_a_url_are_not_kept() -> None:
     processed, notes = _rules(URL="https://anna:secret@example.org/x?y=a@b")
 
     assert processed["url"] == "https://example.org/x?y=a@b"
-    assert notes == [wording("crash-processor.credentials-removed-url")]
+    assert notes == [wording("crash-processor.credentials-removed")]
 
 
 def test_addons_are_unquoted_and_split() -> None:
@@ -57,7 +57,7 @@ def test_addons_are_unquoted_and_split() -> None:
         {"id": "adblock@example.com", "version": "3.2"},
         {"id": "plain", "version": "NO_VERSION"},
     ]
-    assert notes == [wording("crash-processor.add-without-version-plain")]
+    assert notes == [wording("crash-processor.add-on-without-version")]
 
 
 def test_a_driver_is_found_in_free_text() -> None:
@@ -70,7 +70,7 @@ def test_a_number_that_is_none_is_noted() -> None:
     processed, notes = _rules(OOMAllocationSize="lots")
 
     assert processed["oom_allocation_size"] is None
-    assert notes == [wording("crash-processor.oomallocationsize-number-lots")]
+    assert notes == [wording("crash-processor.oom-size-no-number")]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # busy boxes

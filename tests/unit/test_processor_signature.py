@@ -98,8 +98,8 @@ def test_a_stack_of_nothing_but_skipped_frames_keeps_the_innermost() -> None:
 
 
 def test_no_frames_give_an_empty_signature_that_says_so() -> None:
-    assert crash_signature([], {}, "")[0] == wording("crash-processor.empty-crashing-thread-identified")
-    assert crash_signature([], {}, "SIGSEGV")[0] == wording("crash-processor.empty-frame-data-available")
+    assert crash_signature([], {}, "")[0] == wording("crash-processor.signature-no-thread")
+    assert crash_signature([], {}, "SIGSEGV")[0] == wording("crash-processor.signature-no-frames")
 
 
 @pytest.mark.parametrize(

@@ -159,4 +159,4 @@ def test_a_stackwalker_that_failed_gives_a_result_with_the_reason(ended: Ended, 
 
     assert not analysis.success
     assert any(note in text for text in analysis.notes)
-    assert analysis.signature == wording("crash-processor.empty-crashing-thread-identified")
+    assert analysis.signature == wording("crash-processor.signature-no-thread")

@@ -565,7 +565,7 @@ def test_a_folder_that_is_not_proc_is_one_clear_error(tmp_path: Path) -> None:
     sampler = ProcSampler(VirtualClock(), proc=tmp_path)
 
     with (
-        raises(ConfigError, wording("feeders.body-cannot-be-read")),
+        raises(ConfigError, wording("launch.cannot-be-read")),
         sampler.watching(RecordedLaunch(), frozenset()),
     ):
         pass

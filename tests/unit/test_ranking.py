@@ -213,7 +213,7 @@ def test_a_layout_with_void_windows_only_comes_last_with_the_reasons() -> None:
 
     assert str(got.layout) == "2x2"
     assert (got.rank, got.n_windows, got.n_void) == (None, 0, 4)
-    assert got.reason == wording("grid.window-counts-void-worker")
+    assert got.reason == wording("rank.no-window-counts-and-why")
     assert got.throughput_per_10min.mean is None
     assert (got.load1_mean, got.cpu_ratio, got.pss_bytes) == (None, None, None)
 

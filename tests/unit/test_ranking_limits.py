@@ -98,7 +98,7 @@ def test_void_windows_say_nothing_about_limits() -> None:
 
 
 def test_a_limit_of_what_nobody_measured_is_refused_with_a_clear_line() -> None:
-    with raises(ConfigError, wording("config.max-p-service-does")):
+    with raises(ConfigError, "--max-p95: " + wording("config.no-latency")):
         rank(study(), taken(WHOLE), limits=[Limit("p95_s", 2.0)])
     with raises(ConfigError, wording("rank.memory-limit-untold")):
         rank(study(), taken(WHOLE, pss_bytes=None), limits=[MEMORY])

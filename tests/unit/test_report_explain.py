@@ -105,9 +105,9 @@ def test_layouts_without_evidence_a_smaller_box_and_no_model_are_told() -> None:
 
     text = render_explanation(replace(STUDY, cores=48), found, ())
 
-    assert wording("model.layouts-cores-measured-there") in text
-    assert wording("model.layout-service-could-tell") in text
-    assert wording("model.nothing-known-x-x") in text
+    assert wording("model.measured-on-another-box") in text
+    assert wording("model.nothing-modelled") in text
+    assert wording("model.nothing-is-known-of") in text
 
 
 def of_variants(*variants: str) -> Explanation:
@@ -144,8 +144,10 @@ def test_rules_say_of_which_of_several_variants_they_are(
     notes = explanation_notes(STUDY, found, rules)
 
     said = [] if told is None else [told]
-    assert [note for note in notes if note.startswith(wording("grid.rules"))] == said
-    assert not any(note.startswith(wording("grid.rules")) for note in explanation_notes(STUDY, found, ()))
+    assert [note for note in notes if note.startswith(wording("model.rules-are-for"))] == said
+    assert not any(
+        note.startswith(wording("model.rules-are-for")) for note in explanation_notes(STUDY, found, ())
+    )
 
 
 def ranking_with(bound: bool) -> Ranking:
@@ -198,5 +200,5 @@ def test_every_format_has_the_column_where_it_is_known_and_else_says_why_once(fm
     if fmt in ("csv", "tsv"):
         assert all(NO_CLOCKS in line for line in unknown.splitlines()[1:])
     else:
-        assert unknown.count(wording("model.what-binds-layouts-known-2")) == 1
+        assert unknown.count(wording("model.what-binds-is-not-known")) == 1
         assert "bound by" not in unknown

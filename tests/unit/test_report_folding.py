@@ -28,7 +28,7 @@ def test_a_table_that_fits_stays_as_it_is() -> None:
 
 
 def test_what_does_not_fit_comes_below_with_the_names_of_its_rows() -> None:
-    assert folded(TEXT, 32) == wording("probes.sentence-much-longer-than")
+    assert folded(TEXT, 32) == wording("report.folded-tables")
 
 
 def test_a_column_that_never_fits_stands_alone_beside_the_names() -> None:

@@ -102,7 +102,9 @@ def test_the_best_is_best_of_what_keeps_the_limits() -> None:
     assert wording("rank.what-keeps-memory-most") in start_of(
         verdict(asked(limits=(MEMORY, Limit("load", 30.0))))
     )
-    assert verdict(asked(limits=(Limit("load", 1.0),))) == wording("watch.layout-shown-keep-load-most")
+    assert verdict(asked(limits=(Limit("load", 1.0),))) == wording(
+        "rank.no-layout-keeps", limits="load at most 1"
+    )
 
 
 def test_a_faster_layout_that_is_not_decided_is_named_with_what_would_decide_it() -> None:
@@ -115,7 +117,7 @@ def test_a_faster_layout_that_is_not_decided_is_named_with_what_would_decide_it(
 def test_where_nothing_is_shown_to_keep_the_limits_what_is_open_is_named() -> None:
     rendered = render_ranking(STUDY, asked(limits=(Limit("load", 9.0),)), "simple")
 
-    assert wording("watch.layout-shown-keep-load-most-2") in rendered
+    assert wording("rank.no-layout-keeps", limits="load at most 9") in rendered
     assert wording("rank.x-measured-but-whether") in rendered
 
 

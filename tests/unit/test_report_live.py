@@ -96,7 +96,7 @@ def test_five_hundred_layouts_are_all_there_where_nothing_limits_the_height() ->
 def test_a_word_that_is_old_says_how_old() -> None:
     look = Look(80, 20, boards.NOW_S + 299)
 
-    assert any(wording("watch.last-heard-min-ago") in line for line in plain(live_lines(boards.race(), look)))
+    assert any(wording("fleet.last-heard-of") in line for line in plain(live_lines(boards.race(), look)))
 
 
 def test_no_layout_gives_way_to_a_blank_line() -> None:
@@ -116,7 +116,7 @@ def test_a_reason_goes_on_below_where_there_is_room_and_else_ends_where_it_must(
     wide, low = shown(board, lines=40), shown(board, lines=5)
 
     assert any("out of memory" in row for row in wide)
-    assert sum(wording("watch.x-y-x-y") in row for row in wide) == 3
+    assert sum(wording("watch.shares-of-a-picture") in row for row in wide) == 3
     assert wide[wide.index(next(row for row in wide if "cannot run" in row)) + 1].startswith(" " * 9)
     assert len(low) <= 5
 
@@ -137,7 +137,7 @@ def test_a_study_whose_windows_are_all_void_says_so(board: Board) -> None:
 
     told = standing_told(replace(board, places=void, answer=Answer(None, False, "none")))
 
-    assert told == wording("watch.window-counts-so-far", value=2 * len(void))
+    assert told == wording("watch.no-window-counts-so-far", value=2 * len(void))
 
 
 def test_a_launch_that_is_discarded_is_no_block() -> None:
@@ -145,7 +145,7 @@ def test_a_launch_that_is_discarded_is_no_block() -> None:
         live_lines(replace(boards.grid(), live=boards.live_of("4x6", block=-1)), Look(80, 30, boards.NOW_S))
     )
 
-    assert any(wording("watch.now-x-first-launch") in line for line in told)
+    assert any(wording("watch.now-first-launch") in line for line in told)
 
 
 def test_text_is_cut_by_cells_and_keeps_nothing_that_steers() -> None:
@@ -161,7 +161,7 @@ def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
     kept_out = tuple(replace(one, state="kept-out") for one in board.places[:2])
     told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
 
-    assert told == wording("watch.layout-shown-keep-load-most-memory")
+    assert told == wording("rank.no-layout-keeps", limits="load at most 20 and memory at most 8 GiB")
 
 
 def test_many_boxes_are_counted_by_what_they_do_and_leave_room_for_the_layouts() -> None:

@@ -113,9 +113,9 @@ HERE = {
 }
 THERE = {"24x1": (52.0, 21.5, 21.0), "4x6": (49.0, 22.0, 20.0), "1x24": (16.2, 8.0, 6.5)}
 BEYOND = {
-    "_24x1": wording("model.more-processes") + "; " + wording("model.more-cores-busy"),
-    "_4x6": wording("model.more-cores-busy") + "; " + wording("model.more-than-threads-process-2"),
-    "_1x24": wording("model.more-than-threads-process-2") + "; " + wording("model.more-cores-busy"),
+    "_24x1": wording("model.more-processes", n=4) + "; " + wording("model.more-cores-busy"),
+    "_4x6": wording("model.more-cores-busy") + "; " + wording("model.more-threads", n=4),
+    "_1x24": wording("model.more-threads", n=4) + "; " + wording("model.more-cores-busy"),
 }
 
 CASES = {
@@ -228,10 +228,10 @@ def test_a_large_error_on_what_was_left_out_is_called_too_large() -> None:
     rows = tuple(replace(row, predicted_per_s=1.2 * row.measured_per_s) for row in LEFT_OUT.rows)
     bad = replace(JOINT, left_out=LeftOutErrors(rows))
 
-    assert wording("model.error-too-much-choose") in render_prediction(
+    assert wording("model.error-too-large-to-choose-by") in render_prediction(
         Predicted(bad, Machine(2), trusted(HERE, "4x1"))
     )
-    assert wording("model.too-much-choose") not in render_prediction(CASES["here"])
+    assert wording("model.too-much-to-choose-by") not in render_prediction(CASES["here"])
 
 
 def test_figures_without_intervals_are_not_called_sure() -> None:
@@ -239,7 +239,7 @@ def test_figures_without_intervals_are_not_called_sure() -> None:
 
     text = render_calibration(bare)
 
-    assert wording("model.how-sure-these-figures") in text
+    assert wording("model.certainty-unknown") in text
     assert bare.calibration.draws == (ITEM,)
 
 
@@ -248,8 +248,8 @@ def test_a_profile_says_where_it_is_from_and_knows_no_error() -> None:
 
     text = render_prediction(predicted)
 
-    assert wording("model.crash-processor-profile-has") in start_of(text)
-    assert wording("model.error-known") in text
+    assert wording("model.told-of-profile") in start_of(text)
+    assert wording("model.no-error-is-known") in text
 
 
 def test_a_profile_that_does_not_say_what_was_measured_says_that() -> None:
@@ -273,7 +273,7 @@ def test_a_profile_that_was_measured_among_strangers_says_so() -> None:
     predicted = Predicted(busy, Machine(2), trusted(HERE, "4x1"))
 
     said = wording("model.others-used-cores-meanwhile")
-    assert wording("model.crash-processor-profile-has-windows", said=said) in render_prediction(predicted)
+    assert wording("model.told-of-profile-and-more", said=said) in render_prediction(predicted)
     assert prediction_facts(predicted)["foreign_cores"] == 0.9
     assert busy.seen.machine == Machine(2)
 
@@ -284,7 +284,7 @@ def test_a_profile_of_a_simulation_is_marked_in_all_that_rests_on_it() -> None:
 
     text = render_prediction(predicted)
 
-    assert wording("model.simulated-service-ran-model") in start_of(text)
+    assert wording("simulate.model-gave-these-figures") in start_of(text)
     assert prediction_facts(predicted)["simulated"] is True
     assert prediction_facts(CASES["here"])["simulated"] is False
 
@@ -330,7 +330,7 @@ def test_little_certainty_comes_with_what_would_help() -> None:
 
 def test_starting_children_has_a_row_where_it_is_known() -> None:
     known = of_profile(replace(PROFILE, demands=replace(ITEM, spawn_s=0.004)))
-    part = wording("model.what-starting-child-takes-part")
+    part = wording("model.start-of-children-is-part-of-waiting")
 
     assert wording("model.starting-children") in render_calibration(known)
     assert part not in render_calibration(known)
@@ -346,7 +346,7 @@ def test_tasks_of_others_are_told_where_they_show_in_the_load() -> None:
     def told(others_s: float) -> str:
         return render_calibration(of_profile(replace(PROFILE, demands=replace(ITEM, others_s=others_s))))
 
-    assert wording("model.load-item-ms-more") in told(0.02)
+    assert wording("model.load-of-others") in told(0.02)
     assert "others" not in told(0.0001)
 
 

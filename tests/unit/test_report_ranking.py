@@ -211,4 +211,4 @@ def test_layouts_that_have_no_rank_for_the_same_reason_are_told_together() -> No
     text = render_ranking(study, rank(study, windows), "simple")
 
     assert wording("rank.x-x-x-gevent") in text
-    assert wording("grid.x-ranked-window-counts") in text
+    assert wording("rank.not-ranked-and-why") in text

@@ -224,7 +224,7 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
 
     assert wording("export.some-layouts-open-whether") in fixed
     assert wording("export.some-layouts-open-whether-they") in race
-    assert wording("config.tuner-grid-config-resume") in race
+    assert wording("export.resume-with-config") in race
 
 
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
@@ -242,7 +242,7 @@ def test_a_study_without_a_launch_says_how_to_begin() -> None:
     told = section(page_of(nothing), "What to run")
 
     assert wording("export.change-nothing-nothing-measured") in told
-    assert wording("config.tuner-grid-config-resume") in told
+    assert wording("export.resume-with-config") in told
 
 
 @pytest.mark.parametrize("is_typed", [False, True])
@@ -298,7 +298,7 @@ def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> No
 
     told = section(page, "What to run")
     assert wording("rank.answer-yet-x-gthread") in start_of(told)
-    assert wording("config.tuner-grid-config-resume") in told
+    assert wording("export.resume-with-config") in told
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
 
@@ -319,7 +319,7 @@ def test_of_a_simulated_study_nothing_is_applied() -> None:
     page = page_of(overview(record))
 
     assert "no service ran" in text_of(page[:1])
-    assert wording("grid.service-ran-measure-layout") in start_of(section(page, "Apply"))
+    assert wording("export.measure-on-a-real-box") in start_of(section(page, "Apply"))
     assert Heading("Roll back") not in page
     assert "--simulate PROFILE\n" in section(page, wording("export.when-measure-again"))
 

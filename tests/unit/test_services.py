@@ -325,7 +325,9 @@ def test_a_study_goes_on_with_its_command_and_what_else_was_typed_is_as_it_was()
     assert canonical_json(settings_of(None, {}, kept=kept)) == begun
     assert canonical_json(settings_of(None, more, kept=kept)) == begun
     longer = settings_of(None, {("study", "window"): Given("--window", "5m")}, kept=kept)
-    assert changed_settings(begun, canonical_json(longer)) == [wording("watch.study-window-m-study-m-given")]
+    assert changed_settings(begun, canonical_json(longer)) == [
+        wording("grid.setting-changed", setting="study.window", was='"1m"', given='"5m"')
+    ]
 
 
 @pytest.mark.parametrize(
@@ -548,7 +550,7 @@ def test_a_probe_that_asks_at_a_port_of_the_launch_has_the_service_told(tmp_path
 
     assert service.environment["GRANIAN_METRICS_PORT"] == "{TUNER_PROBE_PORT}"
     assert service.probe.url == "http://127.0.0.1:{TUNER_PROBE_PORT}/metrics"
-    with raises(ConfigError, wording("config.filled-probe-prometheus-uwsgi")):
+    with raises(ConfigError, wording("config.filled-in-with-probes-only")):
         typed("granian --interface wsgi app:app --metrics-port {TUNER_PROBE_PORT}")
 
 

@@ -309,7 +309,7 @@ def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
     rare = Demands(gil_s=1e-7, asleep_s=1e9, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=2, switch_interval_s=1e-9, handover_s=0)
 
-    with raises(ValueError, wording("model.switch-interval-s-too-short")):
+    with raises(ValueError, wording("simulate.switch-interval-too-short-for-clock")):
         simulate(closed(Layout(1, 2), rare, machine, n_items=20))
 
 
@@ -318,7 +318,7 @@ def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
     rare = Demands(gil_s=0.01, child_s=0.01, asleep_s=2e9, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=0.1, switch_interval_s=0.001, handover_s=0)
 
-    with raises(ValueError, wording("model.switch-interval-s-too-short")):
+    with raises(ValueError, wording("simulate.switch-interval-too-short-for-clock")):
         simulate(closed(Layout(1, 100), rare, machine, n_items=400))
     assert simulate(closed(Layout(1, 1), rare, machine, n_items=20)).throughput_per_s > 0
 
@@ -326,7 +326,7 @@ def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
 def test_times_that_have_no_end_are_told() -> None:
     endless = Demands(gil_s=0, child_s=1e308, cv_ratio=0)
 
-    with raises(ValueError, wording("model.nothing-happens-any-more")):
+    with raises(ValueError, wording("simulate.times-too-long")):
         simulate(closed(Layout(1, 1), endless, Machine(cores=0.1), n_items=20))
 
 

@@ -150,5 +150,5 @@ def test_an_item_of_thousands_of_turns_at_the_gil_is_refused_before_they_are_lai
     (scenario,) = scenarios(profile(most), BOX, [Layout(1, 1)], TODAY)
 
     assert len(scenario.path) <= 4096  # as tuner-simulate takes
-    with raises(ConfigError, wording("model.x-cannot-simulated-n")):
+    with raises(ConfigError, wording("simulate.too-many-gil-visits")):
         scenarios(profile(replace(HEAVY, n_gil_visits=100_000_000)), BOX, [Layout(1, 1)], TODAY)

@@ -358,7 +358,7 @@ def test_a_snippet_of_the_winner_is_printed_with_where_it_comes_from(
     assert wording("export.x-gthread-gunicorn-tuner") in said
     assert "gunicorn-2-cores-busy.tuner.db" in said
     assert re.search(r"2x2@gthread: \d+ items in 10 minutes \(\d+ to \d+, 95 %\)", said)
-    assert wording("watch.cannot-told") in said
+    assert wording("rank.cannot-be-told-from") in said
 
 
 def test_another_layout_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,7 +382,7 @@ def test_what_keeps_no_limit_is_no_answer(capsys: pytest.CaptureFixture[str]) ->
     study = str(STUDIES / "gunicorn-2-cores-busy.tuner.db")
 
     assert run(["export", study, "--snippet", "env", "--max-load", "0.001"]) == 5
-    assert wording("watch.layout-shown-keep-load-most-3") in capsys.readouterr().out
+    assert wording("rank.no-layout-keeps", limits="load at most 0") + "001." in capsys.readouterr().out
 
 
 def test_where_nothing_was_measured_no_layout_leads_but_one_can_be_named(

@@ -203,8 +203,8 @@ def test_a_check_of_a_box_that_is_slower_as_a_whole_is_still_right() -> None:
 
     assert found.check.state == "right"
     assert found.check.level_shift == pytest.approx(log(0.7), abs=0.05)
-    assert wording("check.x-still-right-within-x") in start_of(check_sentence(found))
-    assert wording("check.less-than-study") in render_check(found)
+    assert wording("check.is-still-right") in start_of(check_sentence(found))
+    assert wording("check.less-than-in-the-study") in render_check(found)
     assert found.age_s > 86400 * 100
 
 
@@ -212,7 +212,7 @@ def test_a_check_of_a_changed_box_is_stale() -> None:
     found = checked({**GRID, OLD: 120.0})
 
     assert (found.check.state, found.check.better) == ("stale", OLD)
-    assert wording("check.x-stale-x-better-more") in check_sentence(found)
+    assert wording("check.is-stale") in check_sentence(found)
     assert wording("check.difference-has-changed") in render_check(found)
 
 
@@ -222,7 +222,7 @@ def test_a_budget_that_is_too_short_leaves_it_open_and_says_how_much_longer() ->
     assert found.check.state == "open"
     assert found.rest_s is not None
     assert found.rest_s > 100.0
-    assert wording("check.can-expected-decide") in render_check(found)
+    assert wording("check.can-be-expected-to-decide") in render_check(found)
 
 
 def test_what_no_foreseeable_time_decides_is_not_laid_to_the_margin_alone() -> None:
@@ -234,14 +234,14 @@ def test_what_no_foreseeable_time_decides_is_not_laid_to_the_margin_alone() -> N
 
     assert (check.state, check.rest_blocks, check.is_beyond_foreseeing) == ("open", None, True)
     assert abs(check.against[0].gap) < check.against[0].now_se  # nothing to do with the margin
-    assert wording("check.more-blocks-cannot-expected") in render_check(found)
+    assert wording("check.no-blocks-decide") in render_check(found)
 
 
 def test_a_winner_that_cannot_be_run_any_more_is_said() -> None:
     found = checked(GRID, Trouble("dies-at-start", BEST))
 
     assert (found.check.state, found.failed) == ("open", (BEST,))
-    assert wording("check.x-cannot-run-now") in start_of(check_sentence(found))
+    assert wording("check.cannot-be-run-now") in start_of(check_sentence(found))
 
 
 def test_a_layout_that_is_left_out_after_it_was_measured_is_not_compared_any_more() -> None:

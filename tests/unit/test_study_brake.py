@@ -142,7 +142,7 @@ def test_the_window_ends_at_once_and_the_study_with_it_all_hooks_run() -> None:
 def test_it_looks_while_a_launch_warms_up_too() -> None:
     ran = Ran(eats(B, after_s=2.0))
 
-    assert ran.errors() == [(B, wording("grid.braked-while-warmed-up", said=SAID))]
+    assert ran.errors() == [(B, wording("brake.braked-while-warmed-up", said=SAID))]
     assert not [window for window in ran.store.windows() if window.void]
 
 
@@ -244,9 +244,7 @@ def test_nothing_is_started_on_a_box_that_is_over_already() -> None:
 
     assert list(ran.store.launches()) == []
     assert ran.progress.warnings[0][0] == "still-over"
-    assert ran.progress.warnings[1:] == [
-        ("braked", wording("grid.nothing-running-layout-started", said=SAID))
-    ]
+    assert ran.progress.warnings[1:] == [("braked", wording("brake.no-layout-is-started", said=SAID))]
     assert [event for event, _ in ran.box.events] == ["before_study", "after_study", "finished"]
     assert ran.box.events[-1][1]["exit_code"] == "3"
 

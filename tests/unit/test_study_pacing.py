@@ -110,12 +110,12 @@ def test_the_look_goes_on_where_few_requests_end() -> None:
 
 
 def test_a_service_that_answers_nothing_has_no_capacity() -> None:
-    with raises(MeasurementError, wording("grid.x-answered-request-well")):
+    with raises(MeasurementError, wording("grid.answered-no-request-well", layout="1x2", seconds=60)):
         paced(Share(0.7), capacity_per_s=0.0)
 
 
 def test_a_service_that_refuses_all_requests_is_told_to_have_done_so_for_as_long_as_was_looked() -> None:
-    with raises(MeasurementError, wording("grid.x-answered-request-well-s")):
+    with raises(MeasurementError, wording("grid.answered-no-request-well", layout="1x2", seconds=10)):
         paced(Share(0.7), refuses=True)
 
 

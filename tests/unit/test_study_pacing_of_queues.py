@@ -176,10 +176,10 @@ def test_a_layout_that_answers_few_at_once_and_the_others_not_at_all_does_not_lo
 
 
 def test_a_layout_that_stops_answering_for_good_is_said_to() -> None:
-    with raises(MeasurementError, wording("grid.x-has-stopped-answering")):
+    with raises(MeasurementError, wording("grid.has-stopped-answering")):
         searched(0.1, 1, lambda rate: 0.02 if rate is None else inf)
 
 
 def test_a_queue_that_does_not_drain_is_said_to() -> None:
-    with raises(MeasurementError, wording("grid.left-requests-s-without")):
+    with raises(MeasurementError, wording("grid.left-requests-unanswered")):
         searched(0.1, 1, lambda rate: 0.02 if rate is None else inf, timeout_s=300.0)

@@ -265,7 +265,7 @@ def test_the_budget_ends_a_race_before_a_block_that_would_not_end_in_it() -> Non
     assert ran.outcome.out_of_budget
     assert not ran.outcome.answer.reached
     assert ran.outcome.exit_code == 5
-    assert ("budget-over", wording("fleet.budget-ends-after-blocks")) in ran.progress.warnings
+    assert ("budget-over", wording("grid.budget-ends-after")) in ran.progress.warnings
 
 
 def test_a_race_that_has_its_answer_is_done_though_windows_are_missing() -> None:

@@ -175,7 +175,7 @@ def test_a_file_of_another_version_loses_nothing_and_goes_on_from_what_was_measu
     assert n_blocks >= 3
     assert store.windows()[: len(before)] == before
     (told,) = [text for slug, text in progress.warnings if slug == "chosen-otherwise"]
-    assert wording("grid.blocks-file-block-first", value=n_blocks - 1) in start_of(told)
+    assert wording("grid.blocks-are-not-what-was-asked", value=n_blocks - 1) in start_of(told)
     assert {window.block for window in store.windows()[len(before) :]} == {n_blocks, n_blocks + 1}
     known = recalled(store, Greedy(contrary=True, n_blocks=n_blocks + 2))
     assert known.otherwise == tuple(range(1, n_blocks))

@@ -212,7 +212,7 @@ def test_a_layout_without_its_threads_after_the_warm_up_fails_its_launch() -> No
     ran = Ran((Trouble("late-threads", B, block=0, attempt=1, after_s=6.0),), warmup_s=5.0)
 
     errors = [launch.error for _, launch in ran.store.launches() if launch.error]
-    assert errors == [wording("grid.x-after-warm-up")]
+    assert errors == [wording("grid.wrong-layout-after-warm-up")]
     assert ran.outcome.n_void == 0
 
 
@@ -280,7 +280,7 @@ def test_a_worker_that_dies_while_warming_up_fails_the_launch() -> None:
 
     made = [launch for _, launch in ran.store.launches() if (launch.block, launch.layout) == (1, B)]
     assert made[0].error is not None
-    assert wording("grid.while-warmed-up-worker") in made[0].error
+    assert wording("grid.died-while-warmed-up") in made[0].error
     assert len(made) == 2
     assert ran.outcome.n_void == 0
 
@@ -295,7 +295,7 @@ def test_a_layout_that_fails_at_every_attempt_of_the_first_block_is_named_and_le
     assert ran.outcome.left_out == (B,)
     assert ran.outcome.exit_code == 5
     assert [text for slug, text in ran.progress.warnings if slug == "left-out"] == [
-        wording("fleet.x-gave-window-any")
+        wording("grid.no-window-and-left-out")
     ]
 
 
@@ -328,7 +328,7 @@ def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(warms
     assert [launch.layout for _, launch in store.launches()][1:] == [Layout(1, 2)]
     assert progress.warnings[-1] == (
         "never-started",
-        wording("grid.virtual-does-start-even"),
+        wording("grid.service-does-not-start"),
     )
 
 
@@ -514,7 +514,7 @@ def test_a_budget_too_short_for_one_block_is_refused_before_anything_starts() ->
     study = virtual_study(SERVICE, **{**SHORT, "budget_s": 44.9})
     store = MemoryStore(study)
 
-    with raises(ConfigError, wording("grid.one-block-layouts-takes-s")):
+    with raises(ConfigError, wording("grid.one-block-takes-longer-than-budget")):
         check_budget(study, strategy_of(study).propose())
     with pytest.raises(ConfigError):
         run_study(

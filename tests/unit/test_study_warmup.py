@@ -163,7 +163,7 @@ def test_a_window_that_the_cap_let_begin_before_steady_state_is_said() -> None:
 
     assert ran.launch.settled is False
     assert ran.launch.unsettled is not None
-    assert wording("grid.late-steady-state-began") in start_of(ran.launch.unsettled)
+    assert wording("rank.late-steady-state") in start_of(ran.launch.unsettled)
     assert wording("grid.first-window-after") in ran.launch.unsettled
 
 

@@ -143,9 +143,9 @@ def test_a_world_has_as_many_modules_as_asked(n_modules: int) -> None:
 
 
 def test_a_world_needs_five_modules_and_a_system_that_exists() -> None:
-    with raises(ValueError, wording("crash-processor.modules-more")):
+    with raises(ValueError, wording("crash-processor.too-few-modules")):
         make_world(1, n_modules=4)
-    with raises(ValueError, wording("crash-processor.such-operating-system-beos")):
+    with raises(ValueError, wording("crash-processor.no-such-system")):
         make_world(1, os_name="beos")
 
 

@@ -139,7 +139,7 @@ def test_an_undefined_return_address_marks_the_first_function_of_a_thread() -> N
     start = symbols.by_name["_start"]
 
     assert (
-        wording("crash-processor.stack-cfi-init-cfa", address=f"{start.address:x}", size=f"{start.size:x}")
+        wording("crash-processor.symbol-rule-of-stack", address=f"{start.address:x}", size=f"{start.size:x}")
         in symbols.text
     )
     assert symbols.text.count(".undef") == 1

@@ -172,7 +172,7 @@ def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:
         problem = awaited_problem(launch, "launcher-died")
         awaited_problem(launch, "worker-died")
 
-    assert problem.detail == wording("watch.supervisord-ended-while-layout")
+    assert problem.detail == wording("launch.supervisord-ended")
     assert launch.overhead_pids() == frozenset({launcher.guardian_pid})
 
 
@@ -185,7 +185,7 @@ def test_a_dead_guardian_is_told_and_the_next_launch_has_another(launcher_of: La
         problem = awaited_problem(launch, "launcher-died")
         workers = launch.worker_pids()
 
-    assert problem.detail == wording("watch.guardian-process-ended-while")
+    assert problem.detail == wording("launch.guardian-ended")
     assert not any(map(is_running, workers))
     with launcher.running(Layout(2, 1), {}) as launch:
         assert launch.problems() == ()

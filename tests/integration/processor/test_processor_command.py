@@ -241,7 +241,7 @@ def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
     bed.walker.chmod(0o644)
 
     complaint = _complaint(bed, "run", "--minidump-stackwalk-pathname", str(bed.walker))
-    assert wording("crash-processor.stackwalker-executable", walker=bed.walker) in complaint
+    assert wording("crash-processor.stackwalker-not-executable", walker=bed.walker) in complaint
 
 
 def test_no_stackwalker_is_told_with_what_to_do(
@@ -274,8 +274,8 @@ def test_a_missing_redis_package_is_told_with_what_to_install(bed: Bed, command:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert wording("crash-processor.error-crash-source-redis") in start_of(ended.stderr)
-    assert wording("crash-processor.run-pip-install-tuner") in end_of(ended.stderr)
+    assert wording("crash-processor.redis-needs-package") in start_of(ended.stderr)
+    assert wording("crash-processor.install-redis") in end_of(ended.stderr)
     assert ended.stderr.count("\n") == 1
 
 

@@ -65,7 +65,7 @@ def test_a_server_is_found_by_its_port_and_told_of_once() -> None:
     assert listeners.pids() == frozenset()
     ((slug, text),) = told
     assert slug == "backend-found"
-    assert wording("watch.listens-at", pid=process.pid, port=port) in text
+    assert wording("launch.listens-at", pid=process.pid, port=port) in text
 
 
 def test_a_server_is_found_by_its_unix_socket_whatever_it_calls_it(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_options_may_follow_the_dump(crash_stackwalk: str, crash: tuple[Path, Pa
 
     assert (after.returncode, after.stdout, after.stderr) == (0, before.stdout, "")
     assert run(crash_stackwalk, dump, "--cpu-limit").returncode == 2
-    assert wording("crash-processor.pipe-such-file") in run(crash_stackwalk, dump, "--", "--pipe").stderr
+    assert wording("crash-processor.pipe-not-there") in run(crash_stackwalk, dump, "--", "--pipe").stderr
 
 
 def test_a_symbol_folder_that_is_none_is_warned_of(
@@ -129,8 +129,8 @@ def test_a_symbol_folder_that_is_none_is_warned_of(
 
     assert (done.returncode, done.stdout) == (0, run(crash_stackwalk, dump, symbols).stdout)
     assert done.stderr.splitlines() == [
-        wording("crash-processor.warning-symbol-folder-nowhere", tmp_path=tmp_path),
-        wording("crash-processor.warning-symbol-folder-folder", dump=dump),
+        wording("crash-processor.symbol-folder-not-there", tmp_path=tmp_path),
+        wording("crash-processor.symbol-folder-is-none", dump=dump),
     ]
 
 

@@ -83,4 +83,4 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = corpus("--out", tmp_path / "file" / "corpus")
 
     assert done.returncode == 2
-    assert done.stderr == wording("crash-processor.error-cannot-write-file", tmp_path=tmp_path)
+    assert done.stderr == wording("crash-processor.cannot-write-to", tmp_path=tmp_path)
