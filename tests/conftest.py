@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from . import wording
+from . import printed, wording
 from .costs import Cost, CostMeter, kept_costs
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def pytest_assertrepr_compare(
     config: pytest.Config, op: str, left: object, right: object
 ) -> list[str] | None:
     """Name the key and the file of a text that is not as it was."""
-    return wording.explain_failure(op, left, right, reword=config.getoption("reword"))
+    how = {"reword": config.getoption("reword")}
+    return printed.explain_failure(op, left, right, **how) or wording.explain_failure(op, left, right, **how)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -19,13 +19,13 @@ from tuner.core.address import Address
 from tuner.core.layout import Layout
 
 from ..fleet_files import fleet_file
+from ..printed import parts_of
 from ..unit import boards
 from ..wording import wording
 from .typed import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name.partition(".")[0]: path for path in (ROOT / "docs" / "schema").glob("*.schema.json")}
-GOLDEN = ROOT / "tests" / "golden"
 SOCORRO = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
 FEW = (
     "--simulate",
@@ -143,16 +143,16 @@ def fields_of(schema: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("golden", "name"),
+    ("command", "part", "name"),
     [
-        *((path.name, "ranking") for path in sorted(GOLDEN.glob("ranking*.json"))),
-        *((path.name, "calibrate") for path in sorted(GOLDEN.glob("calibration*.json"))),
-        *((path.name, "predict") for path in sorted(GOLDEN.glob("prediction*.json"))),
-        ("explain.json", "explain"),
+        (command, part, name)
+        for command, name in (("rank", "ranking"), ("calibrate",) * 2, ("predict",) * 2, ("explain",) * 2)
+        for part in parts_of(command)
+        if part.endswith(".json")
     ],
 )
-def test_what_is_kept_as_it_should_be_is_as_its_schema_says(golden: str, name: str) -> None:
-    check(name, (GOLDEN / golden).read_text(encoding="utf-8"))
+def test_what_is_kept_as_it_should_be_is_as_its_schema_says(command: str, part: str, name: str) -> None:
+    check(name, parts_of(command)[part])
 
 
 def test_a_plan_of_what_cannot_be_told_says_why(tuner: Typed) -> None:

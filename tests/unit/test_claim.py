@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +20,9 @@ from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
+from ..printed import printed
 from ..wording import key_of, wording
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 L4X6, L6X4, L8X3, L24X1, L1X24, L48X1 = LAYOUTS = parse_layouts("4x6,6x4,8x3,24x1,1x24,48x1")
 STUDY = StudyRecord(
     service="crash-processor",
@@ -203,7 +202,7 @@ def test_the_notes_say_whether_a_model_guided_the_race_and_how_far_it_was_off() 
 def test_the_ranking_of_a_race_looks_as_it_should(fmt: str) -> None:
     rendered = render_ranking(STUDY, ranking_of(current=L1X24), fmt)
 
-    assert rendered == (GOLDEN / f"ranking_race.{fmt}").read_text(encoding="utf-8")
+    assert rendered == printed("rank", f"race.{fmt}")
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +18,9 @@ from tuner.reports.explain import explanation_notes, render_explanation, render_
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking
 
+from ..printed import printed
 from ..wording import key_of, wording
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SERVICE = Demands(gil_s=0.6, child_s=3.3, asleep_s=0.5, blocked_s=0.05)
 MACHINE = Machine(24)
 LAYOUTS = tuple(map(parse_layout, ("1x1", "1x24", "4x6", "24x1", "8x6", "2x12")))
@@ -75,7 +74,7 @@ def rules(found: Explanation) -> list[Rule]:
 def test_the_explanation_looks_as_it_should(found: Explanation, rules: list[Rule]) -> None:
     rendered = render_explanation(STUDY, found, rules)
 
-    assert rendered == (GOLDEN / "explain.simple").read_text(encoding="utf-8")
+    assert rendered == printed("explain", "plain.simple")
     assert max(map(len, rendered.split("\n\n")[1].splitlines())) <= 100
 
 
@@ -91,7 +90,7 @@ def rounded(content: object) -> object:
 def test_the_json_looks_as_it_should(found: Explanation, rules: list[Rule]) -> None:
     rendered = json.loads(render_explanation_json(STUDY, found, rules))
 
-    assert rendered == rounded(json.loads((GOLDEN / "explain.json").read_text(encoding="utf-8")))
+    assert rendered == rounded(json.loads(printed("explain", "plain.json")))
 
 
 def test_what_is_not_known_is_one_sentence_in_both() -> None:
@@ -171,7 +170,7 @@ def ranking_with(bound: bool) -> Ranking:
 def test_the_ranking_carries_what_binds_as_a_column(fmt: str) -> None:
     rendered = render_ranking(STUDY, ranking_with(bound=True), fmt)
 
-    assert rendered == (GOLDEN / f"ranking_bound.{fmt}").read_text(encoding="utf-8")
+    assert rendered == printed("rank", f"bound.{fmt}")
 
 
 def test_the_table_with_the_column_fits_a_hundred_columns() -> None:

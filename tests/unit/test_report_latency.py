@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +19,9 @@ from tuner.reports.formats import table_formats
 from tuner.reports.latency import AT_SATURATION
 from tuner.reports.ranking import render_ranking
 
+from ..printed import printed
 from ..wording import wording
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: layout -> answered a second, milliseconds that 90 %, 8 % and 2 % took, share that failed
 TRUTH = {
     "2x4": (100.0, (20, 60, 90), 0.0),
@@ -73,7 +72,7 @@ def rendered(fmt: str, ranking: Ranking) -> str:
 def test_latency_looks_as_it_should(fmt: str) -> None:
     ranking = rank(STUDY, windows(rate_per_s=100.0), limits=[Limit("p95_s", 0.2)])
 
-    assert rendered(fmt, ranking) == (GOLDEN / f"ranking_latency.{fmt}").read_text(encoding="utf-8")
+    assert rendered(fmt, ranking) == printed("rank", f"latency.{fmt}")
 
 
 @pytest.mark.parametrize("fmt", [name for name in table_formats() if name not in ("csv", "tsv")])

@@ -8,7 +8,6 @@ import json
 import random
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +18,9 @@ from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import render_ranking, verdict
 
+from ..printed import printed
 from ..wording import start_of, wording
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: layout -> items, load, memory: 12x2 matches 24x1 for less; 2x12 is beaten by 4x6; 8x3 lies near 16.5
 TRUTH = {
     "24x1": (2600.0, 24.0, 1.2e9), "12x2": (2598.0, 19.2, 0.7e9), "8x3": (2300.0, 16.4, 0.5e9),
@@ -71,8 +70,7 @@ CASES = {
 def test_what_was_asked_looks_as_it_should(case: str, fmt: str) -> None:
     rendered = render_ranking(STUDY, asked(**CASES[case]), fmt)
 
-    golden = (GOLDEN / f"ranking_{case}.{fmt}").read_text(encoding="utf-8")
-    assert to_ten_digits(rendered) == to_ten_digits(golden)
+    assert to_ten_digits(rendered) == printed("rank", f"{case}.{fmt}")
 
 
 def to_ten_digits(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,10 @@ from tuner.reports.cells import cut, painted, plain, printable, width
 from tuner.reports.live import Look, live_lines
 from tuner.reports.live_words import place_told, standing_told
 
+from ..printed import printed
 from ..wording import wording
 from . import boards
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 BOARDS = {
     "race": boards.race(),
     "at_rest": boards.race("at-rest"),
@@ -53,14 +52,14 @@ def shown(board: Board, columns: int = 80, lines: int = 23, *, unicode: bool = T
 def test_the_view_at_80_columns_is_as_it_was_approved(name: str) -> None:
     picture = "\n".join(shown(BOARDS[name])) + "\n"
 
-    assert picture == (GOLDEN / f"live_{name}.txt").read_text(encoding="utf-8")
+    assert picture == printed("watch", f"{name}.txt")
 
 
 def test_without_unicode_the_view_is_ascii() -> None:
     picture = "\n".join(shown(boards.race(), unicode=False)) + "\n"
 
     assert picture.isascii()
-    assert picture == (GOLDEN / "live_ascii.txt").read_text(encoding="utf-8")
+    assert picture == printed("watch", "ascii.txt")
 
 
 @pytest.mark.parametrize("name", BOARDS)

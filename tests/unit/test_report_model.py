@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,9 +24,8 @@ from tuner.reports.calibration import calibration_facts, render_calibration
 from tuner.reports.model import seconds
 from tuner.reports.prediction import Predicted, prediction_facts, render_prediction
 
+from ..printed import printed
 from ..wording import start_of, wording
-
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 ITEM = Demands(gil_s=0.06, python_s=0.004, child_s=0.33, asleep_s=0.05, blocked_s=0.000_3)
 INTERVALS = {
@@ -133,10 +131,6 @@ CASES = {
 }
 
 
-def same_as_golden(name: str, text: str) -> None:
-    assert text == (GOLDEN / name).read_text(encoding="utf-8")
-
-
 def to_ten_digits(value: object) -> object:
     """The last digits are those of a C library."""
     if isinstance(value, dict):
@@ -148,16 +142,16 @@ def to_ten_digits(value: object) -> object:
 
 @pytest.mark.parametrize(("name", "calibrated"), [("alone", ALONE), ("joint", JOINT)])
 def test_a_calibration_looks_as_it_should(name: str, calibrated: Calibrated) -> None:
-    same_as_golden(f"calibration_{name}.txt", render_calibration(calibrated))
+    assert render_calibration(calibrated) == printed("calibrate", f"{name}.txt")
     facts = json.dumps(to_ten_digits(calibration_facts(calibrated)), indent=1) + "\n"
-    same_as_golden(f"calibration_{name}.json", facts)
+    assert facts == printed("calibrate", f"{name}.json")
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_prediction_looks_as_it_should(name: str) -> None:
-    same_as_golden(f"prediction_{name}.txt", render_prediction(CASES[name]))
+    assert render_prediction(CASES[name]) == printed("predict", f"{name}.txt")
     facts = json.dumps(to_ten_digits(prediction_facts(CASES[name])), indent=1) + "\n"
-    same_as_golden(f"prediction_{name}.json", facts)
+    assert facts == printed("predict", f"{name}.json")
 
 
 def test_the_table_is_cut_where_it_grows_long_and_says_so() -> None:

@@ -6,7 +6,6 @@ import json
 import random
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,11 @@ from tuner.core.window import VoidReason
 from tuner.reports.formats import table_formats
 from tuner.reports.ranking import notes, render_ranking, verdict
 
+from ..printed import printed
 from ..wording import start_of, wording
 
 pytestmark = pytest.mark.pythons
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 TRUTH = {"4x6": 2600.0, "24x1": 2590.0, "1x24": 1000.0, "2x12@gevent": 1800.0, "8x3": 0.0}
 
 
@@ -90,7 +89,7 @@ def test_the_ranking_looks_as_it_should(fmt: str) -> None:
     study = study_of(TRUTH, box_cores=2.0)
     rendered = render_ranking(study, ranking_of(study, TRUTH, current="1x24"), fmt)
 
-    assert rendered == (GOLDEN / f"ranking.{fmt}").read_text(encoding="utf-8")
+    assert rendered == printed("rank", f"plain.{fmt}")
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])

@@ -20,11 +20,11 @@ from tuner.reports.documents.blocks import Block
 from tuner.reports.formats import Table
 from tuner.reports.runbook_page import Starts, chosen, layout_words, runbook_page
 
+from ..printed import printed
 from ..wording import end_of, start_of, wording
 from .runbook_study import CONFIG, ITEMS, PROVENANCE, overview, study
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests" / "golden"
 
 
 def page_of(seen: Overview, **options: float) -> list[Block]:
@@ -62,7 +62,7 @@ def section(page: list[Block], title: str) -> str:
 def test_the_page_looks_as_it_should(fmt: str) -> None:
     rendered = render_document(page_of(overview(max_load="30", costs=("memory",))), fmt)
 
-    assert rendered == (GOLDEN / f"runbook.{fmt}").read_text(encoding="utf-8")
+    assert rendered == printed("export", f"page.{fmt}")
 
 
 def test_the_page_of_the_docs_is_what_the_command_beside_it_prints(
@@ -79,7 +79,7 @@ def test_the_page_of_the_docs_is_what_the_command_beside_it_prints(
 @pytest.mark.parametrize(("fmt", "package"), [("rst", "docutils.core"), ("markdown", "markdown")])
 def test_the_page_has_no_fault_that_its_reader_would_tell(fmt: str, package: str) -> None:
     reader = pytest.importorskip(package, reason=f"{package} is not installed here")
-    text = (GOLDEN / f"runbook.{fmt}").read_text(encoding="utf-8")
+    text = printed("export", f"page.{fmt}")
     if fmt == "markdown":
         html = reader.markdown(text, extensions=["tables", "fenced_code"])
         assert (html.count("<h3>"), html.count("<table>"), html.count("<pre>")) == (8, 4, 5)
