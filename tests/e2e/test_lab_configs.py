@@ -65,14 +65,12 @@ def test_goroutines_and_threads_are_workers(tuner: Tuner) -> None:
 
 
 def test_batches_of_gnocchi_are_workers_with_a_loop_and_with_pools(tuner: Tuner) -> None:
-    measured(tuner, "gnocchi", "1x-@loop+file+here", "1x4@made+far-file+here", "1x4@kept+file+here")
+    measured(tuner, "gnocchi", "1x-@loop+file+here", "1x4@kept+far-file+here")
 
 
-def test_jobs_that_compute_and_sleep_are_workers_on_every_pool(tuner: Tuner) -> None:
-    """Each kind of work on two of them: no pool asks which one it is."""
-    pools = ("fixed+C", "own-threads+Python", "semaphore+Python", "scheduled+C")
-
-    measured(tuner, "pi-pools", *(f"1x8@{pool}+here" for pool in pools))
+def test_jobs_that_compute_and_sleep_are_workers_on_pools(tuner: Tuner) -> None:
+    """tests/integration/test_lab_pi_pools.py has each pool with each kind of work."""
+    measured(tuner, "pi-pools", "1x8@own-threads+Python+here", "1x8@scheduled+C+here")
 
 
 def test_a_worker_whose_thread_fails_ends_and_says_why() -> None:

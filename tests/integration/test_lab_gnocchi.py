@@ -26,6 +26,10 @@ pytestmark = pytest.mark.integration
 FOLDER = Path(__file__).resolve().parents[2] / "workers" / "lab"
 LONG_S = 60.0
 AWAY_US = 1000.0
+ROUNDS = (
+    "--rounds",
+    "400",
+)  #: of work, as `tuner lab` hands them over; else a batch looks for a second how many
 
 
 def batches(target: str, *options: str, at_most_s: float = 120.0) -> dict[str, float]:
@@ -39,7 +43,7 @@ def batches(target: str, *options: str, at_most_s: float = 120.0) -> dict[str, f
 )
 def test_every_store_is_as_far_away_as_it_was_told_to_be(target: str, trips: int) -> None:
     """What holds on any box: nobody is nearer than that, and waits are no part of what is computed."""
-    values = batches(target, "--delay-us", f"{AWAY_US:g}", "--threads", "2")
+    values = batches(target, "--delay-us", f"{AWAY_US:g}", "--threads", "2", *ROUNDS)
     figures = {figure.key for figure in Gnocchi.figures} - ({"trip_us"} if target == "local file" else set())
 
     assert figures <= values.keys()
@@ -66,7 +70,7 @@ def test_one_thread_is_a_loop_without_a_pool() -> None:
 def test_one_that_is_killed_leaves_no_server_behind() -> None:
     """That nobody is left is what the fixture of every integration test looks at."""
     with raises(MeasurementError, wording("launch.took-longer-and-was-killed")):
-        batches("remote redis", "--threads", "2", "--seconds", "1000", at_most_s=3.0)
+        batches("remote redis", "--threads", "2", "--seconds", "1000", *ROUNDS, at_most_s=3.0)
 
 
 def test_the_work_is_as_many_rounds_as_are_handed() -> None:
@@ -76,6 +80,40 @@ def test_the_work_is_as_many_rounds_as_are_handed() -> None:
 
     assert rounds >= 1
     assert many["work_us"] > 10 * few["work_us"]
+
+
+#: each pool of the worker, as long as it takes to count some series
+WORKS = """
+import os, threading, time
+from gnocchi_stores import store_of
+from gnocchi_worker import work_on
+from tuner.probe import counter
+
+folder = os.environ["TUNER_COUNTER_DIR"]
+for pool in ("loop", "made", "kept"):
+    told, n = threading.Event(), counter.read_totals(folder).n_done + 100
+    def wait():
+        while counter.read_totals(folder).n_done < n:
+            time.sleep(0.005)
+        told.set()
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    with store_of("local file", 0.0) as store:
+        work_on(store, pool, 4, 10, told)
+    waiting.join()
+    print(pool)
+"""
+
+
+def test_every_pool_of_the_worker_counts_its_series_and_ends_when_it_is_told(tmp_path: Path) -> None:
+    environment = {**os.environ, "TUNER_COUNTER_DIR": str(tmp_path), "PYTHONPATH": str(FOLDER.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", WORKS], cwd=FOLDER, env=environment, capture_output=True, text=True,
+        timeout=LONG_S, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["loop", "made", "kept"]
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])

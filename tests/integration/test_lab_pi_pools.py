@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tuner.adapters.lab.program import folder_of_programs, run_job
+from tuner.config.load import load_settings
 from tuner.core.lab.experiment import USABLE_CORES, At
 from tuner.core.lab.pi_pools import ASLEEP_S, CPU_S, PiPools
 from tuner.core.lab.pi_pools_seen import (
@@ -26,30 +29,24 @@ from tuner.core.lab.pi_pools_seen import (
 
 pytestmark = pytest.mark.integration
 
+FOLDER = Path(__file__).resolve().parents[2] / "workers" / "lab"
 LONG_S = 300.0
+UNITS = {"C_units": 4000.0, "Python_units": 30000.0}  #: of a step: a job takes tens of ms of CPU
 
 
-def run(at: At, units: dict[str, float] | None = None) -> dict[str, float]:
-    """With *units* as `tuner lab` hands them over; without them, the program finds its own."""
+def run(at: At, *, handed: bool = True) -> dict[str, float]:
+    """With units that are handed over, as `tuner lab` does; else the program finds its own."""
     job = PiPools().job(at)
-    if units is not None:
-        job = job.with_handed({**units, USABLE_CORES: float(len(os.sched_getaffinity(0)))})
+    if handed:
+        job = job.with_handed({**UNITS, USABLE_CORES: float(len(os.sched_getaffinity(0)))})
     job = replace(job, at_most_s=LONG_S, handed={})
     return run_job(job, [sys.executable], folder_of_programs())
 
 
-@pytest.fixture(scope="module")
-def units() -> dict[str, float]:
-    """How much work a step is, found once for all runs."""
-    return run_job(PiPools.calibration, [sys.executable], folder_of_programs())
-
-
 @pytest.mark.parametrize(("pool", "work"), [(OWN, PYTHON), (SEMAPHORE, C), (FIXED, C), (SCHEDULED, PYTHON)])
-def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(
-    units: dict[str, float], pool: str, work: str
-) -> None:
+def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(pool: str, work: str) -> None:
     """And each kind of work is done; which one it is, no pool asks."""
-    found = run((work, SLEEPS, pool, 2.0), units)
+    found = run((work, SLEEPS, pool, 2.0))
     cores = found["n_cores"]
 
     assert found["n_jobs"] == 2 * cores
@@ -61,8 +58,8 @@ def test_every_pool_does_all_jobs_with_the_threads_that_it_may_have(
     assert found["foreign_cores"] >= 0
 
 
-def test_a_job_alone_says_how_many_like_it_fill_a_core(units: dict[str, float]) -> None:
-    found = run((C, SLEEPS, OWN, ALONE), units)
+def test_a_job_alone_says_how_many_like_it_fill_a_core() -> None:
+    found = run((C, SLEEPS, OWN, ALONE))
 
     assert found["n_jobs"] == found["n_threads"] == 1
     assert found["fill_core"] > 5
@@ -70,15 +67,16 @@ def test_a_job_alone_says_how_many_like_it_fill_a_core(units: dict[str, float]) 
 
 
 def test_a_short_batch_is_repeated_and_has_no_sleeps_to_wait_after() -> None:
-    found = run((C, CPU, OWN, ALONE))
+    found = run((C, CPU, OWN, ALONE), handed=False)
 
     assert found["ratio"] > 0.5
     assert "wait_p99_ms" not in found
 
 
 @pytest.mark.full
-def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores(units: dict[str, float]) -> None:
+def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores() -> None:
     """Twice the units take longer by their own clock; what they take is told over the same time."""
+    units = run_job(PiPools.calibration, [sys.executable], folder_of_programs())
     handed = {"C_units": 20 * units["C_units"], "Python_units": units["Python_units"], USABLE_CORES: 1.0}
     job = PiPools().job((C, CPU, OWN, 1.0)).with_handed(handed)
     found = run_job(replace(job, at_most_s=LONG_S), [sys.executable], folder_of_programs())
@@ -88,6 +86,58 @@ def test_every_run_computes_as_many_units_as_it_is_handed_on_as_many_cores(units
     assert found["n_cores"] == found["n_jobs"] == 1
     assert found["job_cpu_s"] > 2 * CPU_S
     assert found["ratio"] == pytest.approx(found["batch_s"] / CPU_S)
+
+
+#: each pool of the worker, as long as it takes to count some jobs
+WORKS = """
+import os, threading, time
+from pi_pools import Work, in_c, in_python
+from pi_worker import POOLS, Jobs
+from tuner.probe import counter
+
+folder = os.environ["TUNER_COUNTER_DIR"]
+for pool in POOLS:
+    for unit in (in_c, in_python):
+        told, n = threading.Event(), counter.read_totals(folder).n_done + 10
+        def wait():
+            while counter.read_totals(folder).n_done < n:
+                time.sleep(0.005)
+            told.set()
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        POOLS[pool](Jobs(Work(unit, 100), lambda: [0.001, 0.0], 4, 2, told))
+        waiting.join()
+        print(pool, unit.__name__)
+"""
+
+
+def test_every_pool_of_the_worker_counts_its_jobs_and_ends_when_it_is_told(tmp_path: Path) -> None:
+    environment = {**os.environ, "TUNER_COUNTER_DIR": str(tmp_path), "PYTHONPATH": str(FOLDER.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", WORKS], cwd=FOLDER, env=environment, capture_output=True, text=True,
+        timeout=LONG_S, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    pools = ("fixed", "own-threads", "semaphore", "scheduled")
+    assert done.stdout.splitlines() == [f"{pool} {unit}" for pool in pools for unit in ("in_c", "in_python")]
+
+
+def test_the_worker_understands_what_the_config_says_of_each_pool() -> None:
+    settings = load_settings(FOLDER.parents[1] / "configs" / "lab" / "pi-pools.yaml", {})
+    said = set()
+    for variant in sorted({str(layout.variant) for layout in settings.layouts_for(2)}):
+        _, *words = settings.service_in(variant).command
+        words = [word.replace("{threads}", "8") for word in words]
+        # what it does not understand is told before it comes to --help
+        done = subprocess.run(
+            [sys.executable, *words, "--help"], cwd=FOLDER, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(FOLDER.parents[1])},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        said.add(words[words.index("--pool") + 1] if "--pool" in words else "fixed")
+
+    assert said == {"fixed", "own-threads", "semaphore", "scheduled"}
 
 
 def test_jitter_makes_sleeps_unequal_and_no_longer() -> None:

@@ -39,9 +39,9 @@ class _Fetched(HTMLParser):
             self.found.append(address)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site") / "site"
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
@@ -55,7 +55,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> None:
+def test_the_site_has_every_page_and_all_that_they_fetch_and_link_to(site: Path) -> None:
+    """One test: pytest-xdist would have each of its processes build the site."""
+    every_page_is_there_and_fetches_nothing_from_elsewhere(site)
+    what_a_page_fetches_and_links_to_is_in_the_site(site)
+    styles_fetch_nothing_from_elsewhere(site)
+
+
+def every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     sources = list((ROOT / "docs").rglob("*.md"))
 
@@ -66,7 +73,7 @@ def test_every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> N
         assert [address for address in fetched.found if re.match(r"(\w+:)?//", address)] == []
 
 
-def test_what_a_page_fetches_and_links_to_is_in_the_site(site: Path) -> None:
+def what_a_page_fetches_and_links_to_is_in_the_site(site: Path) -> None:
     missing = []
     for page in site.rglob("*.html"):
         if page.name == "404.html":
@@ -82,6 +89,6 @@ def test_what_a_page_fetches_and_links_to_is_in_the_site(site: Path) -> None:
     assert missing == []
 
 
-def test_styles_fetch_nothing_from_elsewhere(site: Path) -> None:
+def styles_fetch_nothing_from_elsewhere(site: Path) -> None:
     for style in site.rglob("*.css"):
         assert re.findall(r"url\(\s*[\"']?(?:\w+:)?//|@import", style.read_text(encoding="utf-8")) == []
