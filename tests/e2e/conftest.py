@@ -120,9 +120,19 @@ def readable_python() -> Iterator[tuple[str, dict[str, str]]]:
         yield _copied_python(Path(name))
 
 
+def _linked(source: str, target: str) -> None:
+    """A hard link where that can be: 220 MB are not copied then. Whoever runs it may not write to it."""
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
 def _copied_python(home: Path) -> tuple[str, dict[str, str]]:
     library = Path(sysconfig.get_path("stdlib"))
-    shutil.copytree(library, home / "lib" / library.name, ignore=_NOT_NEEDED, symlinks=True)
+    shutil.copytree(
+        library, home / "lib" / library.name, ignore=_NOT_NEEDED, symlinks=True, copy_function=_linked
+    )
     for shared in Path(sys.base_prefix, "lib").glob("libpython*"):
         shutil.copy2(shared, home / "lib")
     (home / "bin").mkdir()
@@ -132,7 +142,7 @@ def _copied_python(home: Path) -> tuple[str, dict[str, str]]:
     for name in _PACKAGES:
         source = Path(sysconfig.get_path("purelib")) / name
         if source.is_dir():
-            shutil.copytree(source.resolve(), packages / name)
+            shutil.copytree(source.resolve(), packages / name, copy_function=_linked)
         elif source.is_file():
             shutil.copy2(source, packages / name)
     for program in ("crash-stackwalk", "tuner-simulate"):

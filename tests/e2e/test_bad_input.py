@@ -215,7 +215,8 @@ def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
     closed.mkdir()
     closed.chmod(0)
 
-    is_told(ordinary("grid", "--layouts", "1x1", "--study", "closed/s.tuner.db"), "closed/s.tuner.db")
+    config = script(ordinary.folder, "[sleep, '60']")
+    is_told(ordinary("grid", config, "--study", "closed/s.tuner.db"), "closed/s.tuner.db")
     is_told(ordinary("grid", "closed/s.yaml"), "cannot read the config closed/s.yaml", "Permission denied")
     is_told(
         ordinary("calibrate", "--into", "closed/p.yaml"), "--into closed/p.yaml: closed cannot be written"
@@ -241,17 +242,10 @@ def test_an_ordinary_user_cannot_write_a_study_into_a_folder_that_is_not_writabl
     closed.mkdir()
     closed.chmod(0o555)
 
-    done = ordinary("grid", "--layouts", "1x1", "--study", "closed/s.tuner.db")
+    config = script(ordinary.folder, "[sleep, '60']")
+    done = ordinary("grid", config, "--study", "closed/s.tuner.db")
 
     is_told(done, "cannot create closed/s.tuner.db", "Permission denied")
-
-
-def test_an_ordinary_user_cannot_read_a_config_that_is_not_readable(ordinary) -> None:
-    config = ordinary.folder / "s.yaml"
-    config.write_text("study: {}\n")
-    config.chmod(0)
-
-    is_told(ordinary("grid", "s.yaml"), "cannot read the config s.yaml", "Permission denied")
 
 
 def test_an_ordinary_user_cannot_run_a_service_as_somebody_else(ordinary) -> None:
@@ -398,15 +392,15 @@ def test_a_full_disk_is_told_and_leaves_no_half_a_study(tuner) -> None:
     assert list(tuner.folder.glob("*.db*")) == []
 
 
-def test_without_a_stackwalker_the_worker_says_so_and_tuner_passes_it_on(tuner) -> None:
-    config = tuner.folder / "s.yaml"
+def test_without_a_stackwalker_the_worker_says_so_and_tuner_passes_it_on(typed: Typed) -> None:
+    config = typed.folder / "s.yaml"
     config.write_text(
         "service: {options: {minidump_stackwalk_pathname: /no/such/stackwalker}}\n"
         "study: {strategy: all, layouts: [1x1], window: 1s, warmup: 1s, repeats: 1, warm_cache: no,"
         " max_attempts: 1}\n"
     )
 
-    done = tuner("grid", config)
+    done = typed("grid", config)
 
     assert done.returncode == 3, done.stderr
     assert "/no/such/stackwalker" in done.stderr
@@ -424,11 +418,11 @@ def test_a_page_of_help_whose_reader_has_gone_is_no_bug(tuner) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(tuner) -> None:
-    path = script(tuner.folder, "[sleep, '100']")
+def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(typed: Typed) -> None:
+    path = script(typed.folder, "[sleep, '100']")
     path.write_text(path.read_text() + "hooks: {before_study: [[no-such-hook]]}\n")
 
-    done = tuner("grid", "s.yaml", "--study", "kept.tuner.db")
+    done = typed("grid", "s.yaml", "--study", "kept.tuner.db")
 
     assert done.returncode == 3
     assert done.stderr.splitlines()[-2:] == [

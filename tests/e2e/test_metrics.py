@@ -77,6 +77,7 @@ def test_a_study_can_be_watched_over_http_and_the_port_is_free_afterwards(tuner)
                 assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                 text = answer.read().decode()
             assert time.monotonic() < deadline_s
+            time.sleep(0.05)
         request = urllib.request.Request(
             url, headers={"Accept": "application/openmetrics-text; version=1.0.0"}
         )

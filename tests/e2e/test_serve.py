@@ -178,6 +178,7 @@ def test_the_page_in_a_browser_follows_a_study_that_runs_and_keeps_its_reader_s_
         deadline_s = time.monotonic() + PATIENCE_S
         while n_windows(typed, file) < 3:
             assert time.monotonic() < deadline_s
+            time.sleep(0.2)
         with served(tuner, file) as url, running_chromium() as browser:
             browser.window(900)
             browser.open(url)
