@@ -89,16 +89,11 @@ def test_the_rule_tried_is_the_ranking_s_own(seed: int) -> None:
     assert ranking_alarm(pairs, labels, 0.95) == (max(compare(seen, 2, 0.95).n_better([0, 1])) > 0)
 
 
-def test_all_labellings_of_few_pairs_are_tried_and_a_sample_of_many() -> None:
+def test_all_labellings_of_few_pairs_are_tried() -> None:
     few = self_test(drawn(Random(3), 5, 0.02, 0.01), launch_s=300.0)
-    many = self_test(drawn(Random(3), 11, 0.02, 0.01), launch_s=300.0)
 
     assert {rate.n for rate in few.rates} == {32}
     assert all(rate.every and rate.low == rate.ratio == rate.high for rate in few.rates)
-    assert {rate.n for rate in many.rates} == {454}
-    assert all(not rate.every and rate.low <= rate.ratio <= rate.high for rate in many.rates)
-    assert many.separate is not None
-    assert many.separate.n == 3
 
 
 def test_what_can_be_seen_is_found_nine_times_in_ten() -> None:
@@ -147,7 +142,7 @@ def ran(
     return run_study(box, store, progress, stop, pairs_strategy(store.study())).exit_code
 
 
-def test_pairs_are_measured_and_read_back_with_their_noise() -> None:
+def test_pairs_are_measured_and_read_back_with_their_noise_and_a_sample_of_labellings_is_tried() -> None:
     store = MemoryStore(virtual_study(SERVICE, **{**STUDY, "n_blocks": 16}))
     code = ran(store, noise=Noise(window_sd=0.01, launch_sd=0.02, drift_sd=0.1, sample_sd=0.0))
     found = read_self_test(store)
@@ -162,6 +157,10 @@ def test_pairs_are_measured_and_read_back_with_their_noise() -> None:
     assert pilot.drift is not None
     assert pilot.drift.mean is not None
     assert pilot.drift.mean > 0.04
+    assert {rate.n for rate in test.rates} == {312}
+    assert all(not rate.every and rate.low <= rate.ratio <= rate.high for rate in test.rates)
+    assert test.separate is not None
+    assert test.separate.n == 5
 
 
 def test_pairs_that_were_cut_off_go_on_where_they_were() -> None:
