@@ -158,7 +158,7 @@ def wait_for_line(process: subprocess.Popen[str], said: str) -> None:
     pytest.fail(f"it ended without saying {said!r}")
 
 
-def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner) -> None:
+def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner, typed: Typed) -> None:
     process = begun(tuner, script(tuner.folder))
     wait_for_line(process, "1 of 4 windows")
     process.send_signal(signal.SIGINT)
@@ -167,7 +167,7 @@ def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner
     assert "sleeper" in out
     assert "tuner grid --resume" in err
 
-    done = tuner("grid", "--resume", "sleeper.tuner.db", "--json")
+    done = typed("grid", "--resume", "sleeper.tuner.db", "--json")
 
     assert done.returncode == 0, done.stderr
     rows = {row["layout"]: row["n_windows"] for row in json.loads(done.stdout)["layouts"]}
@@ -185,7 +185,7 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner, t
     process.communicate(timeout=PATIENCE_S)
 
     alone = typed("grid", "--resume", "sleeper.tuner.db")
-    with_config = tuner("grid", config, "--resume", "sleeper.tuner.db")
+    with_config = typed("grid", config, "--resume", "sleeper.tuner.db")
 
     assert alone.returncode == 2
     assert wording("config.secrets-not-held") in alone.stderr
@@ -285,12 +285,12 @@ def test_a_service_runs_in_its_folder_with_its_environment_file_on_the_cores_it_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a service as another user")
-def test_a_service_runs_as_another_user(tuner) -> None:
+def test_a_service_runs_as_another_user(typed: Typed) -> None:
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as open_to_all:
         Path(open_to_all).chmod(0o777)
         told = Path(open_to_all) / "told"
 
-        tuner("grid", telling(tuner.folder, told, f"  user: nobody\n  directory: {open_to_all}\n"))
+        typed("grid", telling(typed.folder, told, f"  user: nobody\n  directory: {open_to_all}\n"))
 
         assert told.read_text().splitlines()[0] == "nobody"
 

@@ -39,19 +39,19 @@ def programs(service: Service, request: pytest.FixtureRequest) -> Path:
     return Path(request.getfixturevalue("services_venv")) / "bin"
 
 
-def recorded(tuner, service: Service, folder: Path, server: RedisServer, client: Redis) -> None:
+def recorded(typed: Typed, service: Service, folder: Path, server: RedisServer, client: Redis) -> None:
     """``app.py``, and ``sample.json`` of messages that it sent; the queue is empty again."""
-    (tuner.folder / "app.py").write_text(service.source)
+    (typed.folder / "app.py").write_text(service.source)
     code = "import app\nfor n in range(6): app.send(0.02 + n / 1000)"
     environment = {**os.environ, "BROKER": server.url, "TRUTH": "unused", "PYTHONPATH": "."}
     subprocess.run(
         [folder / "python", "-c", code],
-        cwd=tuner.folder,
+        cwd=typed.folder,
         env=environment,
         check=True,
         timeout=PATIENCE_S,
     )
-    done = tuner("sample", "--url", server.url, "-n", "5", "-o", "sample.json")
+    done = typed("sample", "--url", server.url, "-n", "5", "-o", "sample.json")
     assert done.returncode == 0, done.stderr
     assert f"5 messages of {service.form} from the queue {service.queue} in sample.json" in done.stdout
     assert wording("feeders.messages-wait-still", queue=service.queue) in done.stderr
@@ -92,25 +92,25 @@ def windows(study: Path) -> list[tuple[int, int, list[tuple[float, int]]]]:
     ],
 )
 def test_a_service_behind_a_queue_is_fed_and_counted_as_it_counts_itself(
-    tuner, redis_server: RedisServer, client: Redis, name: str, request: pytest.FixtureRequest
+    typed: Typed, redis_server: RedisServer, client: Redis, name: str, request: pytest.FixtureRequest
 ) -> None:
     service = SERVICES[name]
     installed = programs(service, request)
-    recorded(tuner, service, installed, redis_server, client)
-    config(tuner.folder, service, installed, redis_server, "6s")
+    recorded(typed, service, installed, redis_server, client)
+    config(typed.folder, service, installed, redis_server, "6s")
     client.rpush("bystander", "untouched")
     client.hset("unacked", "another-service", "untouched")
 
-    done = tuner("grid", "s.yaml", "--json")
+    done = typed("grid", "s.yaml", "--json")
 
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["layouts"]) == 2
-    finished_s = sorted(map(float, (tuner.folder / "truth").read_text().split()))
+    finished_s = sorted(map(float, (typed.folder / "truth").read_text().split()))
 
     def n_finished(at_s: float) -> int:
         return bisect.bisect(finished_s, at_s)
 
-    taken = windows(tuner.folder / "jobs.tuner.db")
+    taken = windows(typed.folder / "jobs.tuner.db")
     assert len({layout[:2] for layout in taken}) == 2
     for processes, threads, ((begin_s, begin), (end_s, end)) in taken:
         # a busy box may read a second late; what a worker took beforehand and what is in hand may be counted
@@ -138,16 +138,16 @@ def test_a_queue_that_is_not_empty_is_refused_before_anything_runs(
     assert list(typed.folder.glob("*.db")) == []
 
 
-def refused(tuner) -> str:
-    another = tuner("grid", "s.yaml", "--study", "another.tuner.db")
+def refused(typed: Typed) -> str:
+    another = typed("grid", "s.yaml", "--study", "another.tuner.db")
     assert another.returncode == 2
     return str(another.stderr)
 
 
 def test_a_study_that_was_killed_is_resumed_and_no_other_one_may_feed_its_queue(
-    tuner, redis_server: RedisServer, client: Redis
+    tuner, typed: Typed, redis_server: RedisServer, client: Redis
 ) -> None:
-    recorded(tuner, SERVICES["list"], OURS, redis_server, client)
+    recorded(typed, SERVICES["list"], OURS, redis_server, client)
     config(tuner.folder, SERVICES["list"], OURS, redis_server, "4s")
     with subprocess.Popen(
         [*tuner.program, "grid", "s.yaml"], cwd=tuner.folder, stderr=subprocess.DEVNULL
@@ -158,10 +158,10 @@ def test_a_study_that_was_killed_is_resumed_and_no_other_one_may_feed_its_queue(
             assert time.monotonic() < deadline_s, "nothing was fed"
             time.sleep(0.05)
         killed.send_signal(signal.SIGKILL)
-    while "is fed by another study: " not in (another := refused(tuner)):  # the box may still be held
+    while "is fed by another study: " not in (another := refused(typed)):  # the box may still be held
         assert time.monotonic() < deadline_s, another
     assert client.llen("taskiq") > 0
-    done = tuner("grid", "--resume", "jobs.tuner.db")
+    done = typed("grid", "--resume", "jobs.tuner.db")
     assert done.returncode == 0, done.stderr
     assert client.keys("*") == []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ..wording import wording
@@ -46,20 +44,22 @@ hooks:
 """
 
 
-def test_no_secret_of_config_command_or_environment_is_kept_or_shown(tuner) -> None:
-    (tuner.folder / "s.yaml").write_text(CONFIG, encoding="utf-8")
-    (tuner.folder / "secret.env").write_text(f"SMTP_PASSWORD={CANARY}-9\n", encoding="utf-8")
-    tuner = replace(tuner, environment={"API_TOKEN": f"{CANARY}-10"})
+def test_no_secret_of_config_command_or_environment_is_kept_or_shown(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (typed.folder / "s.yaml").write_text(CONFIG, encoding="utf-8")
+    (typed.folder / "secret.env").write_text(f"SMTP_PASSWORD={CANARY}-9\n", encoding="utf-8")
+    monkeypatch.setenv("API_TOKEN", f"{CANARY}-10")
 
-    done = tuner("grid", "s.yaml")
+    done = typed("grid", "s.yaml")
     said = {"grid": done.stdout + done.stderr}
     for command, *options in READING:
-        told = Typed(tuner.folder)(command, "worker.tuner.db", *options)
+        told = typed(command, "worker.tuner.db", *options)
         assert "Traceback" not in told.stderr
         said[" ".join((command, *options))] = told.stdout + told.stderr
     written = {
         path.name: path.read_bytes()
-        for path in tuner.folder.rglob("*")
+        for path in typed.folder.rglob("*")
         if path.is_file() and path.name not in ("s.yaml", "secret.env")
     }
 

@@ -42,7 +42,6 @@ from ..fleet_processes import (
     MADE,
     PATIENCE_S,
     Machines,
-    Process,
     machines_in,
     made,
     of_order,
@@ -66,23 +65,6 @@ STUDY = (
 def machines(tmp_path: Path) -> Iterator[Machines]:
     with machines_in(tmp_path) as started:
         yield started
-
-
-@dataclass
-class Resting:
-    """A scheduler and a box that no test of this module ends, so that one pair serves several."""
-
-    machines: Machines
-    box: Process
-
-
-@pytest.fixture(scope="module")
-def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resting]:
-    with machines_in(tmp_path_factory.mktemp("resting")) as started:
-        started.scheduler()
-        box = started.box("box-1")
-        box.until_it_says(wording("fleet.in-the-fleet"))
-        yield Resting(started, box)
 
 
 @dataclass
@@ -116,12 +98,32 @@ def asked(tmp_path: Path) -> Asked:
     return Asked(worker, config)
 
 
-def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(resting: Resting, asked: Asked) -> None:
-    machines = resting.machines
+def test_a_launch_is_made_as_it_was_ordered_or_refused_and_told_to_its_end(
+    machines: Machines, asked: Asked
+) -> None:
+    """And on the loopback nobody else can reach the box."""
+    machines.scheduler()
+    box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
         (came,) = told(fleet, BoxCame)
+        at = listening(box.process.pid)
         news, again = (made(fleet, order("box-1", name)) for name in ("one", "two"))
 
+    missing = settings_of(asked.config, {})
+    service = missing.service.model_copy(update={"command": ("/no/such/program",)})
+    with fleet_of(
+        machines.address,
+        None,
+        planned(missing),
+        missing.model_copy(update={"service": service}),
+        "m.tuner.db",
+    ) as fleet:
+        told(fleet, BoxCame)
+        (*_, refused) = made(fleet, order("box-1"))
+
+    assert isinstance(refused, Refused)
+    assert "/no/such/program" in refused.problem
+    assert at == {"0100007F"}
     assert isinstance(came, BoxCame)
     assert came.facts.name == "box-1"
     assert came.facts.cores > 0
@@ -137,23 +139,6 @@ def test_a_launch_is_made_as_it_was_ordered_and_told_to_its_end(resting: Resting
     assert (began.box, began.layout) == ("box-1", LAYOUT)
     assert asked.running() == []
     assert (machines.folder / "box-1.lock").read_bytes() == b""
-
-
-def test_a_box_that_cannot_run_the_service_refuses_and_says_what_is_missing(
-    resting: Resting, asked: Asked
-) -> None:
-    machines = resting.machines
-    settings = settings_of(asked.config, {})
-    record = planned(settings)
-    missing = settings.model_copy(
-        update={"service": settings.service.model_copy(update={"command": ("/no/such/program",)})}
-    )
-    with fleet_of(machines.address, None, record, missing, "s.tuner.db") as fleet:
-        told(fleet, BoxCame)
-        news = made(fleet, order("box-1"))
-
-    assert isinstance(news[-1], Refused)
-    assert "/no/such/program" in news[-1].problem
 
 
 def test_a_box_whose_worker_is_killed_is_gone_with_its_launch(machines: Machines, asked: Asked) -> None:
@@ -195,23 +180,7 @@ def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
 def test_an_order_that_is_given_up_ends_at_once_and_its_box_is_free_again(
     machines: Machines, asked: Asked
 ) -> None:
-    machines.scheduler()
-    machines.box("box-1")
-    with asked.fleet(machines) as fleet:
-        told(fleet, BoxCame)
-        until_in_a_window(fleet, order("box-1", window_s=600.0))
-        fleet.give_up("one")
-        news = told(fleet, BoxCame)
-        assert asked.running() == []
-        after = made(fleet, order("box-1", "two"))
-
-    assert of_order(news) == []
-    assert of_order(after) == MADE
-
-
-def test_an_order_that_is_given_up_as_soon_as_it_was_sent_does_not_keep_its_box(
-    machines: Machines, asked: Asked
-) -> None:
+    """As soon as it was sent, and in a window."""
     machines.scheduler()
     machines.box("box-1")
     with asked.fleet(machines) as fleet:
@@ -220,8 +189,13 @@ def test_an_order_that_is_given_up_as_soon_as_it_was_sent_does_not_keep_its_box(
             fleet.send(order("box-1", f"early-{n}", window_s=600.0))
             fleet.give_up(f"early-{n}")
             assert of_order(told(fleet, BoxCame)) == []
+        until_in_a_window(fleet, order("box-1", window_s=600.0))
+        fleet.give_up("one")
+        news = told(fleet, BoxCame)
+        assert asked.running() == []
         after = made(fleet, order("box-1", "two"))
 
+    assert of_order(news) == []
     assert of_order(after) == MADE
 
 
@@ -497,10 +471,6 @@ def test_a_second_machine_of_that_identity_is_not_asked(machines: Machines, aske
 
     assert news[-1].slug == "box-twice"
     assert [type(one) for one in lost] == [Lost]
-
-
-def test_on_the_loopback_nobody_else_can_reach_a_worker(resting: Resting) -> None:
-    assert listening(resting.box.process.pid) == {"0100007F"}
 
 
 def listening(pid: int) -> set[str]:
