@@ -15,7 +15,7 @@ from .typed import Typed
 
 pytestmark = pytest.mark.integration
 STUDY = (
-    "study: {strategy: all, layouts: [%s], window: 2s, warmup: 1s, repeats: 2, warm_cache: no,"
+    "study: {strategy: all, layouts: [%s], window: 2s, warmup: 1s, repeats: 1, warm_cache: no,"
     " foreign_limit: 1000, memory_pressure_limit: 1}\n"
 )
 
