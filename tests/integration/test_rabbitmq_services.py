@@ -226,6 +226,7 @@ def test_what_rabbitmq_itself_counts_as_acknowledged_was_finished(box: Box) -> N
     assert n_least - box.service.n_in_hand <= n_counted <= n_most + box.service.n_in_hand
 
 
+@pytest.mark.full
 def test_a_service_that_is_killed_leaves_nothing_to_the_next_launch(box: Box) -> None:
     feeder, probe = fed(box)
     layout = box.service.layout

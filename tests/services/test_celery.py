@@ -49,6 +49,7 @@ def test_counts_are_the_truth_in_every_pool(
     assert "nothing-feeds" not in said
 
 
+@pytest.mark.full
 def test_counts_of_nodes_with_pools_are_the_truth(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer
 ) -> None:

@@ -137,6 +137,7 @@ def exposure(systemd_analyze: str, unit: Path) -> float:
     return float(found[1])
 
 
+@pytest.mark.full
 def test_a_fleet_is_brought_up_used_and_taken_away_and_nothing_is_left(fleet: LocalFleet) -> None:
     fleet.write()
 
@@ -163,6 +164,7 @@ def test_a_fleet_is_brought_up_used_and_taken_away_and_nothing_is_left(fleet: Lo
     assert (results / "night.tuner.db").exists()
 
 
+@pytest.mark.full
 def test_a_study_that_was_stopped_goes_on(fleet: LocalFleet) -> None:
     fleet.write(1)
     night, study = fleet.folder / "night.yaml", fleet.folder / "control" / "var" / "night.tuner.db"
@@ -181,6 +183,7 @@ def test_a_study_that_was_stopped_goes_on(fleet: LocalFleet) -> None:
     assert 0 < n_before < len(windows_of(study))
 
 
+@pytest.mark.full
 def test_a_box_that_does_not_come_is_named(fleet: LocalFleet) -> None:
     fleet.write()
     fleet.play("up.yml")
@@ -264,6 +267,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.full
 def test_a_wheel_is_installed_with_its_locked_packages_once(fleet: LocalFleet, wheel: Path) -> None:
     venv = str(fleet.folder / "{{ inventory_hostname }}" / "venv")
     fleet.write(1, {"tuner_package": str(wheel), "tuner_venv": venv, "tuner_pip_options": []})
