@@ -25,6 +25,9 @@ import yaml
 pytest.register_assert_rewrite(f"{__package__}.raising")
 
 FOLDER = Path(__file__).parent / "golden" / "wording"
+MORE_AFTER = re.compile(r"( [A-Za-z'-]+){1,2}(?=[\s.,:;]|$)")  #: words of the same clause
+MORE_BEFORE = re.compile(r"(?<!\S)([A-Za-z'-]+ ){1,2}$")
+LIKE_RATIO = 0.5  #: less than that is like nothing
 PLACEHOLDER = re.compile(r"«([a-z][a-z0-9_]*)»")
 
 
@@ -118,20 +121,42 @@ def end_of(text: str) -> str:
 
 
 def closest(wanted: str, text: str) -> str:
-    """The stretch of whole words in *text* that is most like *wanted*; empty if nothing is like it."""
-    starts = [found.span() for found in re.finditer(r"\S+", text)]
+    """The stretch of whole words in *text* that is most like *wanted*, with all its values.
+
+    Empty if nothing is like it.
+    """
+    words = [found.span() for found in re.finditer(r"\S+", text)]
+    values = [value for value in wanted.values.values() if value] if isinstance(wanted, Wording) else []
     n = len(wanted.split())
-    best, best_ratio = "", 0.5
-    for stretch in _stretches(starts, text, range(max(1, n - n // 2), n + n // 2 + 3)):
+    best, best_ratio = (0, 0), LIKE_RATIO
+    for start, end in _stretches(words, text, range(max(1, n - n // 2), n + n // 2 + 3)):
+        stretch = text[start:end]
+        if not all(value in stretch for value in values) or ("\n" in stretch and "\n" not in wanted):
+            continue
         matcher = difflib.SequenceMatcher(None, stretch, wanted, autojunk=False)
         if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
             ratio = matcher.ratio()
             if ratio > best_ratio:
-                best, best_ratio = stretch, ratio
-    return best and _with_margins(best, wanted, text)
+                best, best_ratio = (start, end), ratio
+    if best == (0, 0):
+        return ""
+    start, end = _grown(*best, wanted, text)
+    if wanted.rstrip()[-1:] not in ",;:.":
+        end = start + len(text[start:end].rstrip(",;:."))
+    return _with_margins(text[start:end], wanted, text)
 
 
-def _stretches(words: list[tuple[int, int]], text: str, lengths: range) -> Iterator[str]:
+def _grown(start: int, end: int, wanted: str, text: str) -> tuple[int, int]:
+    """With up to two words more at an end that is no more as it was: new words are like none of the old."""
+    found, words = text[start:end].strip(",;:.").split(), wanted.strip(" \n,;:.").split()
+    if found[-1] != words[-1] and (more := MORE_AFTER.match(text, end)) and not isinstance(text, _EndOf):
+        end = more.end()
+    if found[0] != words[0] and (more := MORE_BEFORE.search(text[:start])) and not isinstance(text, _StartOf):
+        start = more.start()
+    return start, end
+
+
+def _stretches(words: list[tuple[int, int]], text: str, lengths: range) -> Iterator[tuple[int, int]]:
     firsts, lasts = range(len(words)), range(len(words))
     if isinstance(text, _StartOf):
         firsts = firsts[:1]
@@ -140,7 +165,7 @@ def _stretches(words: list[tuple[int, int]], text: str, lengths: range) -> Itera
     for first in firsts:
         for length in lengths:
             if first + length - 1 in lasts:
-                yield text[words[first][0] : words[first + length - 1][1]]
+                yield words[first][0], words[first + length - 1][1]
 
 
 def _with_margins(stretch: str, wanted: str, text: str) -> str:

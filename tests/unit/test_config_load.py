@@ -74,7 +74,7 @@ def golden_cases() -> list[list[str]]:
     return [case.strip().splitlines() for case in text.split("\n\n")[1:]]
 
 
-@pytest.mark.parametrize(("text", "said"), golden_cases())
+@pytest.mark.parametrize(("text", "said"), golden_cases(), ids=[text for text, _ in golden_cases()])
 def test_a_wrong_value_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     assert problems_of(tmp_path, text) == [said]
 

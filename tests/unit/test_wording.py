@@ -44,6 +44,33 @@ def test_the_closest_stretch_is_found_inside_a_longer_text() -> None:
     assert closest("nothing of this kind", text) == ""
 
 
+def test_the_closest_stretch_holds_the_values_and_grows_to_whole_words_of_its_clause() -> None:
+    kept = wording("launch.cannot-change-folder", tmp_path="/x")
+
+    assert closest(kept, "Error: no permission to go to the folder /x/closed\nGo on.") == (
+        "no permission to go to the folder /x/closed"
+    )
+    assert closest(kept, "cannot change to the folder: Permission denied") == ""
+
+
+def test_with_reword_the_words_of_now_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "launch.yaml").write_text("other: as it was\ndisk-full: the disk is full of «n» files\n")
+    monkeypatch.setattr("tests.wording.FOLDER", tmp_path)
+    texts_of.cache_clear()
+    try:
+        kept = wording("launch.disk-full", n=3)
+        told = explain_failure("in", kept, "Error: the disk has no room for 3 files", reword=True)
+        untold = explain_failure("in", kept, "Error: the disk is full of files", reword=True)
+
+        assert told is not None
+        assert "written anew, since --reword was given" in told
+        assert untold is not None
+        assert "nothing in the text is like it" in untold
+        assert texts_of("launch") == {"other": "as it was", "disk-full": "the disk has no room for «n» files"}
+    finally:
+        texts_of.cache_clear()
+
+
 def test_values_become_placeholders_again() -> None:
     kept = wording("launch.cannot-change-folder", tmp_path="/tmp/x")
 
@@ -90,7 +117,7 @@ def test_the_start_and_the_end_of_a_text_hold_what_stands_there() -> None:
     assert kept not in start_of(f"again {kept}")
     assert kept in end_of(f"again {kept}")
     assert kept not in end_of(f"{kept} again")
-    assert closest(kept, start_of("the disk is very full, the disk is full")) == "the disk is very full,"
+    assert closest(kept, start_of("the disk is very full, the disk is full")) == "the disk is very full"
 
 
 def test_an_error_that_says_something_else_is_a_failed_comparison() -> None:
