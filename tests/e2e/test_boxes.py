@@ -46,7 +46,7 @@ def test_a_box_that_is_not_there_is_one_line_and_what_to_do(tuner: Typed) -> Non
 
     assert told.returncode == 2
     assert told.stdout == ""
-    assert told.stderr.splitlines()[0] == wording("rank.error-box-box-study")
+    assert told.stderr.splitlines()[0] == "Error: " + wording("fleet.box-unknown", box="box-7")
     assert "box-1, box-2, box-3" in told.stderr
 
 

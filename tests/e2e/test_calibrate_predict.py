@@ -175,7 +175,7 @@ def test_a_study_without_1x1_is_fitted_all_the_same_and_says_so(typed: Type) -> 
     code, out, _ = typed("calibrate s.tuner.db")
 
     assert code == 0
-    assert wording("lab.x-measured") in out
+    assert wording("lab.layout-was-not-measured") in out
 
 
 @pytest.mark.integration
@@ -288,7 +288,7 @@ def test_a_study_with_nothing_that_counts_has_nothing_to_calibrate_on(typed: Typ
     code, out, err = typed("calibrate dry.tuner.db")
 
     assert (code, out) == (2, "")
-    assert err.splitlines()[0] == (wording("export.error-dry-tuner-db"))
+    assert err.splitlines()[0] == (wording("model.nothing-to-calibrate-on"))
 
 
 def test_a_study_of_one_layout_that_is_not_1x1_is_named_with_what_it_lacks(typed: Type) -> None:

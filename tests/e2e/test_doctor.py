@@ -206,9 +206,7 @@ def test_a_study_says_when_it_begins_what_it_will_not_fit(tmp_path: Path) -> Non
         )
 
     assert began.stderr.count("[unfit]") == 1
-    assert wording("simulate.listens-service-ready-address", address=address) in " ".join(
-        began.stderr.split()
-    )
+    assert wording("doctor.address-of-another", address=address) in " ".join(began.stderr.split())
     assert began.returncode == 3  # it is told, not refused: the service was started, and failed by itself
 
 

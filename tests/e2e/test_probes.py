@@ -141,7 +141,7 @@ def test_a_second_probe_is_held_against_the_first_one(agrees: bool, typed: Typed
         (window,) = store.windows()
     assert [reason.slug for reason in window.void] == ([] if agrees else ["probes-disagree"])
     assert (done.returncode == 0) is agrees, done.stderr
-    assert (wording("rank.cross-check-counted-nothing") in done.stderr) is not agrees
+    assert (wording("probes.cross-check-counted-nothing") in done.stderr) is not agrees
 
 
 @pytest.mark.services

@@ -54,7 +54,7 @@ def test_a_budget_that_is_over_says_what_is_known_and_how_to_go_on(tuner) -> Non
 
     assert first.returncode == 5, first.stderr
     assert "[budget-over]" in first.stderr
-    assert first.stdout.startswith(wording("rank.answer-yet-x-leads"))
+    assert first.stdout.startswith(wording("rank.no-answer-leads-so-far"))
     assert "tuner grid --resume sleeper.tuner.db" in first.stderr
     before = json.loads(tuner("rank", "sleeper.tuner.db", "--json").stdout)["answer"]["windows"]
 

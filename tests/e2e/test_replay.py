@@ -86,7 +86,7 @@ def test_more_surfaces_than_there_are_is_all_of_them_and_said(typed: Typed) -> N
     done = typed("replay", *HERE, "s.json", "--strategy", "in-order", "--surfaces", "200", "--json")
 
     assert json.loads(done.stdout)["n"] == 3
-    assert done.stderr == wording("simulate.s-has-surfaces-only")
+    assert done.stderr == wording("suite.surfaces-only")
 
 
 def test_margin_and_confidence_can_be_others_than_the_suite_s(typed: Typed) -> None:
@@ -183,7 +183,7 @@ def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(typed: Typed) 
     figures = json.loads(typed(*asked, "--json").stdout)
 
     assert (figures["suite"], figures["n"], figures["right_ratio"]) == ("svc", 50, 1.0)
-    assert wording("simulate.own-estimates-truth") in typed(*asked).stdout
+    assert wording("suite.own-estimates-are-the-truth") in typed(*asked).stdout
     assert file.read_bytes() == before
     assert [path.name for path in typed.folder.iterdir()] == [file.name]
 
@@ -191,7 +191,7 @@ def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(typed: Typed) 
 def test_a_study_too_small_to_replay_is_told(typed: Typed) -> None:
     done = typed("replay", *HERE, study_file(typed.folder, 1))
 
-    assert done.stderr.startswith(wording("simulate.error-svc-has-one"))
+    assert done.stderr.startswith(wording("simulate.study-too-small"))
     assert (done.returncode, done.stdout) == (2, "")
 
 

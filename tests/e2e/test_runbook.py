@@ -113,7 +113,7 @@ def test_a_section_of_before_pages_is_stale_and_becomes_one(tuner: Typed, study:
     assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 4
     assert tuner("export", study, "--into", "RUNBOOK.md").returncode == 0
     text = runbook.read_text(encoding="utf-8")
-    assert text.startswith(wording("export.ops-processes-threads", name=NAME, begin=BEGIN))
+    assert text.startswith(wording("export.page-of-ops", name=NAME, begin=BEGIN))
     assert wording("export.what-run") in text
     assert text.endswith(f"{END}\n\nMine.\n")
     assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 0

@@ -63,7 +63,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_everything_that_shows_a_simulated_study_says_so(tuner: Typed, study: Path) -> None:
-    assert tuner("rank", study).stdout.startswith(wording("simulate.simulated-box", mark=MARK, name=NAME))
+    assert tuner("rank", study).stdout.startswith(
+        wording("simulate.on-a-simulated-box", mark=MARK, name=NAME)
+    )
     for fmt in ("markdown", "html", "rst", "jira"):
         shown = tuner("export", study, "--format", fmt).stdout
         assert "no service ran" in shown.split("\n")[0], fmt
@@ -76,7 +78,7 @@ def test_everything_that_shows_a_simulated_study_says_so(tuner: Typed, study: Pa
     assert facts["study"]["box_cores"] == 24.0
     for command in ("explain", "predict", "calibrate"):
         assert tuner(command, study).stdout.startswith(
-            wording("simulate.simulated-box-2", mark=MARK, name=NAME)
+            wording("simulate.on-a-simulated-box-so-far", mark=MARK, name=NAME)
         ), command
         assert json.loads(tuner(command, study, "--json").stdout)["simulated"] is True, command
 
@@ -98,7 +100,7 @@ def test_what_is_told_meanwhile_has_the_time_of_the_simulation(tuner: Typed) -> 
     assert len(windows) == 4
     assert all(line.startswith("simulated 0:") for line in windows)
     assert "left, until" not in done.stderr
-    assert wording("simulate.x-best-all-others") in done.stdout
+    assert wording("rank.is-best", layout="8x1") in done.stdout
 
 
 def test_cores_are_those_of_the_simulated_box(tuner: Typed) -> None:
@@ -154,7 +156,7 @@ def test_a_study_goes_on_with_the_config_that_began_it_and_with_no_other_study_s
     assert other.returncode == 2
     assert other.stderr == (wording("grid.not-what-it-was-begun-with"))
     assert wrong.returncode == 2
-    assert wording("simulate.study-yaml-study-window") in wrong.stderr
+    assert "study.yaml:1:33: study.window: " + wording("config.no-unit", text=10) in wrong.stderr
     assert "study.yaml:1:45: study.budget: " in wrong.stderr
     assert "study.yaml:1:51: study.bogus: unknown key" in wrong.stderr
 
@@ -379,11 +381,11 @@ def test_aa_says_that_it_was_simulated(tuner: Typed) -> None:
 
     pairs = tuner("aa", *again, "--layout", "8x1", "--repeats", "2")
     assert pairs.returncode == 0, pairs.stderr
-    assert pairs.stdout.startswith(wording("simulate.x-against-itself-pairs", mark=mark))
+    assert pairs.stdout.startswith(wording("check.against-itself", mark=mark))
     assert json.loads(tuner("aa", "simulated-gil-bound.aa.tuner.db", "--json").stdout)["simulated"] is True
     there = tuner("aa", "simulated-gil-bound.aa.tuner.db", *again)
     assert there.returncode == 2
-    assert wording("simulate.nothing-run-simulate-has") in there.stderr
+    assert wording("simulate.nothing-is-run") in there.stderr
 
 
 @pytest.mark.full

@@ -76,20 +76,20 @@ def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_ag
     out, err = first.communicate(timeout=LONG_S)
 
     assert first.returncode == 5, err
-    assert wording("lab.wait-s-pool-asyncio") in err
+    assert wording("lab.point-failed") in err
     found = read(out)
     (failed,) = found["failed"]
     assert failed["at"] == {"wait s": 0.1, "pool": "asyncio"}
     assert [row["at"]["wait s"] for row in found["rows"] if row["measured"]] == [0.05, 0.3]
     again = typed(tmp_path, python, monkeypatch, "--results", "it.lab.json")
-    assert wording("lab.run-failed-wait-s") in " ".join(again.stdout.split())
+    assert wording("lab.run-failed") in " ".join(again.stdout.split())
 
     (tmp_path / "fail").unlink()
     last = typed(tmp_path, python, monkeypatch, "--results", "it.lab.json", "--json")
 
     assert last.returncode == 0, last.stderr
     assert read(last.stdout)["failed"] == []
-    assert wording("lab.wait-s-pool-asyncio-total") in last.stderr
+    assert wording("lab.point-told") in last.stderr
 
 
 def test_where_every_run_fails_nothing_was_measured(
@@ -99,7 +99,7 @@ def test_where_every_run_fails_nothing_was_measured(
     done = typed(tmp_path, python, monkeypatch, "--results", "it.lab.json")
 
     assert (done.returncode, done.stdout) == (3, "")
-    assert wording("lab.error-run-gornir-gave") in done.stderr
+    assert wording("lab.no-run-gave-anything") in done.stderr
     assert len(json.loads((tmp_path / "it.lab.json").read_text(encoding="utf-8"))["failed"]) == 3
 
 
@@ -160,7 +160,7 @@ def test_one_that_is_ended_says_where_it_is_kept_and_how_to_go_on(
     out, err = ended.communicate(timeout=LONG_S)
 
     assert (ended.returncode, out) == (130, "")
-    assert wording("lab.kept-lab-json-run") in err
+    assert wording("lab.kept-but-for-the-run-in-hand") in err
     assert wording("lab.go-tuner-lab-gornir", python=python) in end_of(err)
 
 

@@ -69,7 +69,7 @@ def test_what_does_not_build_is_told_and_leaves_nothing(
 
     with pytest.raises(ConfigError) as error:
         built(tmp_path / "it.go", go, print)
-    assert wording("lab.go-does-build-go") in error.value.problem
+    assert wording("lab.go-does-not-build") in error.value.problem
     assert told in error.value.problem
     assert list((tmp_path / "cache" / "tuner").iterdir()) == []
 
@@ -149,8 +149,8 @@ def test_the_worker_of_a_study_finds_go_in_its_root_and_the_cache_where_the_user
     assert "-workers" in told
     assert list((tmp_path / ".cache" / "tuner").glob("goroutine_worker-*"))
     assert not (WORKER.parent / "here").exists()
-    assert wording("lab.home-there-none-point") in homeless
-    assert without_go == wording("lab.go-here-put-path")
+    assert wording("lab.no-home") in homeless
+    assert without_go == wording("lab.no-go-is-here")
 
 
 def test_a_worker_of_a_study_that_is_ended_while_it_is_built_leaves_nothing(

@@ -189,7 +189,7 @@ def test_a_program_that_is_not_there_has_no_version_and_one_that_fails_is_told()
         "no-such-server": "",
         "echo": "of no number",
     }
-    with raises(ConfigError, wording("lab.false-does-tell-version")):
+    with raises(ConfigError, wording("lab.version-untold")):
         versions_of({"false": []})
 
 

@@ -73,7 +73,7 @@ def test_one_that_does_not_end_is_killed_with_what_it_started_and_has_said_no(tm
     with command(script, timeout_s=2.0).asking({}) as asked:
         answer = awaited(asked)
 
-    assert answer.refusal == wording("services.sh-did-end-within")
+    assert answer.refusal == wording("launch.did-not-end-within")
     deadline = time.monotonic() + PATIENCE_S
     while not is_gone(child) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -253,7 +253,7 @@ def test_without_the_program_one_line_says_what_to_do(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "tuner")])
 
-    with raises(ConfigError, wording("simulate.simulator-tuner-simulate-neither")) as caught:
+    with raises(ConfigError, wording("simulate.no-simulator")) as caught:
         simulate_all([PLAIN])
     assert caught.value.hint is not None
 

@@ -168,4 +168,4 @@ def test_a_feeder_without_gnocchi_says_whose_python_it_needs(gnocchi: Gnocchi, s
     arguments = gnocchi.arguments("1x1", 5, "--max-attempts", "1", "--set", f"python={sys.executable}")
     said = tuner(gnocchi.folder, services_venv, *arguments)
 
-    assert wording("services.name-python-has-set") in said
+    assert wording("services.name-the-python") in said

@@ -137,4 +137,4 @@ def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
     done = lab(tmp_path, *words)
     out, err = done.communicate(timeout=LONG_S)
     assert (done.returncode, err) == (0, "")  # all is there: nothing is run
-    assert wording("lab.nornir-how-many-threads") in start_of(out)
+    assert wording("lab.title-of-nornir-line") in start_of(out)

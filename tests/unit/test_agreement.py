@@ -45,7 +45,7 @@ def test_both_counts_are_told_with_what_was_allowed() -> None:
     (reason,) = disagreement(LAYOUT, edges(1000), edges(900), 0.02, NAMES)
 
     assert reason.slug == "probes-disagree"
-    assert reason.detail == (wording("rank.cross-check-differs"))
+    assert reason.detail == (wording("probes.cross-check-differs"))
 
 
 def test_a_window_without_length_is_not_compared() -> None:

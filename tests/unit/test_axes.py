@@ -187,7 +187,7 @@ def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_told(tmp_
     assert found.command[:5] == ("taskset", "-c", "0", "nice", "python3.13")
     assert found.command[5:8] == ("-m", "tuner_workers.crash_processor", "run")
     assert "--producer-consumer-class" in found.command
-    assert wording("export.install-tuner-has-worker") in found.remarks
+    assert wording("export.install-tuner") in found.remarks
 
 
 def test_variants_that_the_built_in_worker_has_not_made_of_axes_are_refused(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def test_what_surely_changed_what_may_be_luck_and_what_is_not_known_are_of_unlik
     told = [one.text for one in picture.iter(f"{SVG}title")][1:]
 
     assert told == [
-        wording("report.surely-more"),
-        wording("report.x-less-less-more"),
-        wording("report.x-more-interval-noise"),
+        wording("compare.picture-surely-more"),
+        wording("compare.picture-less"),
+        wording("compare.picture-noise-unknown"),
     ]
     legend = {one.text for one in picture.iter(f"{SVG}text")}
     assert {"surely changed", "may be luck", wording("report.nothing-tells-noise")} <= legend

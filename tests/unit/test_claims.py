@@ -165,7 +165,7 @@ def test_a_stamp_holds_until_the_next_one_or_the_next_heading() -> None:
     assert [text for _, text in read.bare] == ["It takes 5 ms.", "It takes 9 ms."]
     assert [len(stamp.figures) for stamp in read.stamps] == [2, 1]
     assert read.stamps[0].figures[1] == PRINTED
-    assert [text for _, text in read.misspelt] == [wording("rank.measured-make-grid")]
+    assert [text for _, text in read.misspelt] == [wording("docs.measured-by-make-grid")]
 
 
 def test_a_stamp_of_the_page_holds_where_no_other_does() -> None:

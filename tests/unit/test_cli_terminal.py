@@ -48,7 +48,7 @@ def test_a_void_window_says_why_and_no_throughput() -> None:
 
     line = render_window(window(void=void), 0, 1, 1, None)
 
-    assert line == wording("rank.x-block-void-window")
+    assert line == wording("rank.void-window")
 
 
 def test_without_a_terminal_a_window_is_a_line_and_a_warning_carries_its_slug() -> None:

@@ -50,7 +50,7 @@ study:
     assert problems_of(tmp_path, text) == [
         "s.yaml:3:9: service.name: " + wording("config.name-of-files"),
         wording("config.no-such-field-of-command"),
-        wording("simulate.s-yaml-service-enviroment"),
+        "s.yaml:5:3: service.enviroment: " + wording("config.unknown-key-meant", key="environment"),
         "s.yaml:7:13: study.layouts.0: " + wording("config.no-layout-to-run"),
         wording("config.no-layout-write"),
         wording("config.time-of-day-write"),

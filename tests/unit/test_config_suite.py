@@ -172,7 +172,7 @@ def test_what_is_no_suite_at_all_is_told(text: str, said: str) -> None:
 def test_a_number_beyond_all_numbers_is_refused() -> None:
     text = with_().replace("[1.5, 2, 3]", "[1e999, 2, 3]")
 
-    assert refused(text) == wording("simulate.s-json-surfaces-should")
+    assert refused(text) == wording("suite.no-number", place="s.json: surfaces[0][0]", value="Infinity")
 
 
 def test_a_byte_that_is_no_utf_8_is_told_with_its_place(tmp_path: Path) -> None:
@@ -190,10 +190,10 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_file_that_is_not_there_are_told(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json"):
-        with raises(ConfigError, wording("simulate.cannot-read-suite")):
+        with raises(ConfigError, wording("suite.cannot-read-at-all")):
             read_suite(path)
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
-    with raises(ConfigError, wording("simulate.dev-zero-suite-larger")):
+    with raises(ConfigError, wording("suite.too-large")):
         read_suite(Path("/dev/zero"))

@@ -371,7 +371,7 @@ def test_the_rest_of_several_boxes_is_told_once_it_can_be_and_nothing_is_left_at
 
 
 def test_there_is_no_other_kind() -> None:
-    with raises(ValueError, wording("rank.such-kind-race-none")):
+    with raises(ValueError, wording("rank.no-such-kind-of-race")):
         FleetRace(Goal(LAYOUTS, kind="none"), 1)
 
 

@@ -229,13 +229,13 @@ def test_people_read_a_table_and_then_what_was_claimed(whole: Outcome) -> None:
     )
     lines = render_lab(whole, box, "simple").splitlines()
 
-    assert lines[0] == wording("lab.nornir-how-many-threads-enough")
+    assert lines[0] == wording("lab.title-of-nornir")
     assert wording("lab.nornir-cores-cpu") in lines[4]
     (row,) = (line for line in lines if line.split()[:3] == ["0.05", "100", "5.532"])
     assert row.split()[-1] == "*"  # the model was fitted to it
     assert any(line.startswith(wording("lab.model-fitted-measured-rows")) for line in lines)
     assert sum(line.startswith(("Holds here: ", wording("lab.does-hold-here"))) for line in lines) == 6
-    assert sum(line.startswith(wording("lab.cannot-told-these-runs")) for line in lines) == 1
+    assert sum(line.startswith(wording("lab.cannot-be-told-by-these-runs")) for line in lines) == 1
 
 
 def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcome) -> None:
@@ -250,7 +250,7 @@ def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcom
 def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
     page = render_document(lab_page(whole, "Measured here: x.", "it.svg", "tuner lab nornir"), "markdown")
 
-    assert wording("lab.nornir-how-many-threads-enough-threads") in start_of(page)
+    assert wording("lab.page-of-nornir-begins") in start_of(page)
     assert "](it.svg)" in page
     assert wording("lab.sh-tuner-lab-nornir") in page
     assert page.count("\n- ") == 7
@@ -353,21 +353,21 @@ def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", wording("lab.does-read-one")),
-        ("[]", wording("lab.does-read-one")),
-        ('{"tuner_lab": 2}', wording("lab.does-read-one")),
+        ("", wording("lab.reads-as-no-results")),
+        ("[]", wording("lab.reads-as-no-results")),
+        ('{"tuner_lab": 2}', wording("lab.reads-as-no-results")),
         ('{"tuner_lab": 1}', wording("lab.other-version", version=1)),
         ('{"tuner_lab": 3}', wording("lab.other-version", version=3)),
         (
             '{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": "many"}',
-            wording("lab.does-read-one"),
+            wording("lab.reads-as-no-results"),
         ),
         (
             '{"tuner_lab": 2, "name": "nornir", "quick": true, "repeats": 0, "seed": 1, "cores": 2, '
             '"provenance": {}, "runs": []}',
-            wording("lab.does-read-one"),
+            wording("lab.reads-as-no-results"),
         ),
-        ("[" * 100_000, wording("lab.does-read-one")),
+        ("[" * 100_000, wording("lab.reads-as-no-results")),
     ],
     ids=key_of,
 )
@@ -391,5 +391,5 @@ def test_numbers_without_end_are_no_results(tmp_path: Path, key: str, number: st
     file.write_text(wrong, encoding="utf-8")
 
     assert wrong != text
-    with raises(ConfigError, wording("lab.does-read-one")):
+    with raises(ConfigError, wording("lab.reads-as-no-results")):
         read_results(file)

@@ -141,7 +141,7 @@ def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:
 
     assert rule.holds is False
     assert wording("lab.right-in-rows", n=39) in rule.why
-    assert wording("lab.wrong-remote-redis-us") in rule.why
+    assert wording("lab.wrong-point") in rule.why
 
 
 def test_runs_that_differ_on_who_wins_tell_nothing() -> None:
@@ -159,12 +159,12 @@ def test_who_wins_is_held_against_who_was_said_to_win(whole: Outcome) -> None:
     verdicts = {finding.claim: finding.holds for finding in whole.findings[:6]}
 
     assert verdicts == {
-        wording("lab.local-file-threads-take"): True,
-        wording("lab.local-redis-threads-take"): True,
-        wording("lab.remote-file-us-away"): True,
-        wording("lab.remote-redis-us-away"): False,
-        wording("lab.remote-file-us-away-threads"): True,
-        wording("lab.remote-redis-us-away-threads"): True,
+        wording("lab.times-as-long", what="Local file", times="8.21"): True,
+        wording("lab.times-as-long", what="Local redis", times="4.23"): True,
+        wording("lab.times-as-fast", what="file", us=200, times="1.57"): True,
+        wording("lab.times-as-long", what="Remote redis, 200 us away", times="1.27"): False,
+        wording("lab.times-as-fast", what="file", us=400, times="1.78"): True,
+        wording("lab.times-as-fast", what="redis", us=400, times="1.72"): True,
     }
 
 

@@ -85,7 +85,7 @@ def test_all_pools_stand_in_one_table_wait_by_wait(whole: Outcome) -> None:
 
 
 def test_its_source_is_that_of_the_table_beside(whole: Outcome) -> None:
-    assert wording("lab.how-many-threads-enough") in start_of(whole.source)
+    assert wording("lab.article-of-nornir") in start_of(whole.source)
     assert source_of(Nornir(), SEEDS) == SEEDS["nornir_2020"]["source"]
 
 

@@ -128,8 +128,8 @@ def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path)
 
     assert read_results(tmp_path / "it.lab.json") == results
     assert failures_told(Nornir(), results.failed) == [
-        wording("lab.runs-failed-wait-s"),
-        wording("lab.run-failed-wait-s-workers"),
+        wording("lab.runs-failed-and-why"),
+        wording("lab.run-failed-and-why"),
     ]
     assert results.with_run(Run(one.at, 0, {"total_s": 1.0})).failed == (other, late)
 

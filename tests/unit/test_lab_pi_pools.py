@@ -220,9 +220,9 @@ def test_rows_beside_others_tell_nothing_and_claims_on_the_other_rows_are_told()
     assert disturbed == {SCHEDULED}
     assert all(row.n_disturbed == (3 if row.is_disturbed else 0) for row in found.rows)
     assert finding(found, "A scheduled pool").holds is None
-    assert wording("lab.c-sleeps-too-scheduled") in finding(found, "A scheduled pool").why
+    assert wording("lab.job-not-run-undisturbed") in finding(found, "A scheduled pool").why
     assert finding(found, "A fixed pool").holds is True
-    assert wording("lab.beside-runs-claim-rests") in render_lab(found, "Here.", "plain").replace("\n", " ")
+    assert wording("lab.no-claim-rests-on-those") in render_lab(found, "Here.", "plain").replace("\n", " ")
 
 
 def test_of_several_runs_the_undisturbed_ones_count() -> None:
@@ -287,7 +287,7 @@ def test_it_is_told_and_drawn(quick: bool) -> None:
     csv = render_lab(found, "", "csv").splitlines()
 
     assert len(told) == len(csv) - 1 == len([row for row in found.rows if row.measured])
-    assert wording("lab.pi-pools-how-many") in start_of(render_lab(found, "Somewhere.", "simple"))
+    assert wording("lab.title-of-pi-pools") in start_of(render_lab(found, "Somewhere.", "simple"))
     assert found.follows.count(". ") == 1  # two sentences
 
 

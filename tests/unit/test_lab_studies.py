@@ -133,7 +133,7 @@ def test_of_several_pythons_the_first_runs_the_layouts_and_others_do_not_go_on(t
     assert kept.left_out == ()
     assert {"python 3.98.0", "python 3.99.1.dev"} <= kept.provenance.keys()
     third = python(tmp_path / "python3.97", "3.97.0")
-    with raises(ConfigError, wording("lab.made-python-dev-python")):
+    with raises(ConfigError, wording("lab.was-made-with-python", were="3.98.0, 3.99.1.dev", now="3.97")):
         run_studies(Socorro(), replace(asked, also=(third,)), kept, stop, lambda _: None, lambda *_: None)
 
 

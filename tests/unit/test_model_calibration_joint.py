@@ -156,7 +156,7 @@ def test_without_1x1_demands_are_found_all_the_same_and_that_is_said() -> None:
     assert fields(calibration.profile.demands) == pytest.approx(
         fields(PYTHON), rel=0.05, abs=0.02 * PYTHON.total_s
     )
-    assert any(wording("lab.x-measured") in note for note in calibration.notes)
+    assert any(wording("lab.layout-was-not-measured") in note for note in calibration.notes)
 
 
 def test_windows_of_older_files_take_part_with_the_cpu_of_the_whole_service() -> None:

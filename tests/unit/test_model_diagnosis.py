@@ -355,7 +355,9 @@ def test_strangers_are_told() -> None:
     full = own_cpu("1x1", 0.4, others_cpu_s=160.0, run_delay_s=40.0)
     way = own_cpu("1x1", 0.01, others_cpu_s=199.0, run_delay_s=2.0)
 
-    assert sentence(diagnose_one(full, Machine(2), None)) == (wording("lab.x-all-cores-busy"))
+    assert sentence(diagnose_one(full, Machine(2), None)) == (
+        wording("model.all-cores-busy-and-thread-waits")
+    )
     assert sentence(diagnose_one(way, Machine(2), None)) == (wording("model.others-keep-cores-busy"))
 
 

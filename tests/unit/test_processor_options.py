@@ -120,7 +120,7 @@ def test_an_error_in_a_file_says_the_line(tmp_path: Path, text: str, problem: st
 def test_a_mistyped_variable_is_an_error_and_a_foreign_one_is_not() -> None:
     resolve({}, {"CRASH_PROCESSOR_PORT_8000_TCP": "tcp://10.0.0.1:8000", "CRASH_PROCESSOR_CONFIG": "x"})
 
-    with raises(InputError, wording("simulate.crash-processor-number-thread")) as caught:
+    with raises(InputError, wording("crash-processor.unknown-variable")) as caught:
         resolve({}, {"CRASH_PROCESSOR_NUMBER_OF_THREAD": "3"})
 
     assert caught.value.hint == wording(

@@ -248,7 +248,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: s
 def test_memory_beyond_every_number_is_told_with_its_place(tmp_path: Path) -> None:
     said = problem_of(tmp_path, f"{LEAST}memory: {{process: {'9' * 400}B}}\n")
 
-    assert wording("simulate.p-yaml-memory-process") in start_of(said)
+    assert "p.yaml:4:19: memory.process: " + wording("config.finite") in start_of(said)
 
 
 @pytest.mark.parametrize("cores", ["1e28", "1e300", "123456789012345678901234567890"])
@@ -276,12 +276,14 @@ def test_a_config_is_told_from_a_profile_in_one_line(tmp_path: Path, text: str) 
 
     with pytest.raises(ConfigError) as caught:
         read_profile(file)
-    assert caught.value.problem == wording("simulate.config-profile", file=file)
-    assert caught.value.hint == wording("simulate.make-profile-service-tuner", file=file)
+    assert caught.value.problem == wording("simulate.config-is-no-profile", file=file)
+    assert caught.value.hint == wording("simulate.make-a-profile", file=file)
 
 
 def test_a_profile_with_a_key_of_a_config_is_a_profile_all_the_same(tmp_path: Path) -> None:
-    assert problem_of(tmp_path, LEAST + "study: {window: 1m}\n") == wording("simulate.p-yaml-study-unknown")
+    assert problem_of(tmp_path, LEAST + "study: {window: 1m}\n") == "p.yaml:4:1: study: " + wording(
+        "config.unknown-key"
+    )
 
 
 def test_a_box_of_many_cores_is_of_the_kind_of_one_of_a_few() -> None:

@@ -61,7 +61,7 @@ def seen(layout: Layout, value: float, number: int, length_s: float = 600.0, **u
 
 
 def test_there_is_no_other_kind() -> None:
-    with raises(ValueError, wording("rank.such-kind-race-none")):
+    with raises(ValueError, wording("rank.no-such-kind-of-race")):
         Race(Goal(LAYOUTS, kind="none"), 1)
 
 

@@ -26,7 +26,7 @@ def test_lines_of_all_logs_are_counted_as_they_come(tmp_path: Path) -> None:
     logs = [tmp_path / "0.log", tmp_path / "1.log"]
     check = LogLines(re.compile(rb"worker \d+ ready"), 3)
 
-    assert check.lacks(logs) == wording("services.lines-logged-match-worker")
+    assert check.lacks(logs) == wording("services.lines-logged")
     logs[0].write_text("hello\nworker 1 ready\nworker 2 rea")
     assert check.lacks(logs).startswith("1 of 3")
     assert check.lacks(logs).startswith("1 of 3"), "no line counts twice"
@@ -116,7 +116,7 @@ def test_a_command_that_does_not_end_is_killed_with_all_it_started(
 
     lacking = CommandSucceeds(("/bin/sh", "-c", script), {"PATH": os.defpath}).lacks([])
 
-    assert lacking == wording("services.bin-sh-did-end")
+    assert lacking == wording("services.check-did-not-end")
     stat = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
     for _ in range(3000):  # 30 s: until whoever inherits it has reaped it
         try:

@@ -282,5 +282,5 @@ def test_bash_reads_each_word_as_it_was(word: str) -> None:
 
 
 def test_variables_stand_before_a_command() -> None:
-    assert shell_line(["a", "b c"], {"X": "1 2"}) == wording("report.x-b-c")
+    assert shell_line(["a", "b c"], {"X": "1 2"}) == wording("compare.command-with-quotes")
     assert shell_word("\ud800\n") == "$'?\\n'"

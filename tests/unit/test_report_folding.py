@@ -46,7 +46,7 @@ def test_a_table_whose_first_column_names_its_rows_repeats_that_alone() -> None:
 
     assert folded(table, 10) == table
     wide = render_table(Table(("service", "a", "b"), (("rq", "fork", "simple"),), frozenset()), "simple")
-    assert folded(wide, 14) == wording("rank.service-rq-fork-service")
+    assert folded(wide, 14) == wording("services.table-of-two")
 
 
 def test_texts_without_tables_are_left_alone() -> None:

@@ -108,7 +108,7 @@ def test_the_best_is_best_of_what_keeps_the_limits() -> None:
 def test_a_faster_layout_that_is_not_decided_is_named_with_what_would_decide_it() -> None:
     rendered = render_ranking(STUDY, asked(limits=(LOAD,)), "simple")
 
-    assert wording("rank.x-measured-better-than") in rendered
+    assert wording("rank.measured-better-load-open") in rendered
     assert wording("rank.more-launches-would-tell") in rendered
 
 
@@ -116,7 +116,7 @@ def test_where_nothing_is_shown_to_keep_the_limits_what_is_open_is_named() -> No
     rendered = render_ranking(STUDY, asked(limits=(Limit("load", 9.0),)), "simple")
 
     assert wording("rank.no-layout-keeps", limits="load at most 9") in rendered
-    assert wording("rank.x-measured-but-whether") in rendered
+    assert wording("rank.measured-load-open") in rendered
 
 
 def test_many_open_layouts_are_not_told_one_by_one() -> None:

@@ -82,7 +82,7 @@ def test_what_runs_and_what_cannot_run_have_a_row_among_five_hundred() -> None:
     rows = shown(boards.crowd(), lines=20)
 
     assert any(row.startswith("▶ 7x1 ") for row in rows)
-    assert any(wording("lab.cannot-run-such-file") in row for row in rows)
+    assert any(wording("fleet.layout-cannot-run-no-file") in row for row in rows)
     assert any(row.startswith("  ... and 4") and "not measured yet" in row for row in rows)
 
 

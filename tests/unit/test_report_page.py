@@ -118,7 +118,7 @@ def test_a_large_study_is_thinned_and_says_so(small: bool) -> None:
     assert len(text.encode()) < (SMALL_BYTES if small else FULL_BYTES)
     assert wording("report.each-mark-stands-windows", value=1000 if small else 250) in text
     assert "One window in" in text
-    assert wording("report.more-layouts-table-2") in text
+    assert wording("report.more-layouts-are-in-the-table") in text
     assert (wording("report.more-rows-left-out") in text) == small
 
 
@@ -135,8 +135,8 @@ def test_a_study_without_a_window_says_so_in_every_section(race: Overview) -> No
     text = render_page(nothing)
 
     assert re.findall(r'<section id="([a-z-]+)"', text) == SECTIONS
-    assert wording("report.layout-has-been-measured") in text
-    assert wording("report.nothing-has-been-launched") in text
+    assert wording("report.no-layout-measured-yet") in text
+    assert wording("report.nothing-launched-yet") in text
 
 
 def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(race: Overview) -> None:
@@ -150,7 +150,7 @@ def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(ra
     text = render_page(replace(race, ranking=rank(race.study, windows), windows=windows, launches=launches))
 
     n = sum(one.block >= 0 for one in windows)
-    assert wording("report.window-counts-all-void", n=n) in text
+    assert wording("report.all-windows-void-at-all", n=n) in text
     rows = re.findall(
         r"<tr><td>.*?</td><td>.*?</td><td class=\"n\">.*?</td><td>(.*?)</td><td>(.*?)</td></tr>", text
     )
@@ -177,7 +177,7 @@ def test_one_layout_is_named_the_fastest_and_another_reference_is_explained(race
     assert wording("rank.highest-mean-where") not in same
     assert "the fastest (" not in text
     assert wording("rank.measured-against-whose-mean", other=other) in text
-    assert wording("rank.alone-answer-what-study", best=best) in text
+    assert wording("rank.alone-is-no-answer", best=best) in text
 
 
 def test_the_two_figures_of_load_have_a_name_each_and_are_explained(race_page: str) -> None:
@@ -235,7 +235,7 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
     ids=key_of,
 )
 def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
-    assert wording("report.what-do-now", told=told) in start_of(
+    assert wording("report.what-to-do-told", told=told) in start_of(
         told_to_do(runbook_study.overview(current=current))
     )
 
@@ -244,16 +244,16 @@ def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview, 
     assert race.ranking.claim is not None
     told = told_to_do(race_page)
 
-    assert wording("report.what-do-now-change") in start_of(told)
+    assert wording("report.change-nothing-yet") in start_of(told)
     assert f"tuner grid --resume {RACE}\n" in told
     assert "<dt>leads so far</dt>" in race_page
-    assert wording("report.what-do-now-nothing") in start_of(told_to_do(replace(race, is_held=True)))
+    assert wording("report.under-way") in start_of(told_to_do(replace(race, is_held=True)))
 
 
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
     told = told_to_do(runbook_study.overview(max_load="1"))
 
-    assert wording("report.what-do-now-least") in start_of(told)
+    assert wording("report.least-load-seen") in start_of(told)
     assert "tuner rank gunicorn.tuner.db --max-load N\n" in told
 
 
@@ -262,7 +262,7 @@ def test_nobody_is_told_to_act_on_a_first_look_and_the_page_warns() -> None:
     seen = runbook_study.overview(record)
 
     assert told_to_do(seen) == ""
-    assert wording("rank.p-class-warning-first") in render_page(seen)
+    assert wording("rank.first-look-in-html") in render_page(seen)
 
 
 def test_remarks_on_settling_stand_with_the_windows_and_are_counted_in_the_answer(race: Overview) -> None:
@@ -343,8 +343,8 @@ def test_report_does_not_replace_what_it_did_not_write(
     assert run(["report", str(file), "-o", str(mine)]) == 2
 
     assert capsys.readouterr().err.splitlines() == [
-        wording("report.error-written-tuner-report", mine=mine),
-        wording("report.name-another-file-o"),
+        wording("report.not-written-by-report", mine=mine),
+        wording("report.name-another-file"),
     ]
     assert mine.read_text() == "<p>mine</p>"
     for force in ([], ["--force"]):

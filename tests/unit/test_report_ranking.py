@@ -96,7 +96,7 @@ def test_the_ranking_looks_as_it_should(fmt: str) -> None:
 def test_every_format_says_when_the_box_had_fewer_cores_than_the_layouts_are_for(fmt: str) -> None:
     study = study_of(TRUTH, box_cores=2.0)
 
-    assert wording("rank.layouts-cores-measured") in render_ranking(study, ranking_of(study, TRUTH), fmt)
+    assert wording("rank.layouts-measured-on") in render_ranking(study, ranking_of(study, TRUTH), fmt)
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])
@@ -107,7 +107,7 @@ def test_every_format_says_what_is_known_of_the_service_beforehand(fmt: str) -> 
 
     text = render_ranking(study, ranking_of(study, TRUTH), fmt)
 
-    assert wording("rank.arq-loses-jobs-hand") in text.replace("\\", "")
+    assert wording("services.loses-jobs-in-hand") in text.replace("\\", "")
 
 
 def test_the_json_has_the_fields_that_programs_rely_on() -> None:
@@ -150,14 +150,14 @@ def test_the_data_formats_carry_the_ratio_to_the_layout_in_use() -> None:
 def test_the_verdict_names_what_cannot_be_told_from_the_best() -> None:
     study = study_of(TRUTH)
 
-    assert wording("rank.x-measured-best-cannot") in start_of(verdict(ranking_of(study, TRUTH)))
+    assert wording("rank.measured-best-cannot-be-told") in start_of(verdict(ranking_of(study, TRUTH)))
 
 
 def test_a_clear_winner_is_called_best() -> None:
     truth = {"4x6": 2600.0, "1x24": 1000.0, "2x12": 1800.0}
     study = study_of(truth)
 
-    assert wording("rank.x-best-all-others") in start_of(verdict(ranking_of(study, truth)))
+    assert wording("rank.is-best", layout="4x6") in start_of(verdict(ranking_of(study, truth)))
 
 
 def test_the_table_for_people_fits_a_hundred_columns() -> None:
@@ -209,5 +209,5 @@ def test_layouts_that_have_no_rank_for_the_same_reason_are_told_together() -> No
 
     text = render_ranking(study, rank(study, windows), "simple")
 
-    assert wording("rank.x-x-x-gevent") in text
+    assert wording("rank.not-ranked") in text
     assert wording("rank.not-ranked-and-why") in text

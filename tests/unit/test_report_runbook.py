@@ -20,7 +20,7 @@ def update(text: str, section: str = "NEW\n", fmt: str = "markdown") -> str:
 
 
 def test_a_runbook_without_the_section_gets_it_at_its_end_under_a_heading() -> None:
-    assert update("# Ops\n\nRead me.\n") == (wording("export.ops-read-me-processes", begin=BEGIN, end=END))
+    assert update("# Ops\n\nRead me.\n") == (wording("export.page-with-section", begin=BEGIN, end=END))
 
 
 def test_an_empty_runbook_begins_with_the_section() -> None:

@@ -94,7 +94,7 @@ def test_it_says_what_to_run_in_words_and_why() -> None:
     first, second = told.splitlines()
     assert first == wording("export.layout-in-words")
     assert wording("export.it-did-items") in start_of(second)
-    assert wording("lab.did-more-than-each") in end_of(second)
+    assert wording("export.did-more-than-each") in end_of(second)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_layout_in_words(layout: str, words: str) -> None:
 def test_of_what_is_as_good_it_names_what_needs_less_memory() -> None:
     told = section(page_of(overview(items={**ITEMS, "2x12@gthread": (2599, 2597, 2600)})), "What to run")
 
-    assert wording("rank.good-far-study-can") in told
+    assert wording("rank.as-good-two") in told
     assert wording("rank.where-memory-counts-take") in told
 
 
@@ -125,20 +125,20 @@ def test_what_cannot_be_told_apart_but_measured_less_is_not_proposed_for_its_mem
     }
     told = section(page_of(overview(items=noisy, current=None)), "What to run")
 
-    assert wording("rank.good-far-study-can-tell") in told
+    assert wording("rank.as-good") in told
     assert wording("rank.none-needs-less-memory") in told
 
 
 def test_when_what_is_in_use_is_as_good_nothing_has_to_change() -> None:
     told = text_of(page_of(overview(current="6x4@gthread")))
 
-    assert wording("rank.x-gthread-use-nothing") in told
+    assert wording("rank.in-use-no-change-pays") in told
 
 
 def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> None:
     page = page_of(overview(current="4x6@gthread"))
 
-    assert section(page, "Apply") == wording("export.use-there-nothing-change")
+    assert section(page, "Apply") == wording("export.nothing-to-change")
     assert Heading("Roll back") not in page
     assert Heading(wording("export.use-proposed")) not in page
 
@@ -162,16 +162,16 @@ def test_it_is_applied_and_rolled_back_without_what_only_measuring_needs() -> No
         in apply
     )
     assert "$ tuner export gunicorn.tuner.db --snippet KIND\n" in apply
-    assert wording("export.see-worker-processes-run") in apply
+    assert wording("export.see-that-they-run") in apply
     assert "--workers=1 --threads=24 --worker-class=gthread' gunicorn app:app\n" in back
     assert "$ tuner export gunicorn.tuner.db --snippet KIND --layout 1x24@gthread\n" in back
-    assert wording("export.leave-they-since-study") in apply
+    assert wording("export.leave-as-they-are") in apply
 
 
 def test_who_did_not_say_what_is_in_use_is_told_to_write_it_down() -> None:
     told = section(page_of(overview(current=None)), "Roll back")
 
-    assert told == (wording("export.put-back-settings-you"))
+    assert told == (wording("export.put-back"))
 
 
 def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
@@ -179,7 +179,7 @@ def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
     sooner = section(page_of(overview(), repeat_after_s=86400.0), wording("export.when-measure-again"))
 
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
-    assert wording("export.before-when-one-these") in start_of(told)
+    assert wording("export.when-one-of-these-changes") in start_of(told)
     assert sooner.startswith("By 2026-09-22, ")
     assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in told
 
@@ -188,26 +188,26 @@ def test_it_says_under_what_it_was_measured() -> None:
     told = section(page_of(overview(max_load="30")), "Measured under")
 
     assert told.splitlines() == [
-        wording("export.box-stage-cores-amd"),
+        wording("export.box"),
         wording("export.system"),
-        wording("export.release-ab-folder-ran"),
-        wording("export.software-cpython-workers-tuner"),
-        wording("export.when-utc-h-min"),
+        wording("export.release"),
+        wording("export.software"),
+        wording("export.when"),
         wording("export.how"),
         wording("export.windows-that-count"),
-        wording("export.input-requests-http-each"),
-        wording("export.limits-asked-load-most"),
+        wording("export.input"),
+        wording("export.limits-asked-for"),
     ]
 
 
 def test_where_nothing_may_win_nothing_is_recommended() -> None:
     page = page_of(overview(max_load="1"))
 
-    assert wording("export.nothing-can-recommended-layout") in start_of(section(page, "What to run"))
+    assert wording("export.nothing-recommended-no-layout-keeps") in start_of(section(page, "What to run"))
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
     told = section(page, "What to run")
-    assert wording("export.least-load-seen-allow") in told
+    assert wording("export.least-load-seen") in told
     assert told.endswith("$ tuner rank gunicorn.tuner.db --max-load N\n")
 
 
@@ -222,17 +222,17 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
         page_of(replace(seen, ranking=ranking, study=replace(seen.study, strategy="race"))), "What to run"
     )
 
-    assert wording("export.some-layouts-open-whether") in fixed
-    assert wording("export.some-layouts-open-whether-they") in race
+    assert wording("export.open-measure-with-more-repeats") in fixed
+    assert wording("export.open-measure-more-of-them") in race
     assert wording("export.resume-with-config") in race
 
 
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
     told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
 
-    assert wording("export.nothing-can-recommended-change") in start_of(told)
+    assert wording("export.nothing-recommended-change-nothing") in start_of(told)
     assert "$ tuner rank gunicorn.tuner.db\n" in told
-    assert wording("export.mend-begin-again-tuner") in told
+    assert wording("export.mend-and-begin-again") in told
 
 
 def test_a_study_without_a_launch_says_how_to_begin() -> None:
@@ -241,7 +241,7 @@ def test_a_study_without_a_launch_says_how_to_begin() -> None:
 
     told = section(page_of(nothing), "What to run")
 
-    assert wording("export.change-nothing-nothing-measured") in told
+    assert wording("export.change-nothing") in told
     assert wording("export.resume-with-config") in told
 
 
@@ -258,12 +258,12 @@ def test_what_stands_for_the_config_or_the_command_is_told(is_typed: bool) -> No
     on = section(page_of(part), "What to run")
 
     if is_typed:
-        assert wording("export.config-command-study-begun", why=why) in again
+        assert wording("export.what-config-is-of-a-command", why=why) in again
         assert "$ tuner grid --resume gunicorn.tuner.db -- COMMAND\n" in on
-        assert wording("export.command-one-study-begun", why=why) in on
+        assert wording("export.what-command-is", why=why) in on
     else:
-        assert wording("export.config-file-study-begun", why=why) in again
-        assert wording("export.config-file-study-begun", why=why) in on
+        assert wording("export.what-config-is", why=why) in again
+        assert wording("export.what-config-is", why=why) in on
 
 
 def claimed(seen: Overview, **answer: object) -> Overview:
@@ -289,15 +289,15 @@ def test_the_answer_of_a_race_has_its_guarantee() -> None:
 
     told = section(page, "What to run")
     assert wording("export.within-of-the-best") in told
-    assert wording("rank.good-far-study-can-tell-x") in told
-    assert wording("export.x-gthread-within-best") in section(page, "Evidence")
+    assert wording("rank.as-good-one") in told
+    assert wording("export.within-of-the-best-calibrated") in section(page, "Evidence")
 
 
 def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> None:
     page = page_of(claimed(overview(), reached=False))
 
     told = section(page, "What to run")
-    assert wording("rank.answer-yet-x-gthread") in start_of(told)
+    assert wording("rank.no-answer-leads") in start_of(told)
     assert wording("export.resume-with-config") in told
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
@@ -309,8 +309,8 @@ def test_a_first_look_and_a_smaller_box_are_told_on_top() -> None:
     first, second, heading = page_of(overview(record))[:3]
 
     assert isinstance(first, Note)
-    assert wording("rank.layouts-cores-measured") in start_of(first.text)
-    assert second == Note(wording("rank.first-look-short-windows"))
+    assert wording("rank.layouts-measured-on") in start_of(first.text)
+    assert second == Note(wording("rank.first-look"))
     assert heading == Heading("What to run")
 
 
@@ -332,8 +332,8 @@ def test_of_many_layouts_the_first_ones_and_the_one_in_use_are_shown() -> None:
 
     told = section(page, "Evidence")
     assert "in use" in told
-    assert wording("export.more-tuner-rank-shows") in told
-    assert wording("export.more-tuner-rank-shows-them") in told
+    assert wording("export.more-are-shown", n=21) + "\n" in told
+    assert wording("export.more-are-shown", n=18) + "\n" in told
     assert len(text_of(page).splitlines()) < 110
 
     "x--></p><script>alert(1)</script>]]>{code}|| [a](b) `c` *d* _e_"
@@ -380,7 +380,7 @@ def test_a_command_can_be_typed_as_it_stands_whatever_it_holds() -> None:
 
     assert "gunicorn $'x--></p><script>" in told
     assert "\\x1b[31mred\\x1b[0m\\n## h\\r\\n.. raw:: html' '<hidden>'\n" in told
-    assert wording("export.studies-keep-secrets-put") in told
+    assert wording("export.studies-keep-no-secrets") in told
     assert "$ tuner export $'./-x--" in told
 
 
@@ -411,4 +411,4 @@ def test_a_service_whose_record_is_not_here_is_said() -> None:
 
     told = section(page_of(overview(record)), "Apply")
 
-    assert wording("export.what-type-known-here") in start_of(told)
+    assert wording("export.what-to-type-is-unknown") in start_of(told)

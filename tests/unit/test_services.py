@@ -248,7 +248,7 @@ def test_variables_that_env_sets_before_the_command_are_the_user_s() -> None:
     assert service.command == ("gunicorn", "app:app")
     assert service.environment["A"] == "1"
     assert service.environment["GUNICORN_CMD_ARGS"].startswith("--preload --workers={processes}")
-    with raises(ConfigError, wording("services.uvicorn-workers-what-tuner")):
+    with raises(ConfigError, wording("services.variable-of-uvicorn")):
         typed("env UVICORN_WORKERS=4 uvicorn app:app")
     assert typed("env -u A gunicorn app:app").service.record is None  # options of env are its own business
 
@@ -399,7 +399,7 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
     assert run(asked) == 2
     assert "s.yaml exists already" in capsys.readouterr().err
     assert run(["init", "--set", "port=3", "--", "gunicorn", "app:app"]) == 2
-    assert wording("services.set-port-unknown-key") in capsys.readouterr().err
+    assert wording("services.unknown-key-port") in capsys.readouterr().err
 
 
 def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -465,7 +465,7 @@ def test_a_package_brings_a_service_as_the_page_shows(package: Callable[[str], N
     assert service.environment == {"SHOP_THREADS": "{threads}"}
     assert "keep it full" in service.cautions["nothing-feeds"]
     assert typed("shopworker -t 9").service.command == ("shopworker", "-t", "9", "--threads", "{threads}")
-    with raises(ConfigError, wording("services.shop-threads-what-tuner")):
+    with raises(ConfigError, wording("services.variable-of-shop")):
         expanded(
             known_services()["shopworker"], {"command": "x", "environment": {"SHOP_THREADS": "3"}}, {}, None
         )

@@ -122,7 +122,7 @@ def test_an_objective_is_read_by_its_name(text: str) -> None:
 
 
 def test_an_objective_that_is_none_is_told_with_the_nearest() -> None:
-    with raises(ConfigError, wording("rank.such-objective-throughput-per")) as caught:
+    with raises(ConfigError, wording("rank.no-such-objective", name="throughput-per-core")) as caught:
         parse_objective("throughput-per-core")
 
     assert caught.value.hint == wording("command-line.did-you-mean", meant="throughput-per-cpu")

@@ -102,7 +102,7 @@ def test_several_nodes_on_a_box_are_told_apart_and_a_single_one_keeps_its_name()
     assert 'Environment="CELERY_WORKER_HOSTNAME=celery%i@%%h"' in snippet("systemd", several)
     assert "celery1@%h" in snippet("procfile", several)
     assert "HOSTNAME" not in snippet("kubernetes", several)  # each pod has a host name of its own
-    assert wording("export.give-each-them-own") in snippet("env", several)
+    assert wording("export.own-hostname-for-each") in snippet("env", several)
     assert "HOSTNAME" not in snippet("supervisor", alone)
     assert (alone.command, alone.n_programs) == (("celery", "-A", "a", "worker"), 1)
 
@@ -153,7 +153,7 @@ def test_what_told_the_probe_of_a_script_is_left_out_and_named() -> None:
     rollout = rolled_out("work --statsd {TUNER_STATSD} --fast", "2x2", probe=probe)
 
     assert rollout.command == ("work", "--fast")
-    assert wording("export.left-out-told-tuner") in snippet("systemd", rollout)
+    assert wording("export.left-out-as-it-told-the-probe") in snippet("systemd", rollout)
 
 
 def test_secrets_are_named_and_never_written() -> None:
@@ -163,9 +163,9 @@ def test_secrets_are_named_and_never_written() -> None:
     for kind in fitting_kinds(rollout):
         text = snippet(kind, rollout)
         assert "xyzzy" not in text
-        assert wording("export.api-token-had-value") in " ".join(text.split())
+        assert wording("export.variable-had-a-value") in " ".join(text.split())
         assert re.search(r"API_TOKEN ?[=:]", text) is None
-    assert wording("export.put-yours-place-hidden") in snippet("supervisor", rollout)
+    assert wording("export.put-yours-in-place") in snippet("supervisor", rollout)
 
 
 def test_variants_of_the_users_own_bring_their_commands() -> None:
@@ -181,7 +181,7 @@ def test_variants_of_the_users_own_bring_their_commands() -> None:
 
 
 def test_a_record_that_is_not_installed_is_told() -> None:
-    with raises(ConfigError, wording("export.whose-record-installed-here")):
+    with raises(ConfigError, wording("export.record-not-installed")):
         rollout_of({**script(("x",)), "record": "shopworker"}, rolled_out("x", "1x1").layout, 2, {})
 
 
@@ -355,7 +355,7 @@ def test_a_snippet_of_the_winner_is_printed_with_where_it_comes_from(
 
     said = capsys.readouterr().out
     assert said.splitlines()[-3:] == ["workers = 2", "threads = 2", "worker_class = 'gthread'"]
-    assert wording("export.x-gthread-gunicorn-tuner") in said
+    assert wording("export.comment-of-snippet") in said
     assert "gunicorn-2-cores-busy.tuner.db" in said
     assert re.search(r"2x2@gthread: \d+ items in 10 minutes \(\d+ to \d+, 95 %\)", said)
     assert wording("rank.cannot-be-told-from") in said
@@ -368,7 +368,7 @@ def test_another_layout_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> 
 
     said = capsys.readouterr().out
     assert "GUNICORN_CMD_ARGS='--workers=4 --threads=1 --worker-class=sync'" in said
-    assert wording("export.study-first-x-gthread") in said
+    assert wording("export.not-the-first-of-the-study") in said
 
 
 def test_without_an_answer_it_is_the_leaders_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -394,9 +394,9 @@ def test_where_nothing_was_measured_no_layout_leads_but_one_can_be_named(
     command = ["export", str(tmp_path / "s.tuner.db"), "--snippet", "env"]
 
     assert run(command) == 3
-    assert wording("export.has-window-counts-so") in capsys.readouterr().err
+    assert wording("export.no-layout-leads") in capsys.readouterr().err
     assert run([*command, "--layout", "2x2@gthread"]) == 0
-    assert wording("lab.x-gthread-measured") in capsys.readouterr().out
+    assert wording("compare.layout-was-not-measured") in capsys.readouterr().out
 
 
 PAGE = (ROOT / "docs" / "snippets.md").read_text(encoding="utf-8")

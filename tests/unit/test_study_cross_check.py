@@ -103,5 +103,5 @@ def test_a_second_probe_that_fails_spoils_no_window_and_its_reason_is_told() -> 
     assert ran.void == [[]]
     ((slug, text),) = ran.progress.warnings
     assert slug == "cross-check-gap"
-    assert wording("rank.cross-check-other-gave") in text
+    assert wording("probes.cross-check-gave-no-count") in text
     assert wording("probes.window-not-compared") in text

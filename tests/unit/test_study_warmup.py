@@ -172,7 +172,7 @@ def test_a_leak_is_said_and_measured_all_the_same() -> None:
 
     assert ran.launch.settled is False
     assert ran.launch.unsettled is not None
-    assert wording("rank.trend-throughput-fell") in start_of(ran.launch.unsettled)
+    assert wording("rank.trend-fell") in start_of(ran.launch.unsettled)
     assert ran.launch.trend_ratio_per_h == pytest.approx(-0.19, abs=0.06)
     assert len(ran.store.windows()) == 3
     ((slug, text),) = ran.progress.warnings

@@ -317,7 +317,7 @@ def test_counts_that_were_not_fresh_for_more_than_two_intervals_void(at_fault: s
     (reason,) = void_reasons(seen, window_of(), cores=CORES, looked_s=looked_s)
 
     assert reason.slug == "probe-gap"
-    assert wording("rank.fresh-count") in reason.detail
+    assert wording("probes.no-fresh-count") in reason.detail
 
 
 def test_whoever_slept_is_not_said_to_have_a_slow_probe() -> None:

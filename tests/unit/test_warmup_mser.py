@@ -57,7 +57,7 @@ def test_neither_the_unit_nor_the_sign_moves_the_cut(batches: list[float], unit:
 
 
 def test_a_series_of_three_batches_is_a_callers_mistake() -> None:
-    with raises(ValueError, wording("rank.need-batches-more-got")):
+    with raises(ValueError, wording("rank.need-more", least=4, what="batches", got=3)):
         truncation_point([1.0, 2.0, 3.0])
 
 

@@ -38,8 +38,8 @@ def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
     )
 
     assert told == (
-        wording("rank.x-launches-never-settled"),
-        wording("rank.x-only-launch-never"),
+        wording("rank.launches-never-settled"),
+        wording("rank.only-launch-never-settled", layout="4x1", why="trend: loses 3 % an hour"),
     )
 
 
@@ -59,4 +59,4 @@ def test_the_ranking_carries_it_into_every_report() -> None:
     )  # fmt: skip
     found = notes(study, rank(study, [], launches=iter([launch(A, False, unsettled="idle: no item")])))
 
-    assert wording("rank.x-only-launch-never-settled") in found
+    assert wording("rank.only-launch-never-settled", layout="1x4", why="idle: no item") in found

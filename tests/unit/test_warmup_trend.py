@@ -100,7 +100,7 @@ def test_too_little_says_nothing() -> None:
     assert estimate_trend([1.0] * 11) is None
     assert estimate_trend([0.0] * 60) is None
     assert pooled_trend([Trend(0.1, 0.01, 16)] * 2) is None
-    with raises(ValueError, wording("rank.need-values-more-got")):
+    with raises(ValueError, wording("rank.need-more", least=12, what="values", got=11)):
         detectable_slope(0.1, 11, alpha=0.05)
 
 

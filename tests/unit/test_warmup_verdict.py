@@ -80,7 +80,7 @@ def test_the_trend_is_told_with_its_direction_and_size() -> None:
     verdict = judge(launch(drifting(-6), 1200, 0.02, 1))
 
     assert isinstance(verdict, NotSettled)
-    assert wording("rank.trend-throughput-fell-2") in start_of(str(verdict))
+    assert wording("rank.trend-fell-by-6") in start_of(str(verdict))
     assert verdict.trend is not None
     assert verdict.trend.slope * 600 == pytest.approx(-0.06, rel=0.1)
 
@@ -135,7 +135,7 @@ def test_the_time_before_the_first_item_is_warm_up() -> None:
 
 
 def test_too_short_a_launch_is_a_callers_mistake() -> None:
-    with raises(ValueError, wording("rank.need-seconds-more-got")):
+    with raises(ValueError, wording("rank.need-more", least=20, what="seconds", got=19)):
         judge([1.0] * 19)
 
 

@@ -136,8 +136,8 @@ def test_windows_in_which_time_jumps_or_stands_still_are_taken_again_and_no_othe
     taken = study.windows()
     jumps = [reason.detail for window in taken for reason in window.void if reason.slug == "clock-jumped"]
     assert [detail[: detail.index(" s against")] for detail in jumps] == [
-        wording("rank.wall-clock-moved"),
-        wording("rank.wall-clock-moved-2"),
+        wording("rank.wall-clock-moved", seconds="+3600.0"),
+        wording("rank.wall-clock-moved", seconds="-3600.0"),
     ]
     stalled = [reason.detail for window in taken[n_before:] for reason in window.void]
     assert any(detail.startswith(wording("rank.nothing-seen")) for detail in stalled)

@@ -97,7 +97,7 @@ def test_each_of_several_masters_has_a_pool_of_as_many_workers_as_the_layout_has
         await_workers(launch, 5)
         assert launch.problems() == ()
         (problem,) = launch.problems()
-    assert problem.detail == wording("services.worker-processes-run-below")
+    assert problem.detail == wording("services.worker-processes-below", n=5, n_all=6)
 
 
 def test_the_cpu_of_workers_below_a_master_is_the_workers(launcher_of: LaunchersOf) -> None:
@@ -134,7 +134,7 @@ def test_a_worker_that_stays_away_is_told_once_it_was_missed_twice(launcher_of: 
 
     assert (first, still_warming) == ((), ())
     assert problem.slug == "wrong-layout"
-    assert problem.detail == wording("services.worker-processes-run-below-tested")
+    assert problem.detail == wording("services.worker-processes-below", n=2, n_all=3)
 
 
 def test_the_threads_of_workers_below_a_master_are_counted(launcher_of: LaunchersOf) -> None:

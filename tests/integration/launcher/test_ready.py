@@ -50,7 +50,7 @@ def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
     told = failure(launcher, Layout(1, 1))
 
     assert isinstance(told, MeasurementError)
-    assert wording("services.x-ready-after-s") in start_of(told.problem)
+    assert wording("services.not-ready-after") in start_of(told.problem)
 
 
 def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:
