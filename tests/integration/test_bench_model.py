@@ -52,7 +52,7 @@ def test_the_network_runs_beside_the_simulation() -> None:
     n_cases = errors["throughput"]["n"]
     assert n_cases == errors["load"]["n"] > 2
     assert n_cases == sum(errors[f"throughput, {where}"]["n"] for where in ("in a convoy", "elsewhere"))
-    assert errors["regret of its best layout"]["n"] == 2
+    assert errors[wording("bench.regret")]["n"] == 2
     assert listed.returncode == 0, listed.stderr
     assert f"| throughput | {n_cases} |" in listed.stdout
     assert len(listed.stdout.partition("| demands |\n")[2].splitlines()) == 1 + 3

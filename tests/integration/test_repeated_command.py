@@ -41,7 +41,7 @@ def test_exit_code_0_lets_it_go_on_and_anything_else_is_told_with_the_last_line(
     with command("echo fine").asking({}) as asked:
         assert awaited(asked).refusal is None
     with command("echo first; echo 'queue  too deep' >&2; echo; exit 3").asking({}) as asked:
-        assert awaited(asked).refusal == wording("launch.ended-with-exit-code", code="3: queue too deep")
+        assert awaited(asked).refusal == wording("launch.ended-with-exit-code", code=3) + ": queue too deep"
     with command("kill -9 $$").asking({}) as asked:
         assert awaited(asked).refusal == "sh " + wording("launch.killed-by-signal")
 
@@ -60,7 +60,7 @@ def test_it_is_run_again_and_again(tmp_path: Path) -> None:
 
 def test_it_is_told_what_runs() -> None:
     with command('echo "$TUNER_LAYOUT"; exit 1').asking({"layout": "4x2"}) as asked:
-        assert awaited(asked).refusal == wording("launch.ended-with-exit-code", code="1: 4x2")
+        assert awaited(asked).refusal == wording("launch.ended-with-exit-code", code=1) + ": 4x2"
 
 
 def is_gone(pid_file: Path) -> bool:
@@ -101,7 +101,7 @@ def test_one_that_prints_without_end_takes_a_bounded_part_of_the_disk_and_its_la
         asked.answer()  # looked after once more, now that nobody writes
         used_bytes = os.fstat(output).st_blocks * 512
 
-    assert said == wording("launch.ended-with-exit-code", code="1: too deep")
+    assert said == wording("launch.ended-with-exit-code", code=1) + ": too deep"
     assert used_bytes < 4 * KEPT_BYTES
 
 

@@ -30,9 +30,9 @@ from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
 
 from ..e2e.typed import Typed
+from .lab_batches import batch_of
 from ..raising import raises
 from ..wording import key_of, start_of, wording
-from .lab_batches import batch_of
 
 SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
@@ -244,7 +244,7 @@ def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcom
 
     assert len(told) == 32
     first_s = whole.rows[0].of("total_s")
-    assert told[0].startswith(f"0.05, 100, measured {first_s:.3f}, published 5.532, model ")
+    assert wording("lab.row-of-nornir", seconds=f"{first_s:.3f}") in start_of(told[0])
 
 
 def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
@@ -259,9 +259,7 @@ def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome
 def test_csv_has_every_figure(whole: Outcome) -> None:
     head, *rows = render_lab(whole, "", "csv").splitlines()
 
-    assert head.startswith(
-        "wait s,workers,total s published,total s measured,total s model,user s published,"
-    )
+    assert wording("lab.columns-of-csv") in start_of(head)
     assert len(set(head.split(","))) == len(head.split(","))
     assert len(rows) == 32
 

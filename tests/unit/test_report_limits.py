@@ -101,7 +101,7 @@ def test_the_best_is_best_of_what_keeps_the_limits() -> None:
         verdict(asked(limits=(MEMORY, Limit("load", 30.0))))
     )
     assert verdict(asked(limits=(Limit("load", 1.0),))) == wording(
-        "rank.no-layout-keeps", limits="load at most 1"
+        "rank.no-layout-keeps", limits=wording("rank.limit", quantity="load", value=1)
     )
 
 
@@ -115,7 +115,7 @@ def test_a_faster_layout_that_is_not_decided_is_named_with_what_would_decide_it(
 def test_where_nothing_is_shown_to_keep_the_limits_what_is_open_is_named() -> None:
     rendered = render_ranking(STUDY, asked(limits=(Limit("load", 9.0),)), "simple")
 
-    assert wording("rank.no-layout-keeps", limits="load at most 9") in rendered
+    assert wording("rank.no-layout-keeps", limits=wording("rank.limit", quantity="load", value=9)) in rendered
     assert wording("rank.measured-load-open") in rendered
 
 

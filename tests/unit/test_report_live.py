@@ -160,7 +160,9 @@ def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
     kept_out = tuple(replace(one, state="kept-out") for one in board.places[:2])
     told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
 
-    assert told == wording("rank.no-layout-keeps", limits="load at most 20 and memory at most 8 GiB")
+    load = wording("rank.limit", quantity="load", value=20)
+    memory = wording("rank.limit", quantity="memory", value="8 GiB")
+    assert told == wording("rank.no-layout-keeps", limits=f"{load} and {memory}")
 
 
 def test_many_boxes_are_counted_by_what_they_do_and_leave_room_for_the_layouts() -> None:

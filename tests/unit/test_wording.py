@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from ..raising import raises
-from ..wording import FOLDER, closest, end_of, explain_failure, reworded, start_of, texts_of, wording
+from ..wording import FOLDER, Wording, closest, end_of, explain_failure, reworded, start_of, texts_of, wording
 
 TESTS = Path(__file__).resolve().parents[1]
+NOW = "the disk is very full"  #: what the disk is said to be in place of full
+CLOSED = wording("launch.cannot-change-folder", tmp_path="/tmp/x")
+A_CLOSED = wording("launch.cannot-change-folder", tmp_path="a")
 USE = re.compile(r'wording\(\s*"([a-z-]+\.[a-z0-9-]+)"')
 
 
@@ -35,22 +38,27 @@ def test_a_placeholder_without_a_value_is_refused() -> None:
         wording("launch.disk-full", n=3)
 
 
-def test_the_closest_stretch_is_found_inside_a_longer_text() -> None:
-    text = "Error: block 4 needs about 12 min, more than the budget allows\nStop here."
-
-    assert closest("block 4 needs 12 minutes, more than the budget", text) == (
-        "block 4 needs about 12 min, more than the budget"
-    )
-    assert closest("nothing of this kind", text) == ""
-
-
-def test_the_closest_stretch_holds_the_values_and_grows_to_whole_words_of_its_clause() -> None:
-    kept = wording("launch.cannot-change-folder", tmp_path="/x")
-
-    assert closest(kept, "Error: no permission to go to the folder /x/closed\nGo on.") == (
-        "no permission to go to the folder /x/closed"
-    )
-    assert closest(kept, "cannot change to the folder: Permission denied") == ""
+@pytest.mark.parametrize(
+    ("wanted", "text", "found"),
+    [
+        (
+            "block 4 needs 12 minutes, more than the budget",
+            "Error: block 4 needs about 12 min, more than the budget allows\nStop here.",
+            "block 4 needs about 12 min, more than the budget",
+        ),
+        ("nothing of this kind", "Error: block 4 needs about 12 min", ""),
+        (
+            wording("launch.cannot-change-folder", tmp_path="/x"),
+            "Error: no permission to go to the folder /x/closed\nGo on.",
+            "no permission to go to the folder /x/closed",
+        ),
+        (wording("launch.cannot-change-folder", tmp_path="/x"), "cannot change to the folder: denied", ""),
+        (wording("launch.disk-full"), start_of("the disk is very full, the disk is full"), NOW),
+    ],
+    ids=["longer", "nothing", "to the end of a clause", "without its value", "start"],
+)
+def test_the_closest_stretch_is_found_inside_a_longer_text(wanted: str, text: str, found: str) -> None:
+    assert closest(wanted, text) == found
 
 
 def test_with_reword_the_words_of_now_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,43 +79,39 @@ def test_with_reword_the_words_of_now_are_written(monkeypatch: pytest.MonkeyPatc
         texts_of.cache_clear()
 
 
-def test_values_become_placeholders_again() -> None:
-    kept = wording("launch.cannot-change-folder", tmp_path="/tmp/x")
-
-    assert reworded(kept, "no permission for /tmp/x/closed") == "no permission for «tmp_path»/closed"
-
-
-def test_a_value_is_no_placeholder_where_it_is_a_part_of_a_word() -> None:
-    kept = wording("watch.windows-left")
-
-    assert reworded(kept, "1 of 3 windows") == "1 of 3 windows"
-    closed = wording("launch.cannot-change-folder", tmp_path="a")
-    assert (
-        reworded(closed, "a folder is closed, and so is its parent")
-        == "«tmp_path» folder is closed, and so is its parent"
-    )
-    assert reworded(closed, "the folder is closed") is None
-    assert reworded(closed, "a folder or a file is closed") is None
+@pytest.mark.parametrize(
+    ("kept", "now", "text"),
+    [
+        (CLOSED, "no permission for /tmp/x/closed", "no permission for «tmp_path»/closed"),
+        (wording("watch.windows-left"), "1 of 3 windows", "1 of 3 windows"),
+        (A_CLOSED, "a folder is closed, so is another", "«tmp_path» folder is closed, so is another"),
+        (A_CLOSED, "the folder is closed", None),
+        (A_CLOSED, "a folder or a file is closed", None),
+        ("s.yaml:1: " + wording("launch.disk-full") + "\n", f"s.yaml:1: {NOW}\n", NOW),
+        ("s.yaml:1: " + wording("launch.disk-full") + "\n", f"s.yaml:2: {NOW}\n", None),
+    ],
+    ids=["value", "none", "part of a word", "gone", "twice", "what is added", "another is added"],
+)
+def test_values_become_placeholders_again(kept: Wording, now: str, text: str | None) -> None:
+    assert reworded(kept, now) == text
 
 
-def test_what_is_added_to_a_text_is_no_part_of_it() -> None:
+def test_what_is_added_to_a_text_stands_around_it() -> None:
     kept = "s.yaml:1: " + wording("launch.disk-full") + "\n"
 
     assert kept == f"s.yaml:1: {wording('launch.disk-full')}\n"
-    assert reworded(kept, "s.yaml:1: the disk is very full\n") == "the disk is very full"
-    assert reworded(kept, "s.yaml:2: the disk is very full\n") is None
 
 
 def test_texts_in_lists_and_tuples_are_compared_one_by_one() -> None:
     kept = wording("launch.disk-full")
-    lines = explain_failure("==", (2, [kept, "b"]), (2, ["the disk is very full", "b"]), reword=False)
+    lines = explain_failure("==", (2, [kept, "b"]), (2, [NOW, "b"]), reword=False)
 
     assert lines is not None
-    assert "closest: the disk is very full" in lines
-    lines = explain_failure("in", kept, ["a", "the disk is very full"], reword=False)
+    assert f"closest: {NOW}" in lines
+    lines = explain_failure("in", kept, ["a", NOW], reword=False)
 
     assert lines is not None
-    assert lines[2:] == ["closest: the disk is very full", "the text:", "a", "the disk is very full"]
+    assert lines[2:] == [f"closest: {NOW}", "the text:", "a", NOW]
 
 
 def test_the_start_and_the_end_of_a_text_hold_what_stands_there() -> None:
@@ -117,25 +121,24 @@ def test_the_start_and_the_end_of_a_text_hold_what_stands_there() -> None:
     assert kept not in start_of(f"again {kept}")
     assert kept in end_of(f"again {kept}")
     assert kept not in end_of(f"{kept} again")
-    assert closest(kept, start_of("the disk is very full, the disk is full")) == "the disk is very full"
 
 
 def test_an_error_that_says_something_else_is_a_failed_comparison() -> None:
     with raises(ValueError, wording("launch.disk-full")):
         raise ValueError(f"Error: {wording('launch.disk-full')}")
     with (
-        pytest.raises(AssertionError, match="closest: the disk is very full"),
+        pytest.raises(AssertionError, match=f"closest: {NOW}"),
         raises(ValueError, wording("launch.disk-full")),
     ):
-        raise ValueError("Error: the disk is very full")
+        raise ValueError(f"Error: {NOW}")
 
 
 def test_a_failed_comparison_names_the_key_and_its_file() -> None:
-    lines = explain_failure("in", wording("launch.disk-full"), "Error: the disk is very full\n", reword=False)
+    lines = explain_failure("in", wording("launch.disk-full"), f"Error: {NOW}\n", reword=False)
 
     assert lines is not None
     assert lines[0].startswith("disk-full of tests/golden/wording/launch.yaml")
-    assert "closest: the disk is very full" in lines
+    assert f"closest: {NOW}" in lines
 
 
 def test_other_comparisons_are_left_to_pytest() -> None:
