@@ -24,6 +24,7 @@ from tuner.core.strategies.fleet_reference import GONE_AFTER, References
 from tuner.core.strategy import Proposal
 from tuner.core.suite import Suite, SuiteNoise
 
+from ..arrays import farthest
 from ..luck import at_most
 from .spread_boxes import Boxes
 
@@ -78,9 +79,9 @@ def test_on_boxes_a_fit_says_what_the_bank_gets_by_going_on_from_an_earlier_fit(
     on.take(late.filters())
 
     assert bank.guided.sum() == on.guided.sum() > 100
-    assert bank.mean == pytest.approx(on.mean, abs=1e-5)
-    assert bank.covariance == pytest.approx(on.covariance, rel=1e-4, abs=1e-3)
-    assert bank.weight == pytest.approx(on.weight, rel=1e-3, abs=1e-9)
+    assert farthest(bank.mean, on.mean, abs=1e-5) <= 1
+    assert farthest(bank.covariance, on.covariance, rel=1e-4, abs=1e-3) <= 1
+    assert farthest(bank.weight, on.weight, rel=1e-3, abs=1e-9) <= 1
     for guided in (True, False):
         assert bank.log_evidence(guided=guided) == pytest.approx(on.log_evidence(guided=guided), abs=1e-3)
     for box, level in bank.box_levels(0.95).items():

@@ -30,6 +30,8 @@ from tuner.core.race import Race
 from tuner.core.strategy import Answer, Goal, Proposal
 from tuner.core.suite import Suite, SuiteNoise
 
+from ..arrays import farthest
+
 CORES = 12
 LAYOUTS = tuple(divisors_grid(CORES))
 SERVICE = Demands(gil_s=0.3, child_s=1.0, asleep_s=0.8)
@@ -167,9 +169,9 @@ def test_a_fit_says_what_the_bank_gets_by_going_on_from_an_earlier_fit() -> None
     on.take(direct)
 
     assert bank.guided.sum() == on.guided.sum() > 100
-    assert bank.mean == pytest.approx(on.mean, abs=1e-6)
-    assert bank.covariance == pytest.approx(on.covariance, rel=1e-4, abs=1e-4)
-    assert bank.weight == pytest.approx(on.weight, rel=1e-4)
+    assert farthest(bank.mean, on.mean, abs=1e-6) <= 1
+    assert farthest(bank.covariance, on.covariance, rel=1e-4, abs=1e-4) <= 1
+    assert farthest(bank.weight, on.weight, rel=1e-4, abs=1e-12) <= 1
     for guided in (True, False):
         assert bank.log_evidence(guided=guided) == pytest.approx(on.log_evidence(guided=guided), abs=1e-4)
 
