@@ -101,6 +101,14 @@ def test_one_failed_answer_is_a_gap_and_no_error() -> None:
     assert warned == []
 
 
+def test_in_a_gap_the_last_reading_is_given_again_with_its_own_time() -> None:
+    with asked(Answers(Counts({"a": 5}), Counts({"a": 9}), SILENT)) as (counting, _):
+        before = read_until(counting, lambda reading: reading.n_done_total == 4)
+        in_the_gap = [counting.read() for _ in range(MOST_FAILURES - 1)]
+
+    assert in_the_gap == [before] * (MOST_FAILURES - 1)
+
+
 def test_so_many_failures_in_a_row_are_an_error_that_says_why() -> None:
     with asked(Answers(Counts({"a": 5}), SILENT)) as (counting, _):
         error = read_until_it_fails(counting)
