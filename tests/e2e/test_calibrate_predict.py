@@ -198,7 +198,7 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
     assert facts["demands"]["asleep_s"]["share"] > 0.5
     assert facts["total_s"]["mean"] >= 0.02
     assert (tuner.folder / "p.yaml").exists()
-    other = tuner("plan", "--resume", "sleeper.calibrate.tuner.db")
+    other = Typed(tuner.folder)("plan", "--resume", "sleeper.calibrate.tuner.db")
     assert wording("model.begun-tuner-calibrate") in other.stderr
 
 

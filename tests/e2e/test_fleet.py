@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 from ..fleet_processes import PATIENCE_S, Machines, Process, machines_in, pids_with, wait_until
 from ..wording import wording
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 N_BLOCKS = 6
@@ -64,8 +64,8 @@ def ended(process: Process) -> int:
 
 
 def ranked(file: Path) -> dict[str, Any]:
-    command = [sys.executable, "-c", "from tuner.cli import main; main()", "rank", str(file), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    done = Typed(file.parent)("rank", file, "--json")
+    assert done.returncode == 0, done.stderr
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
 

@@ -10,6 +10,7 @@ import pytest
 
 from ..wording import wording
 from .sleeping_worker import sleeping_worker
+from .typed import Typed
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +27,7 @@ def config(folder: Path, within: str = "10%", study: str = "") -> Path:
     return path
 
 
-def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
+def test_a_race_names_the_best_and_every_command_knows_why(tuner, typed: Typed) -> None:
     done = tuner("grid", config(tuner.folder), "--json")
 
     assert done.returncode == 0, done.stderr
@@ -39,26 +40,26 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner) -> None:
     assert [row["layout"] for row in ranking["layouts"]] == ["2x12", "1x5", "1x1"]
     assert ranking["layouts"][-1]["behind_ratio"] > 0.5
     assert (
-        tuner("grid", "--resume", "sleeper.tuner.db", "--json").stdout == done.stdout
+        typed("grid", "--resume", "sleeper.tuner.db", "--json").stdout == done.stdout
     )  # nothing is left to do
-    assert tuner("export", "sleeper.tuner.db", "--into", "RUNBOOK.md").returncode == 0
+    assert typed("export", "sleeper.tuner.db", "--into", "RUNBOOK.md").returncode == 0
     assert answer["claim"] in (tuner.folder / "RUNBOOK.md").read_text()
-    other = tuner("rank", "sleeper.tuner.db", "--confidence", "0.9")
+    other = typed("rank", "sleeper.tuner.db", "--confidence", "0.9")
     assert other.returncode == 2
     assert wording("grid.race-for-an-answer") in other.stderr
 
 
 @pytest.mark.full
-def test_a_budget_that_is_over_says_what_is_known_and_how_to_go_on(tuner) -> None:
+def test_a_budget_that_is_over_says_what_is_known_and_how_to_go_on(tuner, typed: Typed) -> None:
     first = tuner("grid", config(tuner.folder, "0.1%", ", budget: 8s"))
 
     assert first.returncode == 5, first.stderr
     assert "[budget-over]" in first.stderr
     assert first.stdout.startswith(wording("rank.no-answer-leads-so-far"))
     assert "tuner grid --resume sleeper.tuner.db" in first.stderr
-    before = json.loads(tuner("rank", "sleeper.tuner.db", "--json").stdout)["answer"]["windows"]
+    before = json.loads(typed("rank", "sleeper.tuner.db", "--json").stdout)["answer"]["windows"]
 
-    second = tuner("grid", "--resume", "sleeper.tuner.db", "--json")
+    second = typed("grid", "--resume", "sleeper.tuner.db", "--json")
 
     assert second.returncode in (0, 5), second.stderr
     assert json.loads(second.stdout)["answer"]["windows"] > before
