@@ -30,9 +30,9 @@ WITHIN_S = {
 }  #: a race needs some tenths of a second to load before it measures anything
 
 
-def started(path: Path, seed: int, strategy: str = "all") -> subprocess.Popen[str]:
-    """A tuner that is measuring."""
-    command = [sys.executable, WORKER, path, str(seed), strategy]
+def started(path: Path, seed: int, strategy: str = "all", n_windows: int = 1) -> subprocess.Popen[str]:
+    """Start a tuner that is measuring, with *n_windows* windows in each launch."""
+    command = [sys.executable, WORKER, path, str(seed), strategy, str(n_windows)]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "running\n"
@@ -90,6 +90,25 @@ def test_kill_9_at_random_moments_costs_at_most_the_running_window(tmp_path: Pat
         assert claimed(path).answer.reached == (strategy == "race")
         assert claimed(path).n_otherwise == 0
         n_kills += n_kills_here
+
+
+def test_kill_9_keeps_each_window_that_was_reported_also_within_a_launch(tmp_path: Path) -> None:
+    path = tmp_path / "s.tuner.db"
+    chance = random.Random(os.environ.get("TUNER_TEST_SEED", "kill"))
+    n_before, n_reported_each = 0, []
+    while len(n_reported_each) < 12:
+        worker = started(path, 1, n_windows=8)
+        assert worker.stdout is not None
+        reported = [worker.stdout.readline() for _ in range(chance.randint(0, 3))]
+        worker.kill()
+        with worker:
+            n_reported = [*reported, *worker.stdout].count("window\n")
+        n_now = len(kept(path)[0])
+
+        assert n_reported <= n_now - n_before <= n_reported + 1  # it may be kept, and not yet reported
+        n_before = n_now
+        n_reported_each.append(n_reported)
+    assert sum(n > 0 for n in n_reported_each) >= 6
 
 
 def test_a_second_tuner_cannot_write_and_can_once_the_first_was_killed(tmp_path: Path) -> None:

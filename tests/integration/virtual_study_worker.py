@@ -1,10 +1,14 @@
-"""Run (or go on with) a virtual study in a real file, slowly enough to be killed: FILE SEED STRATEGY."""
+"""Run (or resume) a virtual study in a real file, slowly enough to be killed: FILE SEED STRATEGY [WINDOWS].
+
+Print "running", then "window" after each window. WINDOWS is how many windows each launch has, by default 1.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
@@ -27,10 +31,25 @@ class SlowClock(VirtualClock):
         super().sleep_until(at_s)
 
 
+class PrintedProgress(MemoryProgress):
+    """Prints each window that tuner reports as finished."""
+
+    def window_taken(self, *facts: Any) -> None:
+        super().window_taken(*facts)
+        print("window", flush=True)  # noqa: T201 - for the test that reads it
+
+
 def main() -> None:
     path, seed, strategy = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     study = virtual_study(
-        SERVICE, strategy=strategy, seed=seed, window_s=20.0, warmup_s=8.0, n_blocks=4, within_ratio=0.1
+        SERVICE,
+        strategy=strategy,
+        seed=seed,
+        window_s=20.0,
+        warmup_s=8.0,
+        n_blocks=4,
+        within_ratio=0.1,
+        windows_per_launch=int(sys.argv[4]) if len(sys.argv) > 4 else 1,
     )
     with SqliteStore.open(path) if path.exists() else SqliteStore.create(path, study) as store:
         leads = strategy_of(store.study())
@@ -39,7 +58,7 @@ def main() -> None:
         sys.stdout.write("running\n")
         sys.stdout.flush()
         box = VirtualBox(SERVICE, seed=seed, clock=SlowClock.resumed(store), troubles=TROUBLES).box()
-        sys.exit(run_study(box, store, MemoryProgress(), PlannedStop(), leads).exit_code)
+        sys.exit(run_study(box, store, PrintedProgress(), PlannedStop(), leads).exit_code)
 
 
 if __name__ == "__main__":
