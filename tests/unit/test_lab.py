@@ -30,9 +30,9 @@ from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
 
 from ..e2e.typed import Typed
-from .lab_batches import batch_of
 from ..raising import raises
 from ..wording import key_of, start_of, wording
+from .lab_batches import batch_of
 
 SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
