@@ -73,6 +73,16 @@ def test_jobs_that_compute_and_sleep_are_workers_on_pools(tuner: Tuner) -> None:
     measured(tuner, "pi-pools", "1x8@own-threads+Python+here", "1x8@scheduled+C+here")
 
 
+@pytest.mark.full
+def test_jobs_are_workers_on_the_other_pools(tuner: Tuner) -> None:
+    measured(tuner, "pi-pools", "1x8@fixed+C+here", "1x8@semaphore+Python+here")
+
+
+@pytest.mark.full
+def test_batches_of_gnocchi_are_workers_with_pools_made_for_each_and_with_two_processes(tuner: Tuner) -> None:
+    measured(tuner, "gnocchi", "2x-@loop+file+here", "1x4@made+far-file+here", "1x4@kept+file+here")
+
+
 def test_a_worker_whose_thread_fails_ends_and_says_why() -> None:
     folder = CONFIGS.parents[1] / "workers" / "lab"
     done = subprocess.run(

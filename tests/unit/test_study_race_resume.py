@@ -107,20 +107,30 @@ def new_study(**asked: Any) -> MemoryStore:
     return MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
 
 
-def test_a_cut_at_any_second_changes_no_window_and_no_decision() -> None:
-    """Faults come in the first three blocks; two are quiet."""
+@pytest.mark.parametrize(
+    ("n_blocks", "troubles"),
+    [
+        (5, FAULTS),  # in the first three blocks; two are quiet
+        pytest.param(8, FAULTS, marks=pytest.mark.full),
+        pytest.param(8, (), marks=pytest.mark.full),
+    ],
+    ids=["5 blocks", "8 blocks", "8 quiet blocks"],
+)
+def test_a_cut_at_any_second_changes_no_window_and_no_decision(
+    n_blocks: int, troubles: tuple[Trouble, ...]
+) -> None:
     whole = new_study()
-    session(whole, Greedy(n_blocks=5), FAULTS)
+    session(whole, Greedy(n_blocks=n_blocks), troubles)
     wanted = kept(whole, moments=False)
     n_cuts = 0
     while True:
         store = new_study()
-        outcome, _ = session(store, Greedy(n_blocks=5), FAULTS, n_cut=n_cuts + 1)
+        outcome, _ = session(store, Greedy(n_blocks=n_blocks), troubles, n_cut=n_cuts + 1)
         if outcome is not None:
             break
         n_cuts += 1
         before = store.windows()
-        outcome, progress = session(store, Greedy(n_blocks=5), FAULTS)
+        outcome, progress = session(store, Greedy(n_blocks=n_blocks), troubles)
 
         assert outcome is not None
         assert store.windows()[: len(before)] == before

@@ -64,7 +64,17 @@ def test_a_slow_start_leaves_half_a_percent_of_bias_at_most(time_constant_s: flo
     assert sum(isinstance(verdict, Steady) for verdict in found) >= 0.85 * N_RUNS
 
 
-@pytest.mark.parametrize(("percent", "noise", "n_s"), [(-1, 0.05, 1600), (1, 0.05, 1600), (-1, 0.25, 4600)])
+@pytest.mark.parametrize(
+    ("percent", "noise", "n_s"),
+    [
+        (-1, 0.05, 1600),
+        (1, 0.05, 1600),
+        (-1, 0.25, 4600),
+        pytest.param(-1, 0.1, 2500, marks=pytest.mark.full),
+        pytest.param(1, 0.1, 2500, marks=pytest.mark.full),
+        pytest.param(1, 0.25, 4600, marks=pytest.mark.full),
+    ],
+)
 def test_a_leak_of_one_percent_per_ten_minutes_is_seen_in_a_launch_that_is_long_enough(
     percent: int, noise: float, n_s: int
 ) -> None:
