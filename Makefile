@@ -26,7 +26,8 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 # at cores, clocks or load run last, one at a time. What runs where, and why: CONTRIBUTING.md.
 WORKERS := $(shell n=$$(( 2 * $$(nproc) )); echo $$(( n > 12 ? 12 : n )))
 FEWER := $(shell n=$$(( 3 * $$(nproc) / 2 )); echo $$(( n > 8 ? 8 : n )))
-PYTEST := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest
+# OpenBLAS: its threads would wait for cores that other workers of pytest compute on, and burn CPU time while they do.
+PYTEST := OPENBLAS_NUM_THREADS=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest
 PARALLEL := -n $(WORKERS) --dist worksteal
 # where tests that start processes are: each worker of pytest saves 3 s by not reading the others
 WITH_PROCESSES := tests/contract tests/e2e tests/integration
