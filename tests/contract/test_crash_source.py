@@ -427,7 +427,6 @@ def test_a_redis_that_is_still_loading_is_waited_for(redis_server: RedisServer) 
         ("redis://localhost:99999", wording("crash-processor.no-url-of-redis")),
         ("unix://", wording("crash-processor.no-socket")),
         ("redis://localhost/x", wording("crash-processor.no-database-number")),
-        ("redis://localhost?colour=blue", wording("crash-processor.no-such-setting")),
         ("redis://localhost?socket_timeout=soon", wording("crash-processor.invalid-value")),
     ],
     ids=key_of,
@@ -436,6 +435,12 @@ def test_a_url_that_is_none_of_redis_is_refused(url: str, problem: str) -> None:
     with raises(InputError, problem) as caught:
         RedisQueue(url, "test")
     assert str(caught.value).startswith("--redis-url: ")
+
+
+def test_a_setting_in_a_url_that_does_not_exist_is_named() -> None:
+    with raises(InputError, wording("crash-processor.no-such-setting")) as caught:
+        RedisQueue("redis://localhost?colour=blue", "test")
+    assert "colour" in str(caught.value).partition(wording("crash-processor.no-such-setting"))[2]
 
 
 def test_a_password_in_a_url_is_not_shown() -> None:
