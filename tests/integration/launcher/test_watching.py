@@ -22,7 +22,7 @@ from tuner.core.window import VoidReason
 from ...memory_cgroup import memory_cgroup
 from ...processes import is_running
 from ...raising import raises
-from ...wording import end_of, key_of, start_of, wording
+from ...wording import end_of, key_of, wording
 
 pytestmark = pytest.mark.integration
 LaunchersOf = Callable[..., SupervisordLauncher]
