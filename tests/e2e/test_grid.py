@@ -5,6 +5,7 @@ The limits on what strangers do to the box are lifted: other tests may run besid
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ..wording import wording
@@ -172,6 +174,34 @@ def test_ctrl_c_finishes_the_window_and_ranks_and_resume_measures_the_rest(tuner
     assert done.returncode == 0, done.stderr
     rows = {row["layout"]: row["n_windows"] for row in json.loads(done.stdout)["layouts"]}
     assert rows == {"1x1": 2, "2x2": 2}
+
+
+def test_the_study_that_the_readme_starts_runs_workers_and_two_interrupts_end_it(tuner) -> None:
+    process = begun(tuner, "--cores", "24")
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not any({"run", "--fs-root"} <= {*command} for command in commands_below(process.pid)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline_s, "no worker was started"
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    wait_for_line(process, wording("grid.finishing-this-window"))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+
+    assert process.returncode == 130, err
+    assert "tuner grid --resume crash-processor.tuner.db" in err
+    assert "22 layouts for 24 cores" in out
+    assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
+
+
+def commands_below(pid: int) -> list[list[str]]:
+    """The command lines of all processes that *pid* and its children started, as far as they still run."""
+    commands = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                commands.append(process.cmdline())
+    return commands
 
 
 def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner, typed: Typed) -> None:
