@@ -10,6 +10,8 @@ from .signature import crash_signature
 from .spawn import Ended
 from .walk_output import WalkOutputError, crashing_frames, parse_walk_output, truncate_crashing_thread
 
+_MAX_MESSAGE = 4000  # characters; crash-stackwalk prints a line for each kind of things that it cannot read
+
 
 class Analysis(NamedTuple):
     """What a pass found, in the names of the processed crash."""
@@ -55,5 +57,5 @@ def _notes_on_end(ended: Ended) -> list[str]:
     elif ended.exit_code != 0:
         notes.append(f"the stackwalker failed: {ended.describe()}")
     if message := ended.stderr.decode("utf-8", "replace").strip():
-        notes.append(f"the stackwalker said: {message[:500]}")
+        notes.append(f"the stackwalker said: {message[:_MAX_MESSAGE]}")
     return notes

@@ -1,5 +1,7 @@
 #include "analysis.h"
 
+#include "linux_streams.h"
+
 // The context of a thread's first frame. The exception's own context comes first: the one in the thread list was
 // taken later, inside the handler that wrote the dump.
 static bool first_context(struct analysis *analysis, size_t i, struct registers *context)
@@ -77,6 +79,7 @@ const char *analyse(struct analysis *analysis, struct slice file, struct symbol_
     analysis->store = (struct symbol_store){.source = source, .budget = &analysis->budget};
     const char *problem = minidump_read(&analysis->dump, &analysis->budget, file);
     if (problem) return problem;
+    linux_count_unreadable(&analysis->dump);
     analysis->stacks = budget_alloc(&analysis->budget, analysis->dump.n_threads * sizeof *analysis->stacks);
     if (!analysis->stacks) return "out of memory";
     for (size_t i = 0; i < analysis->dump.n_threads; i++) walk_thread(analysis, i);

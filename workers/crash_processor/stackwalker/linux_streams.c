@@ -111,17 +111,17 @@ static bool is_mapping(struct slice line)
            *at.at >= '0' && *at.at <= '9';
 }
 
-// One mapping a line; smaps adds attribute lines, which begin with a capital. A line that is neither (the stream
-// may be cut off) makes the count unknown.
-bool linux_map_count(const struct minidump *dump, uint64_t *count)
+// One mapping a line; smaps adds attribute lines, which begin with a capital. A line that is neither may be the last
+// one of a stream that was cut off.
+bool linux_map_count(const struct minidump *dump, uint64_t *count, size_t *unreadable)
 {
     struct slice text, line;
     if (!minidump_stream(dump, LINUX_MAPS, &text)) return false;
-    *count = 0;
+    *count = *unreadable = 0;
     while (next_line(&text, &line)) {
-        if (line.size && line.data[0] >= 'A' && line.data[0] <= 'Z') continue;
-        if (!is_mapping(line)) return false;
-        ++*count;
+        if (line.size == 0 || (line.data[0] >= 'A' && line.data[0] <= 'Z')) continue;
+        if (is_mapping(line)) ++*count;
+        else ++*unreadable;
     }
     return true;
 }
@@ -139,10 +139,31 @@ static bool next_column(struct slice *line, struct slice *column)
     return n > 0;
 }
 
-bool linux_limits(const struct minidump *dump, limit_user use, void *context)
+bool limit_number(struct slice text, uint64_t *number)
+{
+    *number = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned digit = (unsigned)(text.data[i] - '0');
+        if (text.data[i] < '0' || digit > 9 || *number > (UINT64_MAX - digit) / 10) {
+            *number = 0;
+            return false;
+        }
+        *number = *number * 10 + digit;
+    }
+    return text.size > 0;
+}
+
+static bool is_limit_value(struct slice text)
+{
+    uint64_t ignored;
+    return slice_is(text, "unlimited") || limit_number(text, &ignored);
+}
+
+bool linux_limits(const struct minidump *dump, limit_user use, void *context, size_t *unreadable)
 {
     struct slice text, line;
     bool header = true;
+    *unreadable = 0;
     if (!minidump_stream(dump, LINUX_LIMITS, &text)) return false;
     while (next_line(&text, &line)) {
         struct process_limit limit;
@@ -151,10 +172,26 @@ bool linux_limits(const struct minidump *dump, limit_user use, void *context)
             header = false;
             continue;
         }
-        if (!next_column(&line, &limit.name) || !next_column(&line, &limit.soft) || !next_column(&line, &limit.hard))
+        if (!next_column(&line, &limit.name) || !next_column(&line, &limit.soft) || !next_column(&line, &limit.hard)) {
+            ++*unreadable;
             continue;
+        }
+        *unreadable += !is_limit_value(limit.soft) || !is_limit_value(limit.hard);
         if (!next_column(&line, &limit.unit)) limit.unit = (struct slice){(const uint8_t *)"n/a", 3};
         use(context, &limit);
     }
     return true;
+}
+
+static void ignore_limit(void *context, const struct process_limit *limit)
+{
+    (void)context;
+    (void)limit;
+}
+
+void linux_count_unreadable(struct minidump *dump)
+{
+    uint64_t ignored;
+    linux_map_count(dump, &ignored, &dump->unreadable[UNREADABLE_MAPPING]);
+    linux_limits(dump, ignore_limit, NULL, &dump->unreadable[UNREADABLE_LIMIT]);
 }

@@ -31,6 +31,9 @@ static const char help[] =
     "  --passes N           do the work N times over and print the last result (to load a CPU in measurements)\n"
     "  --help, --version\n"
     "\n"
+    "What of a dump cannot be read is left out, and counted in a line WARNING on stderr: 2 module names could not be\n"
+    "read.\n"
+    "\n"
     "Status: 0 done; 1 the dump cannot be read, with one line ERROR on stderr; 2 wrong usage; 3 CPU limit reached.\n";
 
 struct options {
@@ -163,6 +166,15 @@ static bool map_dump(const char *path, struct slice *file, const char **problem)
     return map != MAP_FAILED;
 }
 
+// One line for each kind, so that a report that lacks something does not look complete.
+static void warn_of_unreadable(const char *dump, const size_t unreadable[N_UNREADABLE])
+{
+    for (enum unreadable kind = 0; kind < N_UNREADABLE; kind++) {
+        size_t n = unreadable[kind];
+        if (n) fprintf(stderr, "WARNING %s: %zu %s could not be read\n", dump, n, unreadable_name(kind, n));
+    }
+}
+
 // One pass: map, parse, walk, symbolise, and print when it is the last.
 static int run_pass(const struct options *options, struct symbol_source source, struct output *output)
 {
@@ -174,6 +186,7 @@ static int run_pass(const struct options *options, struct symbol_source source, 
     if (!problem && output) {
         if (options->pipe) report_pipe(output, &analysis);
         else report_json(output, &analysis);
+        warn_of_unreadable(options->dump, analysis.dump.unreadable);
     }
     bool cut_short = (analysis.cut_short || !analysis.budget.work_left) && output;
     analysis_free(&analysis);

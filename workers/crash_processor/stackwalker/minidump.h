@@ -4,6 +4,7 @@
 
 #include "cfi.h"
 #include "ranges.h"
+#include "unreadable.h"
 
 enum os { OS_WINDOWS, OS_MAC, OS_IOS, OS_LINUX, OS_ANDROID, OS_OTHER };
 
@@ -12,12 +13,13 @@ enum {
     MINIDUMP_MAX_THREADS = 65536,
     MINIDUMP_MAX_MODULES = 65536,
     MINIDUMP_MAX_REGIONS = 1 << 22,
+    MINIDUMP_MAX_STRING_BYTES = 1 << 20,
 };
 
 struct module {
     uint64_t base;
     uint32_t size;
-    struct slice name;        // as in the dump, with its path
+    struct slice name;        // as in the dump, with its path; empty when it cannot be read
     struct slice file;        // the last part of the name
     struct slice debug_file;  // data is NULL when there is none
     const char *debug_id;     // NULL when there is none
@@ -58,6 +60,7 @@ struct minidump {
     struct slice file;
     struct budget *budget;
     struct ranges streams;  // start = end = type; value: size << 32 | offset; the last of a type counts
+    size_t unreadable[N_UNREADABLE];  // how many of each kind were left out or replaced
 
     uint32_t timestamp;
     enum os os;
@@ -86,7 +89,8 @@ struct minidump {
     uint32_t pid, create_time;
 };
 
-// Reads all of the above; NULL, or what is wrong with the dump. Streams that merely help are left out when broken.
+// Reads all of the above; NULL, or what is wrong with the dump. Streams that merely help are left out when broken, and
+// so are broken entries of a list; `unreadable` counts both.
 const char *minidump_read(struct minidump *dump, struct budget *budget, struct slice file);
 
 void minidump_free(struct minidump *dump);
@@ -103,7 +107,8 @@ struct module *minidump_module_at(const struct minidump *dump, uint64_t address)
 // The entries of a list stream: a count, and perhaps 4 bytes of padding before the first one.
 bool minidump_list(struct slice stream, size_t entry_size, size_t max_count, struct slice *entries, size_t *count);
 
-// A UTF-16 string with its byte length before it, as UTF-8; false when broken.
+// A UTF-16 string with its byte length before it, as UTF-8. False when it is not all readable: invalid UTF-16 is then
+// replaced by U+FFFD; data is NULL when the string lies outside the file or is longer than any name can be.
 bool minidump_string(const struct minidump *dump, uint64_t at, struct slice *text);
 
 // Writes a code point as UTF-8 to `out`, which has room for 4 bytes; how many it took.

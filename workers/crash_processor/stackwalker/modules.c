@@ -94,14 +94,12 @@ static void read_elf(struct minidump *dump, struct module *module, struct slice 
     module->code_id = code;
 }
 
-static bool read_ids(struct minidump *dump, struct module *module, struct slice entry)
+// False when the module names an id, but it cannot be read.
+static bool read_code_view(struct minidump *dump, struct module *module, struct slice entry)
 {
     uint32_t timestamp = u32_at(entry, 16), size = u32_at(entry, 76), signature;
     struct slice cv;
-    if (size == 0) {
-        if (dump->os == OS_WINDOWS) module->code_id = image_code_id(dump->budget, timestamp, module->size);
-        return true;
-    }
+    if (size == 0) return true;
     if (!slice_sub(dump->file, u32_at(entry, 80), size, &cv) || !read_u32(cv, 0, &signature)) return false;
     if (signature == CV_PDB70) {
         if (cv.size < 24) return false;
@@ -113,6 +111,14 @@ static bool read_ids(struct minidump *dump, struct module *module, struct slice 
         read_elf(dump, module, (struct slice){cv.data + 4, cv.size - 4});
     }
     return true;
+}
+
+static void read_ids(struct minidump *dump, struct module *module, struct slice entry)
+{
+    bool whole = read_code_view(dump, module, entry);
+    if (!whole) dump->unreadable[UNREADABLE_MODULE_ID]++;
+    if (dump->os == OS_WINDOWS && (!whole || u32_at(entry, 76) == 0))
+        module->code_id = image_code_id(dump->budget, u32_at(entry, 16), module->size);
 }
 
 // VS_FIXEDFILEINFO: Windows and macOS pack two numbers to a word, Breakpad on Linux uses four words.
@@ -130,55 +136,83 @@ static void read_version(struct minidump *dump, struct module *module, struct sl
     module->version = version;
 }
 
+// The name of an entry, as much of it as can be read: at worst the empty one.
+static struct slice read_name(struct minidump *dump, struct slice entry, enum unreadable kind)
+{
+    struct slice name;
+    if (!minidump_string(dump, u32_at(entry, 20), &name)) dump->unreadable[kind]++;
+    return name.data ? name : (struct slice){(const uint8_t *)"", 0};
+}
+
+// Whether these are addresses at all. rust-minidump, too, leaves out a module of no size.
+static bool is_area(uint64_t base, uint32_t size)
+{
+    return size > 0 && size <= UINT64_MAX - base;
+}
+
+// A module whose name or id cannot be read still has its place: its frames, and the others', need it. False when
+// memory is out.
 static bool read_module(struct minidump *dump, struct slice entry)
 {
     uint64_t base = u64_at(entry, 0);
     uint32_t size = u32_at(entry, 8);
-    if (size == 0 || size > UINT64_MAX - base) return true;  // left out, as rust-minidump does
+    if (!is_area(base, size)) {
+        dump->unreadable[UNREADABLE_MODULE]++;
+        return true;
+    }
     struct module *module = &dump->modules[dump->n_modules];
     module->base = base;
     module->size = size;
-    if (!minidump_string(dump, u32_at(entry, 20), &module->name) || !read_ids(dump, module, entry)) return false;
+    module->name = read_name(dump, entry, UNREADABLE_MODULE_NAME);
     module->file = path_leaf(module->name);
+    read_ids(dump, module, entry);
     read_version(dump, module, entry);
     return ranges_add(&dump->module_ranges, dump->budget, base, size, dump->n_modules++);
 }
 
-// One module with an unreadable name or id makes the whole list worth nothing.
 void minidump_read_modules(struct minidump *dump)
 {
     struct slice stream, entries;
     size_t n;
-    if (!minidump_stream(dump, MODULE_LIST, &stream)) return;
-    if (!minidump_list(stream, 108, MINIDUMP_MAX_MODULES, &entries, &n)) return;
-    dump->modules = budget_alloc(dump->budget, n * sizeof *dump->modules);
-    bool ok = dump->modules != NULL;
+    if (!minidump_stream(dump, MODULE_LIST, &stream) || stream.size == 0) return;
+    bool ok = minidump_list(stream, 108, MINIDUMP_MAX_MODULES, &entries, &n);
+    if (ok) dump->modules = budget_alloc(dump->budget, n * sizeof *dump->modules);
+    ok = ok && dump->modules;
     for (size_t i = 0; ok && i < n; i++) ok = read_module(dump, (struct slice){entries.data + i * 108, 108});
     if (ok && ranges_finish(&dump->module_ranges, dump->budget)) return;
+    dump->unreadable[UNREADABLE_MODULE_LIST]++;
     dump->n_modules = 0;
     ranges_free(&dump->module_ranges, dump->budget);
 }
 
+// The entries of the list, whose header names its own length and theirs.
+static bool unloaded_entries(struct slice stream, struct slice *entries, uint32_t *n)
+{
+    uint32_t header, entry_size;
+    if (!read_u32(stream, 0, &header) || !read_u32(stream, 4, &entry_size) || !read_u32(stream, 8, n)) return false;
+    if (header < 12 || entry_size != 24 || *n > MINIDUMP_MAX_MODULES) return false;
+    return slice_sub(stream, header, (uint64_t)*n * 24, entries);
+}
+
 void minidump_read_unloaded_modules(struct minidump *dump)
 {
-    struct slice stream;
-    uint32_t header, entry_size, n;
-    if (!minidump_stream(dump, UNLOADED_MODULE_LIST, &stream)) return;
-    if (!read_u32(stream, 0, &header) || !read_u32(stream, 4, &entry_size) || !read_u32(stream, 8, &n)) return;
-    if (header < 12 || entry_size != 24 || n > MINIDUMP_MAX_MODULES) return;
-    struct slice entries;
-    if (!slice_sub(stream, header, (uint64_t)n * 24, &entries)) return;
-    dump->unloaded = budget_alloc(dump->budget, n * sizeof *dump->unloaded);
-    if (!dump->unloaded) return;
+    struct slice stream, entries;
+    uint32_t n;
+    if (!minidump_stream(dump, UNLOADED_MODULE_LIST, &stream) || stream.size == 0) return;
+    if (unloaded_entries(stream, &entries, &n)) dump->unloaded = budget_alloc(dump->budget, n * sizeof *dump->unloaded);
+    if (!dump->unloaded) {
+        dump->unreadable[UNREADABLE_UNLOADED_LIST]++;
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         struct slice entry = {entries.data + i * 24, 24};
-        struct unloaded_module *module = &dump->unloaded[dump->n_unloaded];
-        *module = (struct unloaded_module){u64_at(entry, 0), u32_at(entry, 8), u32_at(entry, 16), {0}};
-        if (module->size == 0 || module->size > UINT64_MAX - module->base ||
-            !minidump_string(dump, u32_at(entry, 20), &module->name)) {
-            dump->n_unloaded = 0;
-            return;
+        uint64_t base = u64_at(entry, 0);
+        uint32_t size = u32_at(entry, 8);
+        if (!is_area(base, size)) {
+            dump->unreadable[UNREADABLE_UNLOADED]++;
+            continue;
         }
-        dump->n_unloaded++;
+        struct slice name = read_name(dump, entry, UNREADABLE_UNLOADED_NAME);
+        dump->unloaded[dump->n_unloaded++] = (struct unloaded_module){base, size, u32_at(entry, 16), name};
     }
 }

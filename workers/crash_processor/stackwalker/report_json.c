@@ -137,22 +137,11 @@ static void print_process(struct output *output, const struct minidump *dump)
 
 static void print_limit_value(struct output *output, const char *key, struct slice text)
 {
-    uint64_t number = 0;
+    uint64_t number;
     json_key(output, key);
-    if (slice_is(text, "unlimited")) {
-        json_slice(output, text);
-        return;
-    }
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned digit = (unsigned)(text.data[i] - '0');
-        bool bad = text.data[i] < '0' || digit > 9 || number > (UINT64_MAX - digit) / 10;
-        if (bad) {  // no number is 0, as for rust-minidump
-            number = 0;
-            break;
-        }
-        number = number * 10 + digit;
-    }
-    json_number(output, number);
+    limit_number(text, &number);
+    if (slice_is(text, "unlimited")) json_slice(output, text);
+    else json_number(output, number);
 }
 
 static void print_limit(void *context, const struct process_limit *limit)
@@ -177,6 +166,7 @@ static void print_linux(struct output *output, const struct minidump *dump)
 {
     struct lsb_release release;
     uint64_t n_maps;
+    size_t ignored;  // counted by the analysis
     json_key(output, "lsb_release");
     if (linux_lsb_release(dump, &release)) {
         json_open(output, '{');
@@ -193,10 +183,10 @@ static void print_linux(struct output *output, const struct minidump *dump)
         json_null(output);
     }
     json_key(output, "linux_memory_map_count");
-    if (linux_map_count(dump, &n_maps)) json_number(output, n_maps);
+    if (linux_map_count(dump, &n_maps, &ignored)) json_number(output, n_maps);
     else json_null(output);
     json_key(output, "proc_limits");
-    linux_limits(dump, print_limit, output);
+    linux_limits(dump, print_limit, output, &ignored);
     if (output->comma) {
         json_close(output, ']');
         json_close(output, '}');

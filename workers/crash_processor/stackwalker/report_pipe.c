@@ -75,7 +75,8 @@ static uint64_t offset_of(const struct frame *frame)
     uint64_t address = frame->instruction + (frame->trust != TRUST_CONTEXT);
     if (frame->source.file.data) return address - frame->source.address;
     if (frame->has_function) return address - frame->function_base;
-    return address - (frame->module ? frame->module->base : 0);
+    bool names_module = frame->module && frame->module->file.size;  // an offset from nothing named says nothing
+    return address - (names_module ? frame->module->base : 0);
 }
 
 static void print_frame(struct output *output, size_t thread, size_t number, const struct frame *frame)

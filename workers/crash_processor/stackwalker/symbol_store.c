@@ -100,12 +100,13 @@ static struct stored *stored_file(struct symbol_store *store, const char *path)
     return file;
 }
 
-// What a module's symbols turned out to be is told for all modules of that file name, as rust-minidump does.
+// What a module's symbols turned out to be is reported for all modules of that file name, as rust-minidump does.
+// Modules without a name have nothing in common.
 static void note(struct minidump *dump, const struct module *module, bool loaded, bool corrupt)
 {
     for (size_t i = 0; i < dump->n_modules; i++) {
         struct module *other = &dump->modules[i];
-        if (!slices_equal(other->file, module->file)) continue;
+        if (other != module && (!module->file.size || !slices_equal(other->file, module->file))) continue;
         other->symbols_looked_for = true;
         other->symbols_loaded = loaded;
         other->symbols_corrupt = corrupt;

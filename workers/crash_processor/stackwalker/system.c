@@ -98,7 +98,9 @@ static void read_version(struct minidump *dump, struct slice stream)
     int size = snprintf(version, ROOM, "%u.%u.%u", u32_at(stream, 8), u32_at(stream, 12), u32_at(stream, 16));
     dump->os_version = (struct slice){(const uint8_t *)version, (size_t)size};
     struct slice build;
-    if (!minidump_string(dump, u32_at(stream, 24), &build)) return;
+    if (u32_at(stream, 24) == 0) return;
+    if (!minidump_string(dump, u32_at(stream, 24), &build)) dump->unreadable[UNREADABLE_SYSTEM_VERSION]++;
+    if (!build.data) return;
     struct slice trimmed = trim(build);
     if (trimmed.size) dump->os_build = trimmed;
     if (dump->os == OS_LINUX && slice_is(dump->os_version, "0.0.0")) version_from_uname(dump, build);
