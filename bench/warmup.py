@@ -29,6 +29,7 @@ from tuner.core.warmup import (
     truncation_point,
     warming_n,
 )
+from tuner.core.warmup.by_chance import FALSE_ALARM_RATIO
 from tuner.core.warmup.verdict import TREND_ALPHA
 
 KINDS = ("none", "step", "exponential", "trend", "two-state")
@@ -208,15 +209,18 @@ def _window_begin(seen: Sequence[float], window_s: int) -> tuple[int, int]:
 def false_alarms(n_series: int) -> None:
     """Steady launches whose noise remembers, or whose windows differ: how often they never settle."""
     rows = []
-    for n_s in (660, 1860, 3660):
+    shares = []
+    for n_s in (40, 60, 120, 660, 1860, 3660):
         row = [f"{n_s} s"]
+        is_long = n_s > WINDOW_S
         for memory_s in (0.0, 2.0, 5.0, 10.0):
             draw = Random(f"{n_s}/{memory_s}")
             found = [
                 by_verdict(noisy([1.0] * n_s, 0.1, draw, memory_s)).settled for _ in range(n_series // 2)
             ]
             row.append(f"{1 - fmean(found):.1%}")
-        for window_sd in (0.02, 0.05):
+            shares += [1 - fmean(found)] if is_long else []
+        for window_sd in (0.02, 0.05) if is_long else ():
             draw = Random(f"{n_s}/{window_sd}")
             found = []
             for _ in range(n_series // 2):
@@ -225,9 +229,11 @@ def false_alarms(n_series: int) -> None:
                     true += [exp(window_sd * draw.gauss(0, 1))] * WINDOW_S
                 found.append(isinstance(judge(noisy(true, 0.1, draw), starts), Steady))
             row.append(f"{1 - fmean(found):.1%}")
-        rows.append(row)
+            shares.append(1 - fmean(found))
+        rows.append(row + ["-"] * (not is_long) * 2)
     head = ("launch", "white", "2 s memory", "5 s", "10 s", "windows of sd 2 %", "sd 5 %")
     table("Steady launches said not to settle, noise 0.1/s", head, rows)
+    print(f"\nMean of the long launches: {fmean(shares):.1%}; FALSE_ALARM_RATIO is {FALSE_ALARM_RATIO:.0%}")
 
 
 def limits() -> None:

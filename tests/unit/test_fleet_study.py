@@ -119,16 +119,17 @@ class Ran:
         troubles: Mapping[str, Sequence[Trouble]] | None = None,
         facts: Sequence[BoxFacts] | None = None,
         over: Layout | None = None,
+        service: VirtualService = SERVICE,
         **asked: Any,
     ) -> None:
-        self.store = store or MemoryStore(virtual_study(SERVICE, **{**SHORT, **asked}))
+        self.store = store or MemoryStore(virtual_study(service, **{**SHORT, **asked}))
         study = self.store.study()
         self.progress = Told()
         ended_s = [launch.ended_wall_s or launch.started_wall_s for _, launch in self.store.launches()]
 
         def box_of(name: str, clock: VirtualClock) -> Box:
             own = (troubles or {}).get(name, ())
-            box = VirtualBox(SERVICE, Noise(), seed=5, cores=4, name=name, clock=clock, troubles=tuple(own))
+            box = VirtualBox(service, Noise(), seed=5, cores=4, name=name, clock=clock, troubles=tuple(own))
             return replace(box.box(), brake=None if over is None else brake_of(box, over))
 
         self.fleet = VirtualFleet(
@@ -169,6 +170,16 @@ def test_every_layout_is_launched_once_a_block_and_every_block_is_of_one_box() -
     assert ran.outcome.is_over
     assert ran.outcome.n_blocks_done == 6
     assert ran.outcome.answer.layout == C
+
+
+def test_launches_that_never_settled_are_counted_over_all_boxes_before_they_are_an_alarm() -> None:
+    slow = VirtualService({A: 10.0}, settle_s=100.0)
+    ran = Ran(2, service=slow, warmup_s=None, warmup_cap_s=40.0, n_blocks=2)
+    judged = [one for _, one in ran.store.launches() if one.block != WARMING_BLOCK]
+    (text,) = [text for slug, text in ran.progress.warnings if slug == "never-settled"]
+
+    assert [(one.box, one.settled) for one in judged] == [("box-1", False), ("box-2", False)]
+    assert wording("grid.all-did-not-settle", n=2) in text  # one launch may be chance, two of two are not
 
 
 def test_how_many_windows_are_planned_is_the_same_from_the_first_to_the_last() -> None:

@@ -134,7 +134,7 @@ def test_warm_up_ends_once_the_launch_has_settled() -> None:
 
 def test_a_launch_that_never_settles_is_measured_after_the_cap_and_said_so() -> None:
     service = VirtualService({A: 10.0}, settle_s=10_000.0)
-    store, progress = MemoryStore(virtual_study(service, n_blocks=1, warmup_cap_s=40.0)), MemoryProgress()
+    store, progress = MemoryStore(virtual_study(service, n_blocks=2, warmup_cap_s=40.0)), MemoryProgress()
     run_study(
         VirtualBox(service, Noise(0, 0, 0, 0, 0)).box(),
         store,
@@ -144,10 +144,12 @@ def test_a_launch_that_never_settles_is_measured_after_the_cap_and_said_so() -> 
     )
 
     launches = [launch for _, launch in store.launches()]
-    assert [launch.settled for launch in launches] == [False, False]
+    assert [launch.settled for launch in launches] == [False, False, False]
     assert launches[1].warmup_s == pytest.approx(40.0)
-    assert "never-settled" in [slug for slug, _ in progress.warnings]
-    assert len(store.windows()) == 1
+    assert [slug for slug, _ in progress.warnings].count(
+        "never-settled"
+    ) == 1  # the second: one may be chance
+    assert len(store.windows()) == 2
 
 
 def test_a_warm_up_of_fixed_length_is_not_judged() -> None:

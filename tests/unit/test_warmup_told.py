@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tuner.core.layout import Layout
 from tuner.core.ranking import rank
@@ -15,6 +19,11 @@ from ..wording import start_of, wording
 A, B = Layout(1, 4), Layout(4, 1)
 
 
+def percent_in(text: str) -> float:
+    """The first percentage that *text* has."""
+    return float(re.findall(r"([\d.e+-]+) %", text)[0])
+
+
 def launch(layout: Layout, settled: bool | None = True, **known: Any) -> LaunchRecord:
     usual: dict[str, Any] = {
         "block": 0, "position": 0, "attempt": 1, "box": "box", "started_wall_s": 0.0, "running_after_s": 1.0,
@@ -24,7 +33,9 @@ def launch(layout: Layout, settled: bool | None = True, **known: Any) -> LaunchR
 
 
 def test_launches_that_settled_or_were_not_judged_are_not_worth_a_word() -> None:
-    assert settling_told([launch(A), launch(B, None), launch(A, trend_ratio_per_h=0.01)]) == ()
+    told = settling_told([launch(A), launch(B, None), launch(A, trend_ratio_per_h=0.01)], 60.0)
+
+    assert (told.alarms, told.facts) == ((), ())
 
 
 def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
@@ -34,10 +45,13 @@ def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
             launch(A),
             launch(A, False, unsettled="levels: two"),
             launch(A, False, block=WARMING_BLOCK),
-        ]
+        ],
+        60.0,
     )
 
-    assert told == (
+    assert told.facts == ()
+    assert told.alarms == (
+        wording("rank.two-of-3-did-not-settle"),
         wording("rank.launches-never-settled"),
         wording("rank.only-launch-never-settled", layout="4x1", why="trend: loses 3 % an hour"),
     )
@@ -47,9 +61,25 @@ def test_a_leak_that_no_launch_shows_alone_is_told_of_all_together() -> None:
     leaking = [launch(A, trend_ratio_per_h=-0.05 + 0.01 * (-1) ** n) for n in range(12)]
     wandering = [launch(A, trend_ratio_per_h=0.05 * (-1) ** n) for n in range(12)]
 
-    (told,) = settling_told(leaking)
+    (told,) = settling_told(leaking, 3600.0).alarms
     assert wording("rank.launches-lose-their-throughput") in start_of(told)
-    assert settling_told(wandering) == ()
+    assert settling_told(wandering, 3600.0).alarms == ()
+
+
+def test_a_steep_leak_of_short_launches_is_stated_over_their_window_and_not_over_an_hour() -> None:
+    """A slope of 7.2 means an hour would be a loss of 720 %."""
+    steep = [launch(A, trend_ratio_per_h=-7.2 + 0.1 * (-1) ** n, window_s=60.0) for n in range(12)]
+
+    (told,) = settling_told(steep, 600.0).alarms
+    assert wording("rank.steep-launches-lose") in start_of(told)
+
+
+@given(st.floats(-1e5, -1e-3), st.floats(1, 3600))
+def test_launches_never_lose_more_than_all_of_their_throughput(slope_per_h: float, window_s: float) -> None:
+    steep = [launch(A, trend_ratio_per_h=slope_per_h * (1 + 0.01 * (-1) ** n)) for n in range(12)]
+
+    (told,) = settling_told(steep, window_s).alarms
+    assert 0 <= percent_in(told) <= 100
 
 
 def test_the_ranking_carries_it_into_every_report() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from statistics import fmean, median
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.warmup import NotSettled, Steady, judge
+from tuner.core.warmup import NotSettled, Steady, Trend, judge
 from tuner.core.warmup.levels import find_levels
+from tuner.core.warmup.verdict import _trend_seen
 
 from ..raising import raises
 from ..wording import start_of, wording
@@ -93,6 +95,36 @@ def test_the_trend_is_told_with_its_direction_and_size() -> None:
     assert wording("rank.trend-fell-by-6") in start_of(str(verdict))
     assert verdict.trend is not None
     assert verdict.trend.slope * 600 == pytest.approx(-0.06, rel=0.1)
+
+
+def test_a_steep_fall_in_a_short_launch_is_stated_over_what_was_seen() -> None:
+    """From 80 to 60 items a second in its later half: a straight line would lose 283 % in ten minutes."""
+    verdict = judge(launch(lambda second: 1 - 0.4 * second / 120, 120, 0.02, 1))
+
+    assert isinstance(verdict, NotSettled)
+    assert wording("rank.trend-fell-steeply") in start_of(str(verdict))
+
+
+@given(
+    st.integers(60, 200),
+    st.floats(0, 100),
+    st.floats(0.2, 3),
+    st.lists(st.floats(0, 1), min_size=10, max_size=10),
+)
+def test_no_fall_is_stated_as_more_than_all(n_s: int, end: float, power: float, noise: list[float]) -> None:
+    """Whatever the course and the length of the launch."""
+    course = [100 + (end - 100) * (second / n_s) ** power for second in range(n_s)]
+    verdict = judge([max(0.0, value + noise[second % 10]) for second, value in enumerate(course)])
+
+    for fell in re.findall(r"fell by ([\d.e+-]+) %", str(verdict)):
+        assert 0 <= float(fell) <= 100
+
+
+@given(st.floats(-1, 0), st.floats(0, 10), st.integers(20, 10_000))
+def test_no_slope_gives_a_fall_of_more_than_all(slope: float, error: float, lasted_s: int) -> None:
+    text = _trend_seen(Trend(slope, error, 5), lasted_s)
+
+    assert 0 <= float(re.findall(r"by ([\d.e+-]+) %", text)[0]) <= 100
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An exact interval for a share that was counted in few trials."""
+"""Exact figures of a share that was counted in few trials: its interval, and how much chance explains."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def exact_interval(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float
     low = 0.0 if n_hits == 0 else _first(lambda p: 1 - _at_most(n_hits - 1, n, p) >= tail)
     high = 1.0 if n_hits == n else _first(lambda p: _at_most(n_hits, n, p) <= tail)
     return low, high
+
+
+def most_by_chance(n: int, p: float, level: float) -> int:
+    """The most hits in *n* trials that chance explains: more have a probability of *level* or less.
+
+    Args:
+        n: trials; 0 gives 0.
+        p: the probability of a hit in each.
+        level: one-sided, above 0.
+    """
+    n_hits = int(n * p)
+    while n_hits < n and incomplete_beta(p, 1 - p, n_hits + 1, n - n_hits) > level:
+        n_hits += 1
+    return n_hits
 
 
 def _at_most(n_hits: int, n: int, p: float) -> float:

@@ -38,6 +38,7 @@ from tuner.core.standings import blocks_of, boxes_of_blocks, launch_value, stand
 from tuner.core.summary import mean_or_none
 from tuner.core.tally import LaunchTally, Sums, VoidTally, tally, why_not_ranked
 from tuner.core.two_studies import Side
+from tuner.core.warmup.by_chance import NONE_JUDGED, NeverSettled
 from tuner.core.warmup.told import settling_told
 
 if TYPE_CHECKING:
@@ -113,11 +114,13 @@ class Ranking:
     objective: str = "throughput"
     limits: tuple[Limit, ...] = ()
     fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
-    settling: tuple[str, ...] = ()  #: of launches that never settled, a sentence each
+    settling: tuple[str, ...] = ()  #: of launches that never settled beyond chance, a sentence each
     claim: Claim | None = None  #: of an adaptive study; then ranks follow from it, see `tuner.core.claim`
     axes: tuple[AxisEffect, ...] = ()  #: what each axis of the service alone changes
     unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
     boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
+    never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
+    settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -173,6 +176,7 @@ def rank(
     sums = windows if isinstance(windows, Sums) else tally(windows)
     tallies, void = sums.launches, sums.void_of_layouts()
     launches = list(launches)
+    settling = settling_told(launches, study.window_s)
     errors = {record.layout: record.error for record in launches if record.error is not None}
     of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}
     for one in tallies:
@@ -223,9 +227,11 @@ def rank(
         objective,
         tuple(limits),
         _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within, box_of),
-        settling_told(launches),
+        settling.alarms,
         axes=_axis_effects(study, measured, block_of, box_of, objective, confidence),
         boxes=found.boxes,
+        never_settled=settling.count,
+        settling_facts=settling.facts,
     )
 
 

@@ -72,7 +72,7 @@ class LaunchRecord:
     n_windows: int | None = None  #: windows asked of it; None: the study's
     unsettled: str | None = None  #: why it never settled, "slug: what was seen"; None: see settled
     steady_from_s: float | None = None  #: from RUNNING to the beginning of steady state; None: not judged
-    trend_ratio_per_h: float | None = None  #: what throughput gained an hour after that; None: not judged
+    trend_ratio_per_h: float | None = None  #: slope of a line after that, in means an hour; None: not judged
     trend_se_ratio_per_h: float | None = None  #: standard error of it
 
 

@@ -101,7 +101,19 @@ def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts["objective"] = ranking.objective
     facts["limits"] = {limit.name: limit.at_most for limit in ranking.limits}
     facts["noise"] = _noise_facts(ranking)
+    facts["never_settled"] = _never_settled_facts(ranking)
     return facts
+
+
+def _never_settled_facts(ranking: Ranking) -> dict[str, Any]:
+    found = ranking.never_settled
+    return {
+        "n_launches": found.n,
+        "n_never": found.n_never,
+        "n_expected": found.expected,
+        "n_by_chance": found.most_by_chance,
+        "is_alarm": found.is_alarm,
+    }
 
 
 def _noise_facts(ranking: Ranking) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.claim is not None:
         found += answer_notes(ranking.claim)
     found += ranking.notes
-    found += ranking.settling
+    found += [*ranking.settling, *ranking.settling_facts]
     if ranking.unbound is not None:
         found.append(ranking.unbound)
     return [*found, *_not_ranked(ranking)]

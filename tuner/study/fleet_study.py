@@ -26,6 +26,7 @@ from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.spreading import SpreadingStrategy
 from tuner.core.strategy import Proposal
 from tuner.core.summary import record_of
+from tuner.core.warmup.by_chance import SettlingCount, alarm_of
 from tuner.core.window import Window
 from tuner.ports import Fleet, FleetProgress, Hooks, Stop, Store
 from tuner.study.around import led
@@ -82,6 +83,7 @@ class _FleetStudy:
         launches, windows = store.launches(), store.windows()
         before = [launch for _, launch in launches]
         self._history = History(self._asked, launches, windows)
+        self._settling = SettlingCount.of(before)
         self._timetable = Timetable(self._asked, launches, windows)
         self._places = Places(self._asked, self._history, strategy, progress)
         self._ahead = Ahead(self._asked, self._timetable, strategy, self._clock, before)
@@ -270,6 +272,9 @@ class _FleetStudy:
         self._store.finish_launch(work.launch_id, launch)
         self._timetable.add(launch, self._clock.monotonic_s() - work.began_s, launched.counted_s)
         member.warm_wall_s = self._clock.wall_s()
+        self._settling.add(launch)
+        if (alarm := alarm_of(launch, self._settling)) is not None:
+            self._progress.warning("never-settled", f"{member.facts.name}: {alarm}")
         self._progress.launch_ended(member.facts.name)
         self._braked = braked_by(launch.error, BRAKED) or self._braked
         self._roster.has_served |= launch.error is None

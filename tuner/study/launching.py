@@ -126,10 +126,6 @@ class Workbench:
             launch = self._failed(launch, f"{launch.layout}: {lacking[0]}")
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
-        if launch.settled is False:
-            why = f" ({launch.unsettled})" if launch.unsettled else ""
-            text = f"{launch.layout} never settled{why}; its windows count all the same"
-            self.progress.warning("never-settled", text)
         return launch
 
     def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:

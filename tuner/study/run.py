@@ -11,6 +11,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.strategy import Proposal, Strategy
 from tuner.core.summary import record_of
+from tuner.core.warmup.by_chance import SettlingCount, alarm_of
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.around import led
@@ -58,6 +59,7 @@ class _Study:
         self._bench = Workbench(self._asked, box, store, progress, stop)
         launches, windows = store.launches(), store.windows()
         self._history = History(self._asked, launches, windows)
+        self._settling = SettlingCount.of(launch for _, launch in launches)
         self._course = Course(self._history, strategy, self._asked.max_attempts)
         self._timetable = Timetable(self._asked, launches, windows)
         self._block: Block | None = None  #: in hand; None: there is nothing more to measure
@@ -208,6 +210,9 @@ class _Study:
         )
         launched = self._history.begin(launch)
         launched.launch = launch = made(launch, launched)
+        self._settling.add(launch)
+        if (alarm := alarm_of(launch, self._settling)) is not None:
+            self._progress.warning("never-settled", alarm)
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self._braked = braked_by(launch.error, BRAKED) or self._braked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log
+from math import exp, expm1, log
 from statistics import fmean
 from typing import Literal
 
@@ -21,7 +21,7 @@ LATE_RATIO = 0.005  #: what a warm-up of half of what was seen must change of th
 LEVELS_RATIO = 0.10  #: difference of two levels; less is noise that a window averages
 WINDOWS_RATIO = 0.25  #: ... of two windows; less may be window noise, which the study measures
 EDGE_S = 30  #: so near to a window's begin, a change is the window's
-PER_S = 600.0  #: trends are told per ten minutes, as throughput is
+PER_S = 600.0  #: the threshold of a trend is one of ten minutes; what is printed is of the stretch seen
 FEWEST = 4 * BATCH  #: samples
 
 Reason = Literal["late", "trend", "levels", "idle"]
@@ -78,7 +78,7 @@ def judge(items_per_s: Sequence[float], window_starts: Sequence[int] = ()) -> St
     if has_levels(levels, starts) and not _line_fits_better(kept, edges):
         return NotSettled("levels", _levels_seen(levels), from_n, per_s)
     if per_s is not None and is_trend(per_s) and _line_fits_better(kept, starts):
-        return NotSettled("trend", _trend_seen(per_s), from_n, per_s)
+        return NotSettled("trend", _trend_seen(per_s, BATCH * len(batches[cut:])), from_n, per_s)
     if end >= half and abs(fmean(kept) - fmean(running)) > LATE_RATIO * fmean(kept):
         seen = f"throughput was still changing {from_n} s into the {len(items_per_s)} s that were seen"
         return NotSettled("late", seen, from_n, per_s)
@@ -146,7 +146,13 @@ def _levels_seen(levels: Sequence[Level]) -> str:
     return f"throughput moved {counted(n, 'time')} between {low:.3g} and {high:.3g} items/s"
 
 
-def _trend_seen(per_s: Trend) -> str:
+def _trend_seen(per_s: Trend, lasted_s: int) -> str:
+    """Say how throughput changed in the *lasted_s* seconds that the trend was estimated from.
+
+    As an exponential, exp(slope x time): for small changes that is the straight line, and a fall stays below
+    100 % however steep. The standard error follows by the delta method.
+    """
     verb = "fell" if per_s.slope < 0 else "rose"
-    change, error = abs(per_s.slope) * PER_S, per_s.standard_error * PER_S
-    return f"throughput {verb} by {percent(change)} in ten minutes (standard error {percent(error)})"
+    change = percent(abs(expm1(per_s.slope * lasted_s)))
+    error = percent(exp(per_s.slope * lasted_s) * per_s.standard_error * lasted_s)
+    return f"throughput {verb} by {change} in the last {lasted_s} s (standard error {error})"

@@ -26,7 +26,7 @@ def answer_section(overview: Overview) -> Section:
     if facts := _facts(ranking):
         blocks.append(Facts(facts, is_large=True))
     blocks += to_do(overview)
-    elsewhere = {*warnings, *ranking.settling}
+    elsewhere = {*warnings, *ranking.settling, *ranking.settling_facts}
     said = [sentence for sentence in notes(study, ranking) if sentence not in elsewhere]
     if ranking.settling:
         said.append(_settling(ranking))

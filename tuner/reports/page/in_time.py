@@ -46,8 +46,8 @@ def time_section(overview: Overview, limits: Limits) -> Section:
             ("when (UTC)", "layout", "block", "what", "why"), tuple(rows[:_MOST_TOLD]), frozenset({2})
         )
         blocks.append(Shown("void", "What did not count, and why", table, left_out=rest))
-    if overview.ranking.settling:
-        blocks.append(Text(overview.ranking.settling, "note"))
+    if settling := (*overview.ranking.settling, *overview.ranking.settling_facts):
+        blocks.append(Text(settling, "note"))
     if overview.windows:
         blocks.append(_windows(seen.course, limits.windows))
     return Section("windows", "Every window in time order", blocks)
