@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 import pytest
 
 LONG_S = 120.0
+PATIENCE_S = 400.0  #: until a study that is under way has what was asked for
 
 
 class PrometheusServer:
@@ -43,7 +44,7 @@ class PrometheusServer:
 
     def waited_for(self, expression: str) -> list[dict[str, Any]]:
         """The first result of *expression* that is not empty."""
-        deadline_s = time.monotonic() + LONG_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while not (found := self.query(expression)):
             assert time.monotonic() < deadline_s, f"nothing came of {expression}"
             time.sleep(0.2)

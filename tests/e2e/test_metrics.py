@@ -182,6 +182,7 @@ def queries() -> list[str]:
 ONLY_SOMETIMES = {"tuner_warnings_total", "tuner_void_windows_total"}
 
 
+@pytest.mark.timeout(900)  # an estimate takes some launches, and each query may wait for another scrape
 def test_prometheus_has_an_answer_to_every_query_of_the_dashboard(tuner) -> None:
     web_service(tuner.folder)
 
