@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,11 @@ def test_the_start_and_the_end_of_a_text_hold_what_stands_there() -> None:
     assert kept not in end_of(f"{kept} again")
 
 
-def test_an_error_that_says_something_else_is_a_failed_comparison() -> None:
+def test_an_error_that_says_something_else_is_a_failed_comparison(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copy(FOLDER / "launch.yaml", tmp_path)  # under --reword this comparison writes, too
+    monkeypatch.setattr("tests.wording.FOLDER", tmp_path)
     with raises(ValueError, wording("launch.disk-full")):
         raise ValueError(f"Error: {wording('launch.disk-full')}")
     with (
@@ -131,6 +136,7 @@ def test_an_error_that_says_something_else_is_a_failed_comparison() -> None:
         raises(ValueError, wording("launch.disk-full")),
     ):
         raise ValueError(f"Error: {NOW}")
+    texts_of.cache_clear()
 
 
 def test_a_failed_comparison_names_the_key_and_its_file() -> None:
