@@ -83,10 +83,19 @@ class CostMeter:
             if name == PROPERTY and report.when == "teardown":
                 self.costs[report.nodeid] = Cost(*value)
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """With --collect-only, remove the rows of tests that are gone or have another id."""
+        if session.config.getoption("record_costs") and session.config.getoption("collectonly"):
+            there = {item.nodeid for item in session.items}
+            kept = {node: cost for node, cost in kept_costs().items() if node in there}
+            TABLE.write_text(table_of(kept), encoding="utf-8")
+
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
         """Write costs.tsv if that was asked for; else name the tests that have become expensive."""
+        if config.getoption("collectonly"):
+            return
         if config.getoption("record_costs"):
             others = {node: cost for node, cost in kept_costs().items() if still_there(node)}
             TABLE.write_text(table_of(others | self.costs), encoding="utf-8")
