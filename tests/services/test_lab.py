@@ -40,6 +40,7 @@ def lab(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.full
 @pytest.mark.alone  # of thousands of threads hundreds compute at once: a Redis beside them is too late
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("redis_server")  # where none is installed, it skips at home
@@ -100,6 +101,7 @@ def folders_of_children(pid: int) -> list[Path]:
     return [folder for folder in found if folder.name.startswith("lab-")]
 
 
+@pytest.mark.full
 @pytest.mark.alone  # likewise
 @pytest.mark.timeout(600)
 def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
