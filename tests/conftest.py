@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 from . import printed, wording
-from .costs import LANE, Cost, CostMeter, kept_costs
+from .costs import Cost, CostMeter, kept_costs
 
 if TYPE_CHECKING:
     from .postgres_server import PostgresServer
@@ -27,7 +27,6 @@ DEADLINE_S = 30.0
 #: where make looks for tests that start processes: looking everywhere takes each worker 3 s more
 WITH_PROCESSES = ("contract", "e2e", "integration", "services")
 CHEAP = Cost(0.0, 0.0)  #: of a test that is not in costs.tsv
-N_LANES = min(8, max(2, 3 * (os.cpu_count() or 1) // 2))  #: tests of real services at a time
 THERE_ONLY = ("integration", "services", "alone")  #: markers of such tests
 
 # The same examples every time: no run is red by luck, and one that is red can be repeated.
@@ -64,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that are not cheap, and begin with those that take longest."""
     known = kept_costs()
     for item in items:
@@ -79,23 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: known.get(item.nodeid, CHEAP).wall_s, reverse=True
     )  # those alike keep their order
-    if config.getoption("loadgroup", False):  # --dist loadgroup hands out one test at a time
-        _share_lanes([item for item in items if item.get_closest_marker("services") is not None], known)
-    else:
-        items[:] = _dealt(items, known, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-
-
-def _share_lanes(items: list[pytest.Item], known: Mapping[str, Cost]) -> None:
-    """Put tests of real services into lanes that take equally long: no more of them run at a time than lanes.
-
-    Each of them starts many processes; more at a time starve each other. Longest first, each goes to the lane
-    that is the shortest so far.
-    """
-    lanes_s = [0.0] * N_LANES
-    for item in items:
-        lane = lanes_s.index(min(lanes_s))
-        lanes_s[lane] += known.get(item.nodeid, CHEAP).wall_s + 1.0
-        item.add_marker(pytest.mark.xdist_group(f"{LANE}{lane + 1}"))
+    items[:] = _dealt(items, known, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def _dealt(items: list[pytest.Item], known: Mapping[str, Cost], n_processes: int) -> list[pytest.Item]:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ HEAD = "# test\tCPU s\twall s; written by `make costs`, only tests that are not 
 CHEAP_CPU_S = 0.5  #: 95 % of the tests take less; all of them together two minutes of CPU time on two cores
 CHEAP_WALL_S = 3.0  #: a test that waits longer delays `make test`, even if it computes little
 PROPERTY = "cost"
-LANE = "services-"  #: a test of a real service runs in the group services-1, ... of pytest-xdist
-_IN_LANE = re.compile(rf"@{LANE}\d+$")
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class CostMeter:
         """Keep the cost of a test that has ended."""
         for name, value in report.user_properties:
             if name == PROPERTY and report.when == "teardown":
-                self.costs[_IN_LANE.sub("", report.nodeid)] = Cost(*value)
+                self.costs[report.nodeid] = Cost(*value)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """With --collect-only, remove the rows of tests that are gone or have another id."""
