@@ -114,6 +114,7 @@ def test_kill_9_keeps_each_window_that_was_reported_also_within_a_launch(tmp_pat
 def test_a_second_tuner_cannot_write_and_can_once_the_first_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "s.tuner.db"
     with started(path, 1) as first:
+        first.send_signal(signal.SIGSTOP)  # else it may have ended before the second one looks
         second = subprocess.run(
             [sys.executable, WORKER, path, "1", "all"], capture_output=True, text=True, timeout=60
         )
