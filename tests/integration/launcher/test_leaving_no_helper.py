@@ -55,9 +55,9 @@ def pid_in(file: Path) -> int:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 180.0
     while not condition():
-        assert time.monotonic() < deadline, "waited 60 s in vain"
+        assert time.monotonic() < deadline, "waited 180 s in vain"
         time.sleep(0.02)
 
 
