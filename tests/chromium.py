@@ -44,7 +44,7 @@ class Chromium:
 
     @contextmanager
     def new_page(self) -> Iterator[Chromium]:
-        """The same browser with another page, in a profile of its own; closed afterwards."""
+        """Open another page of this browser, with a separate profile, and close it afterwards."""
         before, self._session = self._session, ""
         profile = self.call("Target.createBrowserContext")
         self._begin_page(**profile)

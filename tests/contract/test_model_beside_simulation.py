@@ -1,4 +1,4 @@
-"""The analytic network beside the simulation, which knows what the network leaves out: of a few services."""
+"""Compare the analytic network with the simulation, which models more, for a few services."""
 
 from __future__ import annotations
 

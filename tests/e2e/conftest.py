@@ -121,7 +121,7 @@ def readable_python() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _linked(source: str, target: str) -> None:
-    """A hard link where that can be: 220 MB are not copied then. Whoever runs it may not write to it."""
+    """Make a hard link if possible, so that 220 MB are not copied. Other users cannot write to it."""
     try:
         os.link(os.path.realpath(source), target)
     except OSError:  # another file system
