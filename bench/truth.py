@@ -212,8 +212,7 @@ def _rows(
 
 def _ideal_of(service: Service, kind: str, named: str) -> Ideal:
     layout = parse_layout(named)
-    threads = None if layout.threads is None else layout.threads
-    at_once = service.at_once(layout.processes, threads)
+    at_once = service.at_once(layout.processes, layout.threads)
     return ideal(service.demand(kind), layout.processes, at_once, os.cpu_count() or 1)
 
 

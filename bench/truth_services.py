@@ -209,7 +209,7 @@ class Service:
     app: str
     section: str  #: the keys of the config's service section
     layouts: str
-    form: Literal["threads", "processes", "loop"] = "threads"  #: what bounds the items at once
+    form: Literal["threads", "processes", "loop"] = "threads"  #: what bounds the items that wait at once
     messages: str = ""  #: the form of its messages, where it has a broker
     kinds: tuple[str, ...] = KINDS
     demands: dict[str, Demand] = field(default_factory=dict)  #: its own, in place of those of all
@@ -218,11 +218,9 @@ class Service:
         """What an item of that kind takes."""
         return self.demands.get(kind, DEMANDS[kind])
 
-    def at_once(self, n_processes: int, n_threads: int | None) -> int:
+    def at_once(self, n_processes: int, n_threads: int) -> int:
         """How many items a layout has under way."""
-        if self.form == "loop":
-            return n_processes * (n_threads or AT_ONCE)
-        return n_processes * (n_threads or 1)
+        return n_processes * {"threads": n_threads, "processes": 1, "loop": AT_ONCE}[self.form]
 
 
 def _variant(layouts: str, name: str) -> str:
@@ -312,9 +310,8 @@ SERVICES = {
         _ARQ,
         "kind: arq, command: 'arq app.WorkerSettings', url: '{broker}'",
         THREADS,
-        "loop",
-        "arq",
-        _IN_LOOP,
+        messages="arq",
+        kinds=_IN_LOOP,
     ),
     "script": Service(
         _SCRIPT, "kind: script, name: items, command: ['{python}', app.py, '{{threads}}']", THREADS
