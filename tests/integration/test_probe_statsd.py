@@ -10,8 +10,12 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
+from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.validity import lost_counts
+from tuner.core.window import VoidReason
 
+from ..raising import raises
 from ..wording import wording
 
 pytestmark = pytest.mark.integration
@@ -44,7 +48,7 @@ def test_failed_items_are_told_apart(failed_included: bool, n_done: int) -> None
     probe = probe_of(warned, failed_included=failed_included)
     with probe.counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
         sender.send(b"all:2|c\nall:1|c|@0.1")
-        sender.send(b"bad:3|c\nall:\xff")
+        sender.send(b"bad:3|c\nother:4|c")
         reading = counting.read()
 
     assert (reading.n_done_total, reading.n_failed_total) == (n_done, 3)
@@ -72,9 +76,63 @@ def test_packets_that_the_kernel_drops_are_told(monkeypatch: pytest.MonkeyPatch)
     with probe_of(warned).counting(Layout(2, 3)) as counting, sent_to(counting) as sender:
         with counting._receiving:  # nobody receives: as when tuner is not given a core
             for _ in range(200):
-                sender.send(b"all:1|c\n" + b"x" * 1000)
+                sender.send(b"all:1|c\n" + b"x" * 1000 + b":1|c")
         n_seen = counting.read().n_done_total
 
     ((slug, text),) = warned
     assert slug == "packets-lost"
     assert wording("probes.kernel-dropped-packets", value=200 - n_seen) in text
+
+
+def test_lines_that_cannot_be_read_void_their_window_and_are_told_once_in_a_study() -> None:
+    warned: list[tuple[str, str]] = []
+    probe = probe_of(warned)
+    for layout in (Layout(1, 1), Layout(2, 1)):
+        with probe.counting(layout) as counting, sent_to(counting) as sender:
+            sender.send(b"all:2|c")
+            before = counting.read()
+            sender.send(b"all:x|c\nall:1|c|@0\nall:4|c")
+            after = counting.read()
+            later = counting.read()
+
+        assert after.n_done_total - before.n_done_total == 4
+        assert lost_counts(before, after) == (
+            VoidReason("counts-unreadable", wording("probes.lines-unreadable")),
+        )
+        assert lost_counts(after, later) == ()
+    assert warned == [("statsd-lines", wording("probes.statsd-could-not-read"))]
+
+
+def test_what_is_sent_and_not_counted_is_told_with_an_example() -> None:
+    warned: list[tuple[str, str]] = []
+    with probe_of(warned).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
+        sender.send(b"all:12|ms\nall:1|c\nGET / HTTP/1.1\r\n\xff\xff")
+        reading = counting.read()
+
+    assert reading.n_done_total == 1
+    assert reading.n_unreadable_total == 0
+    assert warned == [
+        ("statsd-lines", wording("probes.statsd-other-type")),
+        ("statsd-lines", wording("probes.statsd-no-metrics")),
+    ]
+
+
+def test_a_name_that_nobody_sends_is_told_with_those_that_came() -> None:
+    warned: list[tuple[str, str]] = []
+    with probe_of(warned).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
+        sender.send(b"\n".join(b"app.n%d:1|c" % n for n in range(6)) + b"\napp.time:1|ms")
+        counting.read()
+
+    assert warned == [("statsd-names", wording("probes.statsd-other-names"))]
+
+
+def test_a_counter_that_goes_down_is_no_count_of_items() -> None:
+    with probe_of([]).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
+        sender.send(b"all:5|c")
+        counting.read()
+        sender.send(b"all:-1|c\nall:1|c")
+        assert counting.read().n_done_total == 5
+        sender.send(b"all:-2|c")
+
+        with raises(MeasurementError, wording("probes.statsd-counter-fell")):
+            counting.read()

@@ -33,7 +33,7 @@ class CommandProbeSettings(Section):
 
 
 def _metric(name: str) -> str:
-    if re.fullmatch(r"[^\s:|@#]{1,200}", name) is None:
+    if re.fullmatch(r"[^:|\x00-\x1f\x7f]{1,200}", name) is None or name != name.strip():
         raise ValueError(f"{name!r} is no name of a metric of statsd")
     return name
 

@@ -3,7 +3,7 @@
 Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
 others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``probe-gap`` (no
 fresh counts), ``counts-fell`` (a total went down), ``no-items``, ``wrong-layout`` (too few threads).
-``packets-lost`` (what counted items did not arrive).
+``packets-lost`` (what counted items did not arrive), ``counts-unreadable`` (it is not in its format).
 ``worker-died`` and more of ``wrong-layout`` come from the launch and are passed through.
 """
 
@@ -46,12 +46,19 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
 
 
 def lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
-    """Whether something that counted items was lost between two readings."""
+    """Why items that were finished between two readings are missing from the later one."""
     n_lost = end.n_lost_total - begin.n_lost_total
-    if n_lost <= 0:
-        return ()
-    what = counted(n_lost, "packet")
-    return (VoidReason("packets-lost", f"the kernel dropped {what} to the probe, and what they counted"),)
+    n_unreadable = end.n_unreadable_total - begin.n_unreadable_total
+    reasons = []
+    if n_lost > 0:
+        packets = counted(n_lost, "packet")
+        detail = f"the kernel dropped {packets} to the probe, and what they counted"
+        reasons.append(VoidReason("packets-lost", detail))
+    if n_unreadable > 0:
+        lines = counted(n_unreadable, "line")
+        detail = f"the probe could not read {lines} that should count items, so their items are missing"
+        reasons.append(VoidReason("counts-unreadable", detail))
+    return tuple(reasons)
 
 
 def void_reasons(

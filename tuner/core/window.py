@@ -24,6 +24,8 @@ class Reading:
     n_slots: int | None = None  #: threads that count items, where the probe knows
     #: what counted items and never reached the probe; it voids a window, and is not stored
     n_lost_total: int = field(default=0, metadata={"stored": False})
+    #: lines that came to the probe and should have counted items, but cannot be read; likewise
+    n_unreadable_total: int = field(default=0, metadata={"stored": False})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Literal
 
+from tuner.adapters.probes.polled import one_line
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import MeasurementError
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
-from tuner.core.statsd import parse_counts
+from tuner.core.statsd import Passed, StatsdTally
 from tuner.core.window import Reading
 from tuner.ports import Clock
 
@@ -29,6 +32,14 @@ _LONGEST_TURN_S = 0.05  #: packets of 64 KiB, full of counts, take milliseconds 
 _SO_MEMINFO = 55  #: socket(7): nine 32-bit figures of the socket's memory
 _DROPS = 8  #: the place among them of packets dropped since it was opened
 _MEMINFO = struct.Struct("9I")
+_MOST_NAMES_SHOWN = 5
+
+
+_PASSED: dict[Passed, str] = {
+    "unreadable": "could not read {lines} of {names} sent to statsd, so the windows they came in are invalid",
+    "other-type": "did not count {lines} of {names} sent to statsd, because their type is not counter (c)",
+    "no-metric": "did not count {lines} sent to statsd, because they are not metrics",
+}
 
 
 class StatsdProbe:
@@ -54,6 +65,7 @@ class StatsdProbe:
         self._failed = failed
         self._warn = warn
         self._failed_included = failed_included
+        self._warned: set[Passed | Literal["names"]] = set()  #: each is reported once in a study
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[StatsdCounting]:
@@ -70,6 +82,27 @@ class StatsdProbe:
                 if n_lost := counting.n_lost():
                     text = f"{layout}: the kernel dropped {n_lost} packets to statsd, and what they counted"
                     self._warn("packets-lost", text)
+                self._warn_of_passed(layout, counting.tally)
+
+    def _warn_of_passed(self, layout: Layout, tally: StatsdTally) -> None:
+        """Report what was sent in this launch and not counted, each kind once in a study."""
+        names = " or ".join(repr(one.decode()) for one in tally.totals)
+        for passed, what in _PASSED.items():
+            if tally.n_passed[passed] and passed not in self._warned:
+                self._warned.add(passed)
+                problem = what.format(lines=counted(tally.n_passed[passed], "line"), names=names)
+                text = f"{layout}: {problem}; for example '{_shown(tally.examples[passed])}'"
+                self._warn("statsd-lines", text)
+        if tally.other_names and not any(tally.totals.values()) and "names" not in self._warned:
+            self._warned.add("names")
+            others = [f"{_shown(name)} ({_shown(kind)})" for name, kind in tally.other_names.items()]
+            more = " and others" if len(others) > _MOST_NAMES_SHOWN else ""
+            came = ", ".join(others[:_MOST_NAMES_SHOWN]) + more
+            self._warn("statsd-names", f"{layout}: statsd received no counter {names}, but {came}")
+
+
+def _shown(sent: bytes) -> str:
+    return one_line(sent.decode("utf-8", "backslashreplace"))
 
 
 class StatsdCounting:
@@ -82,7 +115,8 @@ class StatsdCounting:
         self._receiver = receiver
         self._name = name.encode()
         self._failed = None if failed is None else failed.encode()
-        self._totals = {self._name: 0.0} | ({} if self._failed is None else {self._failed: 0.0})
+        self.tally = StatsdTally([self._name, *([] if self._failed is None else [self._failed])])
+        self._read_totals = dict(self.tally.totals)  #: at the last reading
         self._failed_included = failed_included
         self._n_done = 0
         self._closed = False
@@ -122,16 +156,30 @@ class StatsdCounting:
         """
         at_s = self._clock.monotonic_s()
         self._drain(_MOST_AT_A_LOOK)
-        if sum(self._totals.values()) > LARGEST_COUNT:
+        with self._receiving:
+            totals = dict(self.tally.totals)
+            n_unreadable = self.tally.n_passed["unreadable"]
+        if sum(map(abs, totals.values())) > LARGEST_COUNT:
             raise MeasurementError(
                 f"what was sent to statsd adds up to more than {LARGEST_COUNT}: it cannot be a count of items"
             )
-        n_failed = 0 if self._failed is None else int(self._totals[self._failed])
-        n_done = int(self._totals[self._name]) - (n_failed if self._failed_included else 0)
+        for name, total in totals.items():
+            if total < (before := self._read_totals[name]):
+                raise MeasurementError(
+                    f"the counter {name.decode()} of statsd fell from {before:g} to {total:g}: negative"
+                    " values were sent, and a count of finished items only grows"
+                )
+        self._read_totals = totals
+        n_failed = 0 if self._failed is None else int(totals[self._failed])
+        n_done = int(totals[self._name]) - (n_failed if self._failed_included else 0)
         # the two come one after the other: never back by one that failed in between
         self._n_done = max(n_done, self._n_done)
         return Reading(
-            at_s=at_s, n_done_total=self._n_done, n_failed_total=n_failed, n_lost_total=self.n_lost()
+            at_s=at_s,
+            n_done_total=self._n_done,
+            n_failed_total=n_failed,
+            n_lost_total=self.n_lost(),
+            n_unreadable_total=n_unreadable,
         )
 
     def _receive(self) -> None:
@@ -152,8 +200,7 @@ class StatsdCounting:
                     packet = self._receiver.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     return True
-                for name, count in parse_counts(packet, self._totals):
-                    self._totals[name] += count
+                self.tally.add(packet)
                 if time.monotonic() > ends_s:
                     break
         return False
