@@ -23,6 +23,12 @@ from ..wording import key_of, wording
 
 pytestmark = pytest.mark.integration
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+COUNTED = b'all_total{q="a"} 5\n'
+PROTOBUF = wording("probes.page-in-protobuf")
+
+
+def typed(content_type: bytes, text: bytes) -> bytes:
+    return page(text).replace(b"\r\n", b"\r\nContent-Type: %b\r\n" % content_type, 1)
 
 
 def no_warning(slug: str, text: str) -> None:
@@ -77,6 +83,15 @@ def prometheus_probe(address: Address, timeout_s: float = 30.0, **more: bool) ->
     [
         (sending(page(b'all_total{q="b"} 1\n')), wording("probes.no-sample-with-labels")),
         (sending(page(b'all_total{q="a"} x\n')), wording("probes.no-sample")),
+        (sending(page(b"all_total_total 1\nall 2\n")), wording("probes.similar-samples")),
+        (sending(typed(b"application/openmetrics-text", COUNTED)), wording("probes.page-without-eof")),
+        (
+            sending(typed(b"application/openmetrics-text", b"# EOF\n" + COUNTED)),
+            wording("probes.page-without-eof"),
+        ),
+        (sending(typed(b"application/vnd.google.protobuf; encoding=delimited", b"\x08\n")), PROTOBUF),
+        (sending(typed(b"text/plain; charset=UTF-16", b"\x08\n")), wording("probes.page-in-charset")),
+        (sending(HEAD[:-2] + b"Content-Encoding: GZIP\r\n\r\n" + COUNTED), wording("probes.page-packed")),
         (sending(page(b"", b"404 Not Found")), wording("probes.no-page-because", status="404 Not Found")),
         (sending(b"SSH-2.0-OpenSSH\r\n"), wording("probes.no-page")),
         (sending(b""), wording("probes.no-page")),
@@ -111,6 +126,74 @@ def test_a_page_that_tells_its_length_may_leave_out_the_last_line_s_end() -> Non
         _, then = first_and_next(prometheus_probe(address), later)
 
     assert (then.n_done_total, then.n_failed_total) == (10, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "content_type"),
+    [
+        (b"%b", b"text/plain; version=0.0.4; charset=utf-8"),
+        (b"%b", b'TEXT/PLAIN; version="1.0.0"; escaping=allow-utf-8'),
+        (b"%b", b"text/plain; charset=ISO-8859-1"),
+        (b"%b# EOF\n", b"application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (b"%b# EOF", b"application/openmetrics-text"),
+        (b"\xef\xbb\xbf%b", b"text/plain"),
+        (b'x{a="\xff"} 1\n%b', b"text/plain"),
+        (b"  %b", b"application/json"),
+    ],
+)
+def test_a_page_may_be_of_any_text_format(wrap: bytes, content_type: bytes) -> None:
+    later = threading.Event()
+
+    def send(connection: socket.socket) -> None:
+        counts = b'all_total{q="a"} 15\nbad_total 1\n' if later.is_set() else COUNTED
+        connection.sendall(typed(content_type, wrap % counts))
+
+    with server(send, http=True) as address:
+        _, then = first_and_next(prometheus_probe(address), later)
+
+    assert (then.n_done_total, then.n_failed_total) == (10, 1)
+
+
+def test_labels_that_change_their_order_are_no_new_series() -> None:
+    later = threading.Event()
+
+    def send(connection: socket.socket) -> None:
+        more = b'all_total{w="1",q="a"} 15\nbad_total 1\n'
+        connection.sendall(page(more if later.is_set() else b'all_total{q="a",w="1"} 5\n'))
+
+    with server(send, http=True) as address:
+        _, then = first_and_next(prometheus_probe(address), later)
+
+    assert then.n_done_total == 10
+
+
+@pytest.mark.parametrize(
+    ("metric", "asked"),
+    [
+        (Metric("all_total"), b"text/plain;version=0.0.4, */*;q=0.1"),
+        (
+            Metric("all.total"),
+            b"text/plain;version=1.0.0;escaping=allow-utf-8, text/plain;version=0.0.4, */*;q=0.1",
+        ),
+        (
+            Metric("all_total", {"the queue": "a"}),
+            b"text/plain;version=1.0.0;escaping=allow-utf-8, text/plain;version=0.0.4, */*;q=0.1",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("_fails_at_once")
+def test_names_that_need_quotes_are_asked_for(metric: Metric, asked: bytes) -> None:
+    heard: list[bytes] = []
+
+    def send(connection: socket.socket) -> None:
+        heard.append(connection.recv(65536))
+        connection.sendall(page(b"", b"503 Not Now"))
+
+    with server(send) as (host, port):
+        probe = PrometheusProbe(SystemClock(), f"http://{host}:{port}", metric, None, 30.0, no_warning)
+        error_of(probe)
+
+    assert b"\r\nAccept: %b\r\n" % asked in heard[0]
 
 
 def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:

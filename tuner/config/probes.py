@@ -71,9 +71,12 @@ def _http(url: str) -> str:
     return url
 
 
+_LONGEST_METRIC = 1000  #: characters; any of UTF-8 since Prometheus 3
+
+
 def _prometheus_metric(name: str) -> str:
-    if re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", name) is None:
-        raise ValueError(f"{name!r} is no name of a metric of Prometheus")
+    if not name.isprintable() or not 0 < len(name) <= _LONGEST_METRIC:
+        raise ValueError(f"{name[:80]!r} is no name of a metric of Prometheus")
     return name
 
 

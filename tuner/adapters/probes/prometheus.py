@@ -14,13 +14,19 @@ from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
-from tuner.core.prometheus_text import parse_samples
+from tuner.core.prometheus_text import is_legacy, parse_samples, similar_names
 from tuner.ports import Clock
 
 LARGEST_BYTES = 8 << 20
 _AT_A_TIME_BYTES = 65536
+#: what curl gets, so that names are as the user saw them. OpenMetrics is not asked for by name, because
+#: prometheus_client would prefer it, and its suffixes differ; who has nothing else may send it
+_ACCEPT = "text/plain;version=0.0.4, */*;q=0.1"
+#: names that need quotes: without ``escaping`` an exporter writes underscores in them
+_ACCEPT_QUOTED = f"text/plain;version=1.0.0;escaping=allow-utf-8, {_ACCEPT}"
 # identity: no bomb to unpack; without a proxy, whatever the environment says of one
-_HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "Connection": "close"}
+_HEADERS = {"Accept-Encoding": "identity", "Connection": "close"}
+_CHARSETS = ("utf-8", "utf8", "us-ascii", "iso-8859-1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ class PrometheusProbe:
         self._clock = clock
         self._url = url
         self._done, self._failed = done, failed
+        names = [name for one in (done, failed) if one is not None for name in (one.name, *one.labels)]
+        self._accept = _ACCEPT if all(map(is_legacy, names)) else _ACCEPT_QUOTED
         self._timeout_s = timeout_s
         self._warn = warn
         self._failed_included = failed_included
@@ -89,7 +97,9 @@ class PrometheusProbe:
             raise MeasurementError(str(error)) from error
         if not done:
             labels = f" with {dict(self._done.labels)}" if self._done.labels else ""
-            raise MeasurementError(f"the page has no sample of {self._done.name}{labels}")
+            similar = " and ".join(similar_names(page, self._done.name))
+            but = f", but has {similar}" if similar else ""
+            raise MeasurementError(f"the page has no sample of {self._done.name}{labels}{but}")
         return Counts(done, failed)
 
     def _page(self, url: SplitResult) -> str:
@@ -98,12 +108,19 @@ class PrometheusProbe:
         with closing(http.client.HTTPConnection(url.netloc, timeout=self._timeout_s)) as connection:
             connection.connect()
             connection.sock = BoundedSocket(connection.sock, bound)
-            connection.request("GET", path, headers=_HEADERS)
+            connection.request("GET", path, headers={"Accept": self._accept, **_HEADERS})
             answer = connection.getresponse()
             if answer.status != http.client.OK:  # a redirection, too: it may lead anywhere
                 raise MeasurementError(f"no page: status {answer.status} {answer.reason}")
-            if (encoding := answer.headers.get("Content-Encoding", "identity")) != "identity":
+            encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+            if encoding not in ("identity", ""):
                 raise MeasurementError(f"the page is packed ({encoding}), which was not asked for")
+            content_type = answer.headers.get_content_type()
+            if content_type == "application/vnd.google.protobuf":
+                raise MeasurementError("the page is in protobuf, and no text, which was not asked for")
+            charset = answer.headers.get_content_charset("utf-8")
+            if charset not in _CHARSETS:
+                raise MeasurementError(f"the page is in the charset {charset[:80]}, expected utf-8")
             page = bytearray()
             while part := answer.read1(_AT_A_TIME_BYTES):
                 page += part
@@ -112,7 +129,11 @@ class PrometheusProbe:
             # the format asks for the last line's end; granian leaves it out, and tells the length
             if answer.length or not page or (answer.length is None and not page.endswith(b"\n")):
                 raise MeasurementError(f"the page breaks off after {len(page)} bytes")
-        return page.decode("utf-8", "replace")
+            is_ended = page.removesuffix(b"\n").endswith(b"\n# EOF")
+            if content_type == "application/openmetrics-text" and not is_ended:
+                raise MeasurementError(f"the page breaks off after {len(page)} bytes, before its # EOF")
+        # bytes that are no character stay apart, and so do labels; a byte order mark would hide a line
+        return page.decode(charset, "surrogateescape").removeprefix("\ufeff")
 
 
 def _series(page: str, metric: Metric) -> dict[str, float]:
