@@ -15,13 +15,22 @@ CHUNKED = (
 )
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"
 
+BARE = b"HTTP/1.1 200 OK\nContent-Length: 10\nServer: by hand\n\nhe\r\n\r\nllo!"
+FOLDED = (
+    b"HTTP/1.1 200 OK\r\nX: folded\r\n over: two\r\n\tlines\r\nTransfer-Encoding:\r\n Chunked\r\n\r\n"
+    b'3 ; a="b"\r\nok\n\r\n000\r\nA: b\r\nC: d\r\n\r\n'
+)
+
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     return [data[low:high] for low, high in pairwise(edges) if low < high]
 
 
-@given(st.sampled_from([PLAIN, CHUNKED, INTERIM + PLAIN, INTERIM + CHUNKED]), st.lists(st.integers(0, 500)))
+@given(
+    st.sampled_from([PLAIN, CHUNKED, INTERIM + PLAIN, INTERIM + CHUNKED, BARE, FOLDED]),
+    st.lists(st.integers(0, 500)),
+)
 def test_an_answer_is_whole_with_its_last_byte_however_it_arrives(wire: bytes, cuts: list[int]) -> None:
     answer = Answer()
 
@@ -41,6 +50,20 @@ def test_an_answer_is_whole_with_its_last_byte_however_it_arrives(wire: bytes, c
         (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n", False),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n", True),
         (b"HTTP/1.1 204 No Content\r\n", True),
+        (b"HTTP/1.1 200 \r\nContent-Length: 0\r\n", True),
+        (b"HTTP/1.2 200 OK\r\nContent-Length: 0\r\n", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-LENGTH:0\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length:\t0 \t\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0, 0\r\nContent-Length: 0\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nX: a\r\n b: c\r\nContent-Length:\r\n\t0\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\nConnection: Upgrade\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: Upgrade , CLOSE\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: upgrade,\r\n close\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x-close-early\r\n", True),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: x-keep-alive\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: Keep-Alive, X\r\n", True),
+        (b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n", True),
         (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 77\r\n", True),
     ],
 )
@@ -55,6 +78,20 @@ def test_the_answer_to_a_head_has_no_body_whatever_its_length_says() -> None:
     answer = Answer(is_head=True)
 
     assert answer.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
+    assert answer.keeps_alive
+
+
+def test_chunks_of_an_old_server_are_read_and_its_connection_is_not_kept() -> None:
+    answer = Answer()
+
+    assert answer.feed(CHUNKED.replace(b"1.1 200 OK", b"1.0 200 OK\r\nConnection: keep-alive", 1))
+    assert not answer.keeps_alive
+
+
+def test_chunks_go_before_a_length() -> None:
+    answer = Answer()
+
+    assert answer.feed(CHUNKED.replace(b"OK", b"OK\r\nContent-Length: 3", 1))
     assert answer.keeps_alive
 
 
@@ -96,6 +133,15 @@ def test_a_connection_with_more_than_was_asked_for_is_not_kept(wire: bytes) -> N
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-3\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1_0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n folded: at once\r\n\r\n",
+        b"http/1.1 200 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
     ],
 )

@@ -1,11 +1,16 @@
-"""Reads HTTP/1.1 answers as they arrive, in pieces of any size; knows no socket."""
+"""Reads HTTP/1.1 answers as they arrive, in pieces of any size; knows no socket.
+
+By RFC 9112, with what it asks of a client that meets less careful servers: lines that end with LF alone
+(2.2), headers folded over several lines (5.2), a blank before a colon (5.1). Not so in chunks, which nobody
+writes by hand.
+"""
 
 from __future__ import annotations
 
 import re
 
 _LARGEST_HEAD = 65_536  #: bytes
-_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*)?")
+_STATUS_LINE = re.compile(rb"HTTP/1\.(\d) ([1-9]\d\d)(?: [^\r\n]*)?")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
 _LENGTH = re.compile(rb"\d{1,18}")
 _WITHOUT_BODY = (204, 304)
@@ -20,6 +25,7 @@ class Answer:
 
     __slots__ = (
         "_buffer",
+        "_chunk_begun",
         "_in_chunks",
         "_is_head",
         "_left",
@@ -37,6 +43,7 @@ class Answer:
         self._is_head = is_head
         self._buffer = b""  #: of the head or of a chunk's line, what did not end yet
         self._in_chunks = False
+        self._chunk_begun = False  #: its bytes are there, or come; the end of its line is due after them
         self._trailing = False  #: after the last chunk
         self._left: int | None = 0  #: bytes of body or chunk still to come; None: until the connection ends
 
@@ -68,13 +75,13 @@ class Answer:
         """Read the head once it is there, and give what follows it; interim answers (1xx) are passed over."""
         data = self._buffer + data
         while True:
-            head, found, rest = data.partition(b"\r\n\r\n")
+            head, found, rest = _head_and_rest(data)
             if not data.startswith(b"HTTP/1."[: len(data)]) or len(head) > _LARGEST_HEAD:
                 raise GarbageError(f"not HTTP/1.x: {data[:40]!r}")
             if not found:
                 self._buffer = data
                 return b""
-            status_line, *lines = head.split(b"\r\n")
+            status_line, *lines = _lines(head)
             match = _STATUS_LINE.fullmatch(status_line)
             if match is None:
                 raise GarbageError(f"no status line: {status_line[:40]!r}")
@@ -85,30 +92,33 @@ class Answer:
                 raise GarbageError("the server changed to another protocol")
             data = rest
         self._buffer = b""
-        self._headers(lines, status, is_1_1=match[1] == b"1")
+        self._headers(lines, status, is_1_1=match[1] != b"0")
         self.status = status
         return rest
 
     def _headers(self, lines: list[bytes], status: int, *, is_1_1: bool) -> None:
         length: int | None = None
-        self.keeps_alive = is_1_1
+        connection = b""
         for line in lines:
             name, colon, value = line.partition(b":")
             if not colon:
                 raise GarbageError(f"no header: {line[:40]!r}")
-            match name.lower():
+            match name.rstrip(b" \t").lower():
                 case b"content-length":
-                    told = value.strip()
-                    if _LENGTH.fullmatch(told) is None or length not in (None, int(told)):
-                        raise GarbageError(f"no length: {line[:40]!r}")
-                    length = int(told)
+                    for one in value.split(b","):  # it may stand there twice, and be joined
+                        told = one.strip()
+                        if _LENGTH.fullmatch(told) is None or length not in (None, int(told)):
+                            raise GarbageError(f"no length: {line[:40]!r}")
+                        length = int(told)
                 case b"connection":
-                    words = value.lower()
-                    self.keeps_alive = (is_1_1 or b"keep-alive" in words) and b"close" not in words
+                    connection += b"," + value.lower()
                 case b"transfer-encoding":
-                    if value.strip().lower() != b"chunked":
+                    if value.strip().lower() != b"chunked" or self._in_chunks:
                         raise GarbageError(f"not asked for: {line[:40]!r}")
                     self._in_chunks = True
+        wishes = [wish.strip() for wish in connection.split(b",")] if connection else ()
+        is_wished = is_1_1 or (b"keep-alive" in wishes and not self._in_chunks)
+        self.keeps_alive = is_wished and b"close" not in wishes
         if self._is_head or status in _WITHOUT_BODY:
             self._in_chunks, self._left = False, 0
         elif not self._in_chunks:
@@ -117,7 +127,7 @@ class Answer:
 
     def _chunks(self, data: bytes) -> bool:
         while data:
-            if self._left:  # of a chunk and the line's end after it
+            if self._left:
                 taken = min(self._left, len(data))
                 self._left -= taken
                 data = data[taken:]
@@ -129,6 +139,11 @@ class Answer:
                 self._buffer = line
                 return False
             self._buffer = b""
+            if self._chunk_begun:
+                if line:
+                    raise GarbageError(f"a chunk is longer than its size: {line[:40]!r}")
+                self._chunk_begun = False
+                continue
             if self._trailing:
                 if not line:
                     self.keeps_alive = self.keeps_alive and not data
@@ -137,7 +152,32 @@ class Answer:
             match = _CHUNK_SIZE.fullmatch(line)
             if match is None:
                 raise GarbageError(f"no chunk: {line[:40]!r}")
-            size = int(match[1], 16)
-            self._trailing = size == 0
-            self._left = size + 2 if size else 0
+            self._left = int(match[1], 16)
+            self._trailing = not self._left
+            self._chunk_begun = not self._trailing
         return False
+
+
+def _head_and_rest(data: bytes) -> tuple[bytes, bool, bytes]:
+    """What stands before the first empty line, whether there is one, and what follows it."""
+    crlf = data.find(b"\n\r\n")
+    lf = data.find(b"\n\n", 0, len(data) if crlf < 0 else crlf + 1)
+    if lf >= 0:
+        return data[:lf], True, data[lf + 2 :]
+    return (data, False, b"") if crlf < 0 else (data[:crlf], True, data[crlf + 3 :])
+
+
+def _lines(head: bytes) -> list[bytes]:
+    """The lines of *head*, each with those that continue it: these begin with a blank or a tab."""
+    lines = head.replace(b"\r\n", b"\n").removesuffix(b"\r").split(b"\n")
+    if b"\n " not in head and b"\n\t" not in head:
+        return lines
+    whole = lines[:1]
+    for line in lines[1:]:
+        if not line.startswith((b" ", b"\t")):
+            whole.append(line)
+        elif len(whole) == 1:
+            raise GarbageError(f"no header: {line[:40]!r}")
+        else:
+            whole[-1] += b" " + line.strip()
+    return whole
