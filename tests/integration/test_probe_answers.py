@@ -12,7 +12,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes import prometheus, uwsgi
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
-from tuner.adapters.probes.uwsgi import UwsgiProbe
+from tuner.adapters.probes.uwsgi import UwsgiProbe, parse_stats
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
@@ -257,6 +257,13 @@ def test_requests_with_an_exception_are_failed_and_a_unix_socket_tells_as_well(t
 
 
 @pytest.mark.usefixtures("_fails_at_once")
+def test_requests_under_way_may_hold_any_bytes() -> None:
+    """As uWSGI 2.0 shows a request for /caf%E9%01."""
+    answer = stats((5, 1)).replace(b"{", b'{"vars": ["PATH_INFO=/caf\xe9\x01"], ', 1)
+
+    assert parse_stats(answer).done == {"requests of worker 1": 5}
+
+
 def test_nobody_there_is_said_to_be_so(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # and never listens

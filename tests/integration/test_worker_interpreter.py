@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 from pathlib import Path
 
@@ -54,6 +55,29 @@ def test_a_script_is_found_where_the_worker_runs(tmp_path: Path) -> None:
 
     assert interpreter_facts(["./worker"], {}, str(tmp_path)) == THIS
     assert interpreter_facts(["./worker"], {}) == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#! {python}",
+        "#!{python}\t-u",
+        "#!/usr/bin/env {python}",
+        "#!/usr/bin/env -S {python} -u",
+        "#!/usr/bin/env -S{python} -u",
+        "#!/usr/bin/env -vS {python}",
+        "#!/usr/bin/env --split-string={python} -u",
+        "#!/usr/bin/env -S -i A=1 {python} -u",
+        "#!/usr/bin/env -S -u A B=2 {python}",
+    ],
+)
+def test_a_first_line_is_read_as_the_kernel_and_env_read_it(tmp_path: Path, line: str) -> None:
+    script = program(tmp_path / "worker", f"{line.format(python=sys.executable)}\nprint('by Python')\n")
+
+    done = subprocess.run([script], capture_output=True, text=True, timeout=60)
+
+    assert done.stdout == "by Python\n", "so the system reads it"
+    assert interpreter_facts([str(script)], {}) == THIS
 
 
 def test_env_may_stand_before_the_interpreter(free_threaded: Path) -> None:

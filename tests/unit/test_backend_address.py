@@ -21,10 +21,36 @@ from tuner.core.backend_address import BackendAddress, backend_addresses, server
         ("unix:///run/redis.sock?db=0", "/run/redis.sock"),
         ("redis+socket:///run/my%20redis.sock", "/run/my redis.sock"),
         ("REDIS://LOCALHOST:1\n", "localhost:1"),
+        ("redis:///1", "localhost:6379"),
+        ("amqp://", "localhost:5672"),
+        ("amqp://guest:guest@:5673//", "localhost:5673"),
+        ("postgresql://me@%2Fvar%2Frun%2FPG/jobs", "/var/run/PG/.s.PGSQL.5432"),
+        ("postgresql://%2Frun%2Fpg:5433/jobs", "/run/pg/.s.PGSQL.5433"),
+        ("postgresql:///jobs?host=/run/pg&port=5433", "/run/pg/.s.PGSQL.5433"),
     ],
 )
 def test_a_url_of_this_box_is_an_address(word: str, address: str) -> None:
     assert [str(one) for one in backend_addresses([word, word])] == [address]
+
+
+@pytest.mark.parametrize(
+    ("word", "addresses"),
+    [
+        ("redis://127.0.0.1:1/0;redis://127.0.0.1:2/0", ["127.0.0.1:1", "127.0.0.1:2"]),
+        ("--broker=amqp://a:b@elsewhere//;amqp://a:b@127.0.0.1//", ["127.0.0.1:5672"]),
+        (
+            "postgresql://me:x,y@127.0.0.1:5433,elsewhere,localhost/jobs?target=any",
+            ["127.0.0.1:5433", "localhost:5432"],
+        ),
+        (
+            "mongodb://127.0.0.1:1,127.0.0.1:2,127.0.0.1/?replicaSet=a",
+            ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:27017"],
+        ),
+        ("redis://127.0.0.1/0?name=a;b", ["127.0.0.1:6379"]),
+    ],
+)
+def test_a_text_may_name_several_servers(word: str, addresses: list[str]) -> None:
+    assert [str(one) for one in backend_addresses([word])] == addresses
 
 
 @pytest.mark.parametrize(

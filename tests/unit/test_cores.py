@@ -54,6 +54,19 @@ def test_within_a_container_the_groups_own_mount_is_asked() -> None:
     assert found == BoxCores(0.5, ALL, wording("doctor.quota", cores="0.5", cgroup="/"))
 
 
+def test_a_name_of_a_group_may_hold_any_character_but_the_line_s_end(tmp_path: Path) -> None:
+    odd = "a b\r:c\x0b\x85\u2028d"
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "cpuinfo").write_text("processor\t: 0\n" * 8)
+    (tmp_path / "proc" / "self" / "cgroup").write_bytes(f"0::/{odd}\n".encode())
+    (tmp_path / "cgroup" / odd).mkdir(parents=True)
+    (tmp_path / "cgroup" / odd / "cpu.max").write_text("150000 100000\n")
+
+    found = usable_cores(affinity=ALL, proc=tmp_path / "proc", cgroup=tmp_path / "cgroup")
+
+    assert found.count == 1.5
+
+
 def test_a_box_of_both_versions_takes_the_quota_of_version_1() -> None:
     found = cores_of("cgroup_hybrid")
 

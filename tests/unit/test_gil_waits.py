@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -94,6 +95,29 @@ def test_what_is_no_python_has_no_runtime(tmp_path: Path, program: str) -> None:
 
     assert PythonRuntimes(tmp_path).of(PID) is None
     assert PythonRuntimes(tmp_path).of(PID + 1) is None
+
+
+def test_a_path_in_maps_may_hold_blanks_and_ends_of_lines(tmp_path: Path) -> None:
+    shared = [
+        line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libpython" in line
+    ]
+    plain = Path(shared[0] if shared else sys.executable).resolve()
+    odd = tmp_path / "a b\r\n\x0b c" / plain.name
+    odd.parent.mkdir()
+    odd.write_bytes(plain.read_bytes())
+    found = []
+    for number, program in enumerate((plain, odd)):
+        folder = tmp_path / str(number) / str(PID)
+        folder.mkdir(parents=True)
+        (folder / "exe").symlink_to(program)
+        (folder / "root").symlink_to("/")
+        written = str(program).replace("\n", "\\012")  # the only character that the kernel escapes there
+        line = f"7f2e3e400000-7f2e3e94e000 r--p 00000000 fe:00 18500   {written}\n"
+        (folder / "maps").write_bytes(line.encode())
+        found.append(PythonRuntimes(folder.parent).of(PID))
+
+    assert found[0] is not None
+    assert found[0] == found[1]
 
 
 def test_those_who_wait_at_an_address_of_the_runtime_are_in_line(box: Box) -> None:

@@ -36,6 +36,13 @@ def test_lines_of_all_logs_are_counted_as_they_come(tmp_path: Path) -> None:
     assert check.lacks(logs) == ""
 
 
+def test_a_line_may_end_with_cr_and_lf(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_bytes(b"ready\r\nnot ready\r\n")
+
+    assert LogLines(re.compile(b"^ready$"), 1).lacks([log]) == ""
+
+
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     log = tmp_path / "0.log"
     log.write_bytes(b"x" * (3 << 20) + b" ready\n")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.adapters.kernel_text import kernel_lines
 from tuner.adapters.launch_cgroup import is_of_a_launch
 
 
@@ -46,7 +47,7 @@ def _root(cgroup: Path) -> Path | None:
 
 def _path(process: Path) -> str | None:
     """Where a process is in the hierarchy of version 2, as its folder of /proc has it; None: nowhere."""
-    for line in (process / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in kernel_lines(process / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:
             return path

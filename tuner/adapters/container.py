@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tuner.adapters.box_times import read_box_times
 from tuner.adapters.cgroup import own_cgroup
+from tuner.adapters.kernel_text import kernel_lines
 
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 
@@ -67,11 +68,11 @@ def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
 def _is_fuse(proc: Path, point: str) -> bool:
     """Whether a program, not the kernel, gives what is read at *point*."""
     try:
-        mounts = (proc / "self" / "mountinfo").read_text("utf-8", "replace").splitlines()
+        mounts = kernel_lines(proc / "self" / "mountinfo")
     except OSError:
         return False
     for mount in mounts:
         fields, _, of = mount.partition(" - ")
-        if of.startswith("fuse") and point in fields.split()[4:5]:
+        if of.startswith("fuse") and point in fields.split(" ")[4:5]:
             return True
     return False

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.adapters.kernel_text import kernel_lines
 from tuner.core.figures import counted
 
 
@@ -53,7 +54,7 @@ def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple
     path as the host sees it while the mount shows only our own group: a path that is not there falls back
     to the root.
     """
-    for line in (proc / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in kernel_lines(proc / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:  # version 2, alone or beside version 1
             for root in (cgroup, cgroup / "unified"):

@@ -43,14 +43,17 @@ class PythonRuntimes:
         """The files that may hold it, with the address that each begins at: the program, libpython."""
         try:
             program = os.readlink(os.fsencode(self._proc / str(pid) / "exe"))
-            lines = (self._proc / str(pid) / "maps").read_bytes().splitlines()
+            lines = (self._proc / str(pid) / "maps").read_bytes().split(b"\n")
         except OSError:
             return
         begins: dict[bytes, int] = {}
-        for line in lines:  # 7f2e3e400000-7f2e3e94e000 r--p 00000000 fe:00 18500   /usr/lib/libpython3.11.so
+        for line in filter(
+            None, lines
+        ):  # 7f2e3e400000-7f2e3e94e000 r--p 00000000 fe:00 18500   /usr/lib/libpython3.11.so
             addresses, _, offset, _, _, *name = line.split(None, 5)
             if name and int(offset, 16) == 0:
-                begins.setdefault(name[0], int(addresses.partition(b"-")[0], 16))
+                path = name[0].replace(b"\\012", b"\n")  # the only escape there: a backslash stays as it is
+                begins.setdefault(path, int(addresses.partition(b"-")[0], 16))
         libraries = [path for path in begins if _LIBRARY.search(path)]
         for path in [*libraries, program]:
             if path in begins:

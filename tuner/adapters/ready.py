@@ -69,7 +69,8 @@ class LogLines:
         if len(rest) > _LONGEST_LINE:
             lines.append(rest)
             rest = b""
-        self._n_found += sum(self.pattern.search(line) is not None for line in lines)
+        ended = (line.removesuffix(b"\r") for line in lines)
+        self._n_found += sum(self.pattern.search(line) is not None for line in ended)
         self._offsets[path] = offset + len(part) - len(rest)
 
 

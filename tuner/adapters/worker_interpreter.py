@@ -18,6 +18,8 @@ _WAIT_S = 20.0
 _LONGEST_SHEBANG = 256  #: as the kernel has it
 _LONGEST_PATH = 5000
 #: pip's second line after #!/bin/sh, where the interpreter's path is too long for the kernel or has blanks
+#: env's option for several words in a first line, which the kernel hands over as one
+_SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
 _PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
 # What the interpreter says of itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
 _QUESTION = (
@@ -174,7 +176,23 @@ def _shebang(program: Path, path: str | None) -> list[str]:
         return []
     if first == b"#!/bin/sh\n" and (by_pip := _PIP_EXEC.fullmatch(second)) is not None:
         return _interpreter([os.fsdecode(by_pip["interpreter"])], path, None)
-    words = first[2:].decode("utf-8", "replace").split()
+    words = os.fsdecode(first[2:]).split()
     if words and Path(words[0]).name == "env":
-        words = words[2:] if words[1:2] == ["-S"] else words[1:]
+        words = _of_env(words[1:])
     return _interpreter(words, path, None) if words and is_python(Path(words[0]).name) else []
+
+
+def _of_env(words: Sequence[str]) -> list[str]:
+    """What ``env`` runs: without its options (``-S``, ``-Spython3``, ``-vS``, ``-i``) and variables."""
+    rest = list(words)
+    while rest:
+        word = rest[0]
+        if (split := _SPLIT_STRING.fullmatch(word)) is not None:
+            rest[:1] = [split["first"]] if split["first"] else []
+        elif word in ("-u", "--unset", "-C", "--chdir"):
+            del rest[:2]
+        elif word.startswith("-") or "=" in word:
+            del rest[0]
+        else:
+            break
+    return rest

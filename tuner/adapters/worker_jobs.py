@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.job import INTERNAL, Job, User
+from tuner.adapters.kernel_text import kernel_lines
 from tuner.adapters.supervisord_config import program_logs
 from tuner.adapters.sweep import KEEPS_MARKS, RUN_ID
 from tuner.core.errors import ConfigError
@@ -209,7 +210,7 @@ def _may_run(program: Path, user: User | None) -> bool:
 
 def _umask() -> int:
     """tuner's own umask, read without changing it."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in kernel_lines(Path("/proc/self/status")):
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
     return 0o022

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -15,6 +15,8 @@ _PORTS = {
     "memcached": 11211, "nats": 4222,
 }  # fmt: skip
 _LOCALHOST = "localhost"
+_AT_LOCALHOST = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "pyamqp")  #: when no host is named
+_NEXT_BROKER = re.compile(r";(?=[a-z][a-z0-9]*(?:\+[a-z0-9]+)?://)", re.IGNORECASE)
 _URL = re.compile(r"(?:--?[\w-]+=)?([a-z][a-z0-9]*(?:\+[a-z0-9]+)?://\S*)", re.IGNORECASE)
 
 
@@ -48,8 +50,24 @@ def backend_addresses(words: Iterable[str]) -> tuple[BackendAddress, ...]:
 
     What is of no broker or database that we know, lies elsewhere, or cannot be understood is left out.
     """
-    found = (_address(match[1]) for word in words if (match := _URL.fullmatch(word.strip())))
+    found = (_address(url) for word in words for url in _urls(word))
     return tuple(sorted({one for one in found if one is not None}))
+
+
+def _urls(word: str) -> Iterator[str]:
+    """The URLs in *word*, of one host each.
+
+    Celery takes several brokers with ``;`` between them, PostgreSQL and MongoDB several hosts with commas.
+    """
+    if (match := _URL.fullmatch(word.strip())) is None:
+        return
+    for url in _NEXT_BROKER.split(match[1]):
+        scheme, mark, rest = url.partition("://")
+        authority = re.match(r"[^/?#]*", rest)
+        assert authority is not None  # it may be empty
+        user, at, hosts = authority[0].rpartition("@")
+        for host in hosts.split(","):
+            yield f"{scheme}{mark}{user}{at}{host}{rest[authority.end() :]}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,17 +85,15 @@ def server_urls(words: Iterable[str]) -> tuple[ServerUrl, ...]:
     Unix sockets, hosts with a field still to be filled in (``r{process}``) and what is none are left out.
     """
     found = set()
-    for word in words:
-        if (match := _URL.fullmatch(word.strip())) is None:
-            continue
+    for url in (url for word in words for url in _urls(word)):
         try:
-            parts = urlsplit(match[1])
+            parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
             continue
         scheme = parts.scheme.partition("+")[0]
         if host and "{" not in host and scheme in _PORTS:
-            found.add(ServerUrl(host, port or _PORTS[scheme], match[1]))
+            found.add(ServerUrl(host, port or _PORTS[scheme], url))
     return tuple(sorted(found))
 
 
@@ -95,9 +111,16 @@ def _address(url: str) -> BackendAddress | None:
     if scheme not in _PORTS:
         return None
     number = port or _PORTS[scheme]
-    if scheme.startswith("postgres") and not host:
-        (folder,) = asked.get("host", [""])[:1]
-        return BackendAddress(path=f"{folder}/.s.PGSQL.{number}") if folder.startswith("/") else None
+    if scheme.startswith("postgres"):
+        encoded = unquote(
+            parts.netloc.rpartition("@")[2].partition(":")[0]
+        )  # a socket's folder may stand in the host's place
+        folder = asked.get("host", [encoded])[0]
+        if folder.startswith("/"):
+            number = int(told) if (told := asked.get("port", [""])[0]).isdecimal() else number
+            return BackendAddress(path=f"{folder}/.s.PGSQL.{number}")
+    if not host and scheme in _AT_LOCALHOST and driver != "socket":
+        host = _LOCALHOST
     if host == _LOCALHOST:
         return BackendAddress(host, number)
     ip = _ip(host or "")

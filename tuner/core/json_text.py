@@ -6,14 +6,22 @@ import json
 from typing import Any, NoReturn
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, allow_control_characters: bool = False) -> Any:
     """The value of *text*.
+
+    Args:
+        allow_control_characters: a string may hold them as they are, as some writers leave them.
 
     Raises:
         ValueError: it is no JSON, holds a key twice or NaN, or is nested deeper than any answer is.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse,
+            strict=not allow_control_characters,
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.adapters.cores import group_name, groups_above
+from tuner.adapters.kernel_text import kernel_lines
 from tuner.core.doctor.room import FolderSeen, LimitsSeen, TaskLimit
 
 
@@ -71,7 +72,7 @@ def _tasks_of(uid: int, proc: Path) -> int:
     for name in os.listdir(proc):
         if name.isdigit():
             with suppress(OSError, KeyError):  # it ended meanwhile
-                lines = (proc / name / "status").read_text(encoding="utf-8", errors="replace").splitlines()
+                lines = kernel_lines(proc / name / "status")
                 told = dict(line.split(":", 1) for line in lines if ":" in line)
                 if int(told["Uid"].split()[0]) == uid:
                     n_tasks += int(told["Threads"])

@@ -77,9 +77,13 @@ class UwsgiProbe:
 
 
 def parse_stats(answer: bytes) -> Counts:
-    """What every worker did; MeasurementError when *answer* does not say."""
+    """What every worker did; MeasurementError when *answer* does not say.
+
+    uWSGI writes the variables of requests under way as their clients sent them: an answer may hold bytes that
+    are not UTF-8 (a path like /caf%E9) and control characters, and JSON allows neither.
+    """
     try:
-        told = parse_json(answer)
+        told = parse_json(answer.decode("utf-8", "replace"), allow_control_characters=True)
     except ValueError as error:
         raise MeasurementError(f"the answer is no JSON ({error}): {answer[:80]!r}") from error
     workers = told.get("workers") if isinstance(told, dict) else None
