@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from redis import Redis
+from redis import Redis, ResponseError
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.redis import RedisProbe, Term
@@ -173,6 +173,17 @@ def test_what_is_no_number_is_said(redis_server, term: Term, said: str, monkeypa
         client.set("text", "abc")
 
         assert said in error_of(counting)
+
+
+@pytest.mark.parametrize("text", ["", "1_0", " 5", "5.0", "0x5", "+5"])
+def test_a_number_is_what_redis_takes_for_one(redis_server, text: str, monkeypatch) -> None:
+    monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
+    with counted(redis_server, [Term("get", "text")]) as (client, counting, _):
+        client.set("text", text)
+        with pytest.raises(ResponseError, match="not an integer"):
+            client.incr("text")
+
+        assert wording("probes.no-whole-number") in error_of(counting)
 
 
 def test_a_lost_connection_is_a_gap_and_in_the_end_an_error(redis_server) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from tuner.adapters.clock import SystemClock
 from tuner.adapters.log_bound import bound
 from tuner.adapters.probes.lines import LONGEST_LINE_BYTES, FollowedLog
+from tuner.adapters.probes.log import LogProbe, logs_of_user
 from tuner.core.errors import MeasurementError
+from tuner.core.layout import Layout
 
 from ..holes import need_holes
 from ..raising import raises
@@ -234,3 +238,44 @@ def test_every_file_is_closed_in_the_end(path: Path) -> None:
     log.close()
 
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_lines_of_more_than_64_kib_are_counted(path: Path) -> None:
+    log = FollowedLog(path, from_end=False)
+    add(
+        path,
+        b"x" * LONGEST_LINE_BYTES
+        + b"\r\n"
+        + b"y" * (LONGEST_LINE_BYTES + 1)
+        + b"\n"
+        + b"z" * LONGEST_LINE_BYTES,
+    )
+
+    assert [line[:1] for line in lines(log)] == [b"x", b"y"]
+    assert log.n_long == 1
+    add(path, b"z" * LONGEST_LINE_BYTES)
+    add(path, b"\nshort\n")
+    assert [len(line) for line in lines(log)] == [LONGEST_LINE_BYTES, 5]
+    assert log.n_long == 2
+    log.close()
+
+
+def test_lines_that_are_not_searched_to_their_end_are_told(path: Path) -> None:
+    add(path, b"")
+    warned: list[tuple[str, str]] = []
+    probe = LogProbe(
+        SystemClock(),
+        re.compile(b"done$"),
+        None,
+        lambda: logs_of_user([path]),
+        lambda slug, text: warned.append((slug, text)),
+    )
+    with probe.counting(Layout(1, 2)) as counting:
+        asked_s = counting.read().at_s
+        while counting.read().at_s <= asked_s:
+            pass
+        add(path, b"x" * LONGEST_LINE_BYTES + b"done\ndone\n")
+        while counting.read().n_done_total < 1:
+            pass
+
+    assert warned == [("log-lines-long", wording("probes.lines-too-long", path=path))]

@@ -28,6 +28,7 @@ class FollowedLog:
         """*from_end*: what the file holds already is left out; one that comes later is read as a whole."""
         self.path = path
         self.n_cuts = 0  #: how often the file lost text: lines may have gone unread
+        self.n_long = 0  #: lines of which only the first 64 KiB were given
         self._files: list[_OpenLog] = []  #: the file that the path names last, and the one it named before
         if from_end:
             with suppress(OSError, MeasurementError):  # it may come with the launch
@@ -46,6 +47,7 @@ class FollowedLog:
             for file in self._files:
                 yield from file.new_lines()
                 self.n_cuts += file.was_cut
+                self.n_long += file.n_long
         except OSError as error:
             raise MeasurementError(f"{self.path} cannot be read: {error.strerror}") from error
         if n_bytes := sum(file.n_left_bytes for file in self._files):
@@ -83,6 +85,7 @@ class _OpenLog:
 
     def __init__(self, descriptor: int) -> None:
         self.was_cut = False  #: off, or its beginning given back beyond where we were; seen at the last look
+        self.n_long = 0  #: lines that were cut at the last look
         self.n_left_bytes = 0  #: that were there at the last look, and too many to be read
         self._descriptor = descriptor
         self._offset = 0
@@ -98,7 +101,7 @@ class _OpenLog:
         self._tail = self._before(self._offset, _TAIL_BYTES)
 
     def new_lines(self) -> Iterator[bytes]:
-        self.was_cut = False
+        self.was_cut, self.n_long = False, 0
         if self._begins_anew():
             self._go_on_at(0)
         self._pass_hole()
@@ -115,9 +118,11 @@ class _OpenLog:
             self._tail = (self._tail + part)[-_TAIL_BYTES:]
             *ended, rest = part.split(b"\n")
             for line in ended:
-                yield (self._line + line)[:LONGEST_LINE_BYTES].removesuffix(b"\r")
+                whole = (self._line + line).removesuffix(b"\r")
+                self.n_long += len(whole) > LONGEST_LINE_BYTES
+                yield whole[:LONGEST_LINE_BYTES]
                 self._line = b""
-            self._line = (self._line + rest)[:LONGEST_LINE_BYTES]
+            self._line = (self._line + rest)[: LONGEST_LINE_BYTES + 2]  # two more tell whether it is longer
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -64,6 +64,10 @@ class LogProbe:
                     seen = f"{log.path} was cut off, rewritten or given back {counted(log.n_cuts, 'time')}"
                     text = f"{layout}: {seen}; lines that had not been read are not counted"
                     self._warn("log-cut", text)
+                if log.n_long:
+                    seen = f"{counted(log.n_long, 'line')} of {log.path} that took more"
+                    text = f"{layout}: searched only the first 64 KiB of {seen}"
+                    self._warn("log-lines-long", text)
 
 
 class _Looked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _COUNTERS = ("get", "hget", "smembers_hget")  #: a fall of these is a restart; of a length, items that went
 MOST_MEMBERS = 10_000
 _SHOWN = 80
+_WHOLE = re.compile(rb"-?[0-9]{1,19}")
 _LARGEST_BYTES = 8 << 20  #: of all answers to a look; lists of empty lists take sixteen times as much memory
 
 
@@ -217,11 +219,14 @@ def _numbers(client: Redis, terms: Sequence[Term]) -> dict[Term, dict[str, int]]
 
 
 def _number(name: str, answer: Any) -> int:
-    """An item that was never counted is none."""
-    try:
-        return int(answer or 0)
-    except (ValueError, TypeError) as error:
-        raise MeasurementError(f"{name} is no whole number: {repr(answer)[:_SHOWN]}") from error
+    """An item that was never counted is none; else a whole number as Redis' INCR takes it."""
+    if answer is None:
+        return 0
+    if type(answer) is int:  # a bool, of RESP3, is one too
+        return answer
+    if isinstance(answer, bytes) and _WHOLE.fullmatch(answer) is not None:
+        return int(answer)
+    raise MeasurementError(f"{name} is no whole number: {repr(answer)[:_SHOWN]}")
 
 
 def _sum(numbers: dict[Term, dict[str, int]], terms: Sequence[Term]) -> int:
