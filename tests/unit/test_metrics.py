@@ -23,6 +23,7 @@ from tuner.bootstrap import metrics_asked
 from tuner.core.errors import ConfigError
 from tuner.core.latency import Latencies, bucket_of
 from tuner.core.layout import Layout
+from tuner.core.prometheus_text import parse_samples
 from tuner.core.requests import Requests
 from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
@@ -130,6 +131,15 @@ def test_openmetrics_can_be_read_by_its_own_parser() -> None:
     families = {family.name: family for family in parse_openmetrics(text)}
     assert families["tuner_window_seconds"].unit == "seconds"
     assert families["tuner_study"].type == "info"
+
+
+def test_the_prometheus_probe_reads_both_formats_alike() -> None:
+    registry = registry_of(told())
+    pages = [generate_latest(registry).decode(), openmetrics.generate_latest(registry).decode()]
+
+    valid, other = (parse_samples(page, "tuner_windows_total", {"result": "valid"}) for page in pages)
+    assert valid == other
+    assert list(valid.values()) == [2.0, 2.0]
 
 
 def test_a_void_window_is_counted_by_its_reasons_and_gives_no_throughput() -> None:

@@ -173,6 +173,7 @@ def test_what_is_no_metric_is_counted_as_such(line: bytes) -> None:
         (b"other:1|c", {b"other": b"c"}),
         (b"itemsx:1|c:2|c", {b"itemsx": b"c"}),
         (b"other:4.2|ms|@0.1", {b"other": b"ms"}),
+        (b"other,a=1:1|c\nother,a=2:1|c\nother[a=3]:1|c", {b"other": b"c"}),
         (b"_e{5,4}:title|text|t:warning|#items:1", {}),
         (b"_sc|Redis connection|2|d:1656581400|#env:dev|m:items:1|c", {}),
     ],

@@ -49,7 +49,7 @@ class StatsdTally:
         self.totals = dict.fromkeys(names, 0.0)  #: a sampled count stands for 1 / rate of them
         self.n_passed: dict[Passed, int] = {"unreadable": 0, "other-type": 0, "no-metric": 0}  #: lines
         self.examples: dict[Passed, bytes] = {}  #: the first line of each, cut off
-        #: other metrics, and the type of the first one: at most twenty
+        #: other metrics without their tags, and the type of the first one: at most twenty
         self.other_names: dict[bytes, bytes] = {}
 
     def add(self, packet: bytes) -> None:
@@ -87,7 +87,8 @@ class StatsdTally:
         if _METRIC.match(line) is None:
             self._pass("no-metric", line)
         elif len(self.other_names) < _MOST_OTHER_NAMES:
-            self.other_names[name] = re.split(rb"[|:]", rest.partition(b"|")[2], maxsplit=1)[0].strip()
+            kind = re.split(rb"[|:]", rest.partition(b"|")[2], maxsplit=1)[0].strip()
+            self.other_names.setdefault(_without_tags(name), kind)
 
     def _pass(self, passed: Passed, line: bytes) -> None:
         self.n_passed[passed] += 1
