@@ -29,7 +29,7 @@ from tuner.core.counts import LARGEST_COUNT
 #: line that is no counter: statsd keeps timers of the same name apart. ``no-metric``: no line of statsd.
 Passed = Literal["unreadable", "other-type", "no-metric"]
 
-_PLAIN = re.compile(rb"([0-9]{1,15})\|c\r?")  #: what nearly all counts are
+_PLAIN = re.compile(rb"([0-9]{1,15})\|c(?:\|@1(?:\.0)?)?\r?")  #: most counts; @1.0 is gunicorn's
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _METRIC = re.compile(rb"[^:|]+:[^|]*\|[^|]+")
 _ORDINARY_NAME = re.compile(rb"[a-zA-Z0-9_.-]+")
