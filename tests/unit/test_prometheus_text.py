@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tuner.core.prometheus_text import parse_samples, similar_names
 
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 PAGE = """\
 # HELP http_requests_total The total number of HTTP requests.
@@ -189,12 +189,17 @@ def test_a_line_of_the_metric_that_is_no_count_is_an_error(line: str) -> None:
 @pytest.mark.parametrize(
     ("page", "metric", "problem"),
     [
-        ('a_bucket{le="1"} 2\na_bucket{le="+Inf"} 3\na_count 3\n', "a_bucket", "probes.sum-of-buckets"),
-        ('a{quantile="0.5"} 2\na_count 3\n', "a", "probes.sum-of-quantiles"),
+        (
+            'a_bucket{le="1"} 2\na_bucket{le="+Inf"} 3\na_count 3\n',
+            "a_bucket",
+            wording("probes.sum-of-buckets"),
+        ),
+        ('a{quantile="0.5"} 2\na_count 3\n', "a", wording("probes.sum-of-quantiles")),
     ],
+    ids=key_of,
 )
 def test_samples_whose_sum_is_no_count_are_refused(page: str, metric: str, problem: str) -> None:
-    with raises(ValueError, wording(problem)):
+    with raises(ValueError, problem):
         parse_samples(page, metric, {})
 
     assert parse_samples(page, "a_count", {}) == {"": 3}
