@@ -99,6 +99,7 @@ def prometheus_probe(address: Address, timeout_s: float = 30.0, **more: bool) ->
         (sending(HEAD + b'all_total{q="a"} 12'), wording("probes.page-breaks-off", n=19)),
         (sending(page(b"")), wording("probes.page-breaks-off", n=0)),
         (endlessly(HEAD, b"x" * 65536), wording("probes.page-too-large")),
+        (endlessly(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"), wording("probes.no-page")),
         (endlessly(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), wording("probes.no-page")),
     ],
     ids=key_of,
@@ -152,6 +153,20 @@ def test_a_page_may_be_of_any_text_format(wrap: bytes, content_type: bytes) -> N
         _, then = first_and_next(prometheus_probe(address), later)
 
     assert (then.n_done_total, then.n_failed_total) == (10, 1)
+
+
+def test_interim_answers_come_before_a_page() -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 2
+    later = threading.Event()
+
+    def send(connection: socket.socket) -> None:
+        counts = b'all_total{q="a"} 15\nbad_total 1\n' if later.is_set() else COUNTED
+        connection.sendall(interim + page(counts))
+
+    with server(send, http=True) as address:
+        _, then = first_and_next(prometheus_probe(address), later)
+
+    assert then.n_done_total == 10
 
 
 def test_labels_that_change_their_order_are_no_new_series() -> None:

@@ -56,6 +56,10 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
 
 class _Busy(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path.startswith("/early"):
+            self.send_response_only(103)
+            self.end_headers()
+            self.path = self.path.removeprefix("/early")
         self.send_response(int(self.path.strip("/?")) if self.path.startswith("/") else 503)
         self.end_headers()
 
@@ -81,6 +85,11 @@ def test_a_url_is_ready_that_answers_with_any_status_but_those_that_say_no(
 
     assert (lacking == "") == is_ready
     assert is_ready or lacking.endswith(wording("services.answers-status"))
+
+
+def test_an_interim_answer_says_nothing_of_being_ready(server: int) -> None:
+    assert HttpAnswer(f"http://127.0.0.1:{server}/early/200").lacks([]) == ""
+    assert HttpAnswer(f"http://127.0.0.1:{server}/early/503").lacks([]) != ""
 
 
 def test_a_url_with_a_question_and_no_path_asks_for_the_root(server: int) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from tuner.adapters.exit_codes import ending_in_words
+from tuner.adapters.final_answer import FinalResponse
 from tuner.adapters.own_group import running_in_own_group
 
 _TICK_S = 0.1
@@ -84,6 +85,7 @@ class HttpAnswer:
         parts = urlsplit(self.url)
         makes = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = makes(parts.hostname or "", parts.port, timeout=_ANSWER_S)
+        connection.response_class = FinalResponse
         try:
             connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
             status = connection.getresponse().status

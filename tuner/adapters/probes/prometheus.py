@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
+from tuner.adapters.final_answer import FinalResponse
 from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
@@ -106,6 +107,7 @@ class PrometheusProbe:
         bound = Bound(self._timeout_s, 2 * LARGEST_BYTES)  # headers and the lengths of chunks on top
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         with closing(http.client.HTTPConnection(url.netloc, timeout=self._timeout_s)) as connection:
+            connection.response_class = FinalResponse
             connection.connect()
             connection.sock = BoundedSocket(connection.sock, bound)
             connection.request("GET", path, headers={"Accept": self._accept, **_HEADERS})
