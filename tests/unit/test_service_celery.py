@@ -37,12 +37,10 @@ def typed(command: str, **more: str) -> Settings:
 def test_prefork_is_one_node_whatever_the_command_says_of_its_size(options: str) -> None:
     service = typed(f"celery -A proj worker {options} -l info").service
 
-    assert service.command == ("celery", "-A", "proj", "worker", "-l", "info")
-    assert service.environment == {
-        "CELERY_WORKER_POOL": "processes",
-        "CELERY_WORKER_CONCURRENCY": "{processes}",
-        **NAMES,
-    }
+    by_variables = {"CELERY_WORKER_POOL": "processes", "CELERY_WORKER_CONCURRENCY": "{processes}"}
+    by_flags = ("--pool=processes", "--concurrency={processes}")
+    assert service.command == ("celery", "-A", "proj", "worker", "-l", "info", *(by_flags if options else ()))
+    assert service.environment == ({} if options else by_variables) | NAMES
     assert (service.programs, service.threads, service.ready.count) == ("one", False, 1)
     assert (service.stop.signal, service.stop.wait, service.stop.as_group) == ("TERM", 120, False)
     assert (service.probe.kind, service.probe.via, service.probe.broker) == ("celery", "inspect", None)
@@ -50,7 +48,10 @@ def test_prefork_is_one_node_whatever_the_command_says_of_its_size(options: str)
 
 
 def test_threads_and_greenlets_are_nodes_each_with_a_name_of_its_own() -> None:
-    threads = typed("celery -A proj worker --pool threads -l INFO").service
+    asked = {("service", "command"): Given("--", "celery -A proj worker -l INFO")}
+    variants = {("study", "variants"): Given("--variants", "threads")}
+    threads = settings_of(None, asked | variants).service_in("threads")
+    by_flags = typed("celery -A proj worker --pool threads -l INFO").service
     gevent = typed("celery -A proj worker -P gevent").service
 
     assert threads.environment == {
@@ -59,6 +60,8 @@ def test_threads_and_greenlets_are_nodes_each_with_a_name_of_its_own() -> None:
         **NAMES,
     }
     assert (threads.programs, threads.ready.count) == ("each", "processes")
+    assert " ".join(by_flags.command[4:]) == "-l INFO --pool=threads --concurrency={threads}"
+    assert by_flags.environment == NAMES
     # its variable alone brings gevent without its patches, and the first of two -P would decide on these
     assert gevent.command == ("celery", "-A", "proj", "worker", "--pool=gevent", "--concurrency={threads}")
     assert gevent.environment == NAMES
@@ -73,12 +76,10 @@ def test_nodes_have_pools_of_as_many_processes_as_a_layout_has_threads() -> None
     settings = settings_of(None, options)
     nodes = settings.service_in("nodes")
 
-    assert nodes.command == ("celery", "-A", "proj", "worker", "-l", "INFO")
-    assert nodes.environment == {
-        "CELERY_WORKER_POOL": "processes",
-        "CELERY_WORKER_CONCURRENCY": "{threads}",
-        **NAMES,
-    }
+    assert " ".join(nodes.command) == (
+        "celery -A proj worker -l INFO --pool=processes --concurrency={threads}"
+    )
+    assert nodes.environment == NAMES
     assert (nodes.programs, nodes.workers, nodes.ready.count) == ("each", "pools", "processes")
     assert pooled_variants(canonical_json(settings)) == {"nodes"}
     assert [str(layout) for layout in settings.layouts_for(2)] == ["2x4@nodes", "8x-@prefork"]

@@ -350,7 +350,9 @@ def test_options_of_what_runs_a_service_are_not_the_services() -> None:
     nodes = typed("nice -n 5 celery -A proj worker -n mine@%h -c 3 -P threads").service
     processes = typed("uv run -p 3.12 dramatiq app").service
 
-    assert " ".join(nodes.command) == "nice -n 5 celery -A proj worker"
+    assert " ".join(nodes.command) == (
+        "nice -n 5 celery -A proj worker --pool=threads --concurrency={threads}"
+    )
     assert " ".join(processes.command).startswith("uv run -p 3.12 dramatiq app --processes=")
     assert typed("python -m dramatiq app").service.command[:4] == ("python", "-m", "dramatiq", "app")
 

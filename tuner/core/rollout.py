@@ -20,11 +20,12 @@ class Rollout:
     kind: str  #: the record that it is one of; "script" or "crash-processor" where there is none
     layout: Layout
     command: tuple[str, ...]  #: of each program, whole
-    own_command: tuple[str, ...]  #: the user's, without the options that say the layout
+    own_command: tuple[str, ...]  #: without any option that says the layout, the user's own included
     environment: Mapping[str, str]  #: to be added to the service's own
     options: Mapping[str, str]  #: the layout as options of the command; empty: there are none known
     is_command_needed: bool  #: False: the environment alone says the layout, the command stays as it is
     n_programs: int  #: how often it is started; 1: it starts its workers itself
+    overriding: tuple[str, ...] = ()  #: options of the command that go before such an environment, or a file
     names: Mapping[str, str] = field(default_factory=dict)  #: environment that tells several on one box apart
     stop_signal: str = "TERM"
     stop_wait_s: float = 60.0  #: then KILL

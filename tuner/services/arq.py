@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePath
 
-from tuner.services.record import Command, Form, Service, Told
+from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     queue_counted,
     queue_feeder,
@@ -69,6 +69,7 @@ SERVICE = Service(
             " cancelled and done again; with max_tries of 1 it fails instead",
         ),
     ),
+    grammar=Grammar(switches="vV"),  # click
     settings=queue_settings("arq:queue", redis_url_variable),
     probes=(
         queue_counted(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from tuner.services.expansion import Unclear
-from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Setting, Told
 from tuner.services.redis_queue import DEFAULT_URL, queue_counted, queue_feeder, unfed
 
 _POOL, _CONCURRENCY = "CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"
@@ -19,26 +19,21 @@ _PREFORK = ("prefork", "processes")
 _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
 
 
+def _layout(pool: str, concurrency: str) -> Told:
+    """By flags where the command says something of it itself: production's has to be another one then."""
+    return Told(
+        {_POOL: pool, _CONCURRENCY: concurrency}, (f"--pool={pool}", f"--concurrency={concurrency}"), _OURS
+    )
+
+
 def _words(command: Command) -> tuple[str, ...] | None:
     if "worker" not in command.words or "multi" in command.words:
         return None  # celery multi starts daemons; the others are no workers
-    kept = []
-    words = iter(command.words)
-    for word in words:
-        if word in _OURS:
-            next(words, None)
-        elif not (word.startswith(("--pool=", "--concurrency=", "--hostname=")) or _is_glued(word)):
-            kept.append(word)
-    return tuple(kept)
-
-
-def _is_glued(word: str) -> bool:
-    """Whether it is an option of one letter and its value (``-c4``)."""
-    return not word.startswith("--") and word[:2] in _OURS and len(word) > 2
+    return command.without(*_OURS)
 
 
 def _form_of(command: Command) -> str | None:
-    asked = command.option("-P", "--pool") or command.environment.get(_POOL)
+    asked = command.said("-P", "--pool")
     return "prefork" if asked in _PREFORK else asked
 
 
@@ -53,13 +48,13 @@ def _broker(command: Command) -> str | None:
 
 def _queue(command: Command) -> str | None:
     """The one that it takes tasks from; empty: there are several."""
-    named = command.option("-Q", "--queues") or command.environment.get("CELERY_WORKER_QUEUES")
+    named = command.said("-Q", "--queues")
     return None if not named else "" if "," in named else named
 
 
 def _logs(command: Command) -> bool:
     """Whether ``NODE ready.`` is told to where tuner sees it; Celery's own level is WARNING."""
-    level = command.option("-l", "--loglevel") or command.environment.get("CELERY_WORKER_LOGLEVEL") or ""
+    level = command.said("-l", "--loglevel") or ""
     return level.upper() in ("INFO", "DEBUG") and not command.has("-f", "--logfile")
 
 
@@ -130,7 +125,7 @@ SERVICE = Service(
             summary="one node, a pool of processes",
             # "processes" is prefork, too; of "prefork" Celery thinks that nobody asked, and takes what the
             # app has for worker_pool
-            layout=Told({_POOL: "processes", _CONCURRENCY: "{processes}"}),
+            layout=_layout("processes", "{processes}"),
             words=_words,
             programs="one",
             ready={**_READY, "count": "1"},
@@ -139,7 +134,7 @@ SERVICE = Service(
         Form(
             name="nodes",
             summary="nodes with a pool of processes each",
-            layout=Told({_POOL: "processes", _CONCURRENCY: "{threads}"}),
+            layout=_layout("processes", "{threads}"),
             words=_words,
             threads="pool processes",
             programs="each",
@@ -150,7 +145,7 @@ SERVICE = Service(
         Form(
             name="threads",
             summary="nodes with a pool of threads each",
-            layout=Told({_POOL: "threads", _CONCURRENCY: "{threads}"}),
+            layout=_layout("threads", "{threads}"),
             words=_words,
             threads="threads",
             programs="each",
@@ -161,7 +156,7 @@ SERVICE = Service(
             name="gevent",
             summary="nodes with greenlets each",
             # by its variable alone gevent would come without its patches: only -P is looked at in time
-            layout=Told(flags=("--pool=gevent", "--concurrency={threads}")),
+            layout=Told(flags=("--pool=gevent", "--concurrency={threads}"), set_by=_OURS),
             words=_words,
             threads="greenlets",
             programs="each",
@@ -170,6 +165,7 @@ SERVICE = Service(
         ),
     ),
     form_of=_form_of,
+    grammar=Grammar(switches="DEBqC", prefix="CELERY_WORKER_"),  # click
     settings=(
         Setting("broker", "its URL, where only the app knows it", _broker),
         Setting("queue", "the queue that is fed", _queue, "celery"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePath
 
-from tuner.services.record import Command, Form, Service, Told
+from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     queue_counted,
     queue_feeder,
@@ -82,6 +82,7 @@ SERVICE = Service(
         ),
     ),
     form_of=_form_of,
+    grammar=Grammar(abbreviations=True, switches="hv"),  # argparse
     settings=queue_settings("default", redis_url_variable, _queue),
     probes=(
         queue_counted(

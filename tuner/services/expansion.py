@@ -118,7 +118,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     names = frozenset(setting.name for setting in service.settings)
     given = {name: str(value) for name, value in asked.items() if name in names and value is not None}
     everything = {**inherited, **_texts(environment)}
-    command = Command(taken.words, everything, given, is_module=taken.is_module)
+    command = Command(taken.words, everything, given, is_module=taken.is_module, grammar=service.grammar)
     return _User(command, (*taken.before, *taken.interpreter), environment, names)
 
 
@@ -166,8 +166,10 @@ def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
 def _check(service: Service, command: Command, settings: Mapping[str, str], asked: Mapping[str, Any]) -> None:
     """Refuse a command that cannot be measured, or cannot be fed for want of a setting."""
     for option, why in service.refused.items():
-        if command.has(option):
-            raise Unclear("command", f"has {option}: {why}")
+        said_by = command.said_by(option)
+        if said_by is not None and said_by not in service.always.environment:  # tuner's goes before that
+            written = option if said_by == option else f"{said_by} ({option})"
+            raise Unclear("command", f"has {written}: {why}")
     if "feeder" in asked:
         return
     for setting in service.settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Setting, Told
 
 _FEEDER = Path(__file__).parent / "gnocchi_feeder" / "feed.py"  #: its folder is where Python looks first
 _CONFIG = ("--config-file", "--config-dir")
@@ -65,6 +65,7 @@ SERVICE = Service(
             stop={"signal": "TERM", "wait": "70s"},  # its own patience is 60 s
         ),
     ),
+    grammar=Grammar(abbreviations=True, switches="hdv"),  # argparse, by oslo.config
     settings=(
         Setting("redis", "the Redis in which measures wait (incoming)", _redis, "redis://127.0.0.1:6379/0"),
         Setting("python", "the Python that has gnocchi: it runs the feeder", _python, "python3"),

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
-from tuner.services.record import Command, Counted, Form, Section, Service, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _PORT = "8000"
 _READY = {"kind": "log", "pattern": r"Started worker-\d+"}
 _STOP = {"signal": "TERM", "wait": "60s"}
 _METRICS = ("--metrics", "--no-metrics", "--metrics-address", "--metrics-port", "--metrics-scrape-interval")
-
-
-def _said(command: Command, name: str) -> str | None:
-    """An option, else its variable."""
-    found = command.option(f"--{name}")
-    return command.environment.get(f"GRANIAN_{name.upper().replace('-', '_')}") if found is None else found
 
 
 def _form(name: str, summary: str, kind: str) -> Form:
@@ -36,23 +30,23 @@ def _form(name: str, summary: str, kind: str) -> Form:
 
 
 def _form_of(command: Command) -> str:
-    return "blocking" if (_said(command, "interface") or "rsgi").lower() == "wsgi" else "runtime"
+    return "blocking" if (command.said("--interface") or "rsgi").lower() == "wsgi" else "runtime"
 
 
 def _url(command: Command) -> str | None:
-    if (socket := _said(command, "uds")) is not None:
+    if (socket := command.said("--uds")) is not None:
         return url_of_socket(socket) or ""
-    if _said(command, "ssl-certificate") is not None:
+    if command.said("--ssl-certificate") is not None:
         return ""
-    host, port = _said(command, "host"), _said(command, "port")
+    host, port = command.said("--host"), command.said("--port")
     return None if host is None and port is None else url_of(host, port or _PORT) or ""
 
 
 def _logs(command: Command) -> bool:
-    level = (_said(command, "log-level") or "info").lower()
+    level = (command.said("--log-level") or "info").lower()
     switched = command.environment.get("GRANIAN_LOG_ENABLED", "true").lower()
     is_on = not command.has("--no-log") and switched in ("true", "1", "yes", "on")
-    return is_on and level in ("info", "debug") and _said(command, "log-config") is None
+    return is_on and level in ("info", "debug") and command.said("--log-config") is None
 
 
 def _metrics(_command: Command, _settings: Mapping[str, str]) -> Section:
@@ -74,6 +68,7 @@ SERVICE = Service(
         _form("runtime", "threads of the Rust part in each worker, for ASGI and RSGI", "runtime"),
     ),
     form_of=_form_of,
+    grammar=Grammar(prefix="GRANIAN_"),  # click
     settings=(
         url_setting(_url, f"http://127.0.0.1:{_PORT}/"),
         CLIENTS,

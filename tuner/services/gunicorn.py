@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 from tuner.services.http_address import (
@@ -13,7 +12,7 @@ from tuner.services.http_address import (
     url_of_socket,
     url_setting,
 )
-from tuner.services.record import Command, Counted, Form, Section, Service, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
 _LAYOUT_OPTIONS = ("-w", "--workers", "--threads", "-k", "--worker-class", "--worker-connections")
@@ -42,29 +41,17 @@ def _form(name: str, summary: str, worker_class: str, threads: str = "", flag: s
     )
 
 
-def _option(command: Command, *names: str) -> str | None:
-    """An option of the command, else of its variable; what its config file says is not known."""
-    found = command.option(*names)
-    if found is None and _CMD_ARGS in command.environment:
-        try:
-            words = shlex.split(command.environment[_CMD_ARGS])
-        except ValueError:
-            return None  # gunicorn will say so
-        found = Command(tuple(words)).option(*names)
-    return found
-
-
 def _form_of(command: Command) -> str | None:
-    asked = _option(command, "-k", "--worker-class")
+    asked = command.said("-k", "--worker-class")
     if asked is None:
         return None
     name = _CLASSES.get(asked, asked)
     # gunicorn itself takes sync workers with threads for gthread
-    return "gthread" if name == "sync" and _option(command, "--threads") not in (None, "1") else name
+    return "gthread" if name == "sync" and command.said("--threads") not in (None, "1") else name
 
 
 def _url(command: Command) -> str | None:
-    bound = _option(command, "-b", "--bind")
+    bound = command.said("-b", "--bind")
     if bound is None:
         return url_of_address(f":{command.environment['PORT']}") if "PORT" in command.environment else None
     if bound.startswith("unix:"):
@@ -73,15 +60,15 @@ def _url(command: Command) -> str | None:
 
 
 def _logs(command: Command) -> bool:
-    level = _option(command, "--log-level") or "info"
+    level = command.said("--log-level") or "info"
     elsewhere = ("--error-logfile", "--log-file", "--log-config", "--log-config-json", "--log-syslog")
     return level.lower() in ("info", "debug") and all(
-        _option(command, name) in (None, "-") for name in elsewhere
+        command.said(name) in (None, "-") for name in elsewhere
     )
 
 
 def _statsd(command: Command, _settings: Mapping[str, str]) -> Section:
-    prefix = (_option(command, "--statsd-prefix") or "").rstrip(".")
+    prefix = (command.said("--statsd-prefix") or "").rstrip(".")
     before = f"{prefix}." if prefix else ""
     return {
         "kind": "statsd",
@@ -107,6 +94,9 @@ SERVICE = Service(
         _form("uvicorn.workers", "the same, as older uvicorn has it", "uvicorn.workers.UvicornWorker"),
     ),
     form_of=_form_of,
+    grammar=Grammar(
+        abbreviations=True, whole=("--log-config",), switches="hvDR", words_in=_CMD_ARGS  # argparse
+    ),
     settings=(
         url_setting(_url, "http://127.0.0.1:8000/", "binds to what tuner cannot send to"),
         CLIENTS,

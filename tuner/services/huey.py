@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.services.record import Command, Form, Service, Told
+from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     queue_counted,
     queue_feeder,
@@ -50,6 +50,7 @@ SERVICE = Service(
         _of_threads("greenlet", "a consumer for each process, with greenlets", "greenlets"),
     ),
     form_of=_form_of,
+    grammar=Grammar(abbreviations=True, switches="hvqSCfn"),  # optparse
     settings=queue_settings("huey", redis_url_variable),
     probes=(
         queue_counted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.record import Command, Counted, Form, Section, Service, Setting, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Setting, Told
 
 _FOR_LIBPQ = "postgresql://"  #: what it does not say libpq takes from PGHOST, PGDATABASE, ...
 _SILENT = ("warning", "error", "critical")  #: levels at which it does not log that it is ready
@@ -59,6 +59,7 @@ SERVICE = Service(
             stop={"signal": "TERM", "wait": "70s"},
         ),
     ),
+    grammar=Grammar(switches="hvVwl", prefix="PROCRASTINATE_WORKER_"),  # argparse without abbreviations
     settings=(Setting("database", "the PostgreSQL that holds its jobs", _database, _FOR_LIBPQ),),
     probes=(
         Counted(
@@ -79,7 +80,7 @@ SERVICE = Service(
     measuring_only=("PROCRASTINATE_WORKER_DELETE_JOBS",),
     logs=_logs,
     refused={
-        "--one-shot": "it ends when there is no job; leave it out",
+        **dict.fromkeys(("--wait", "--one-shot", "-w"), "it ends when there is no job; leave it out"),
         "--delete-jobs": "rows that are deleted cannot be counted; leave it out",
     },
     advice=(

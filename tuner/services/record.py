@@ -7,38 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.core.service import Programs, Workers
+from tuner.services.command import Command as Command
+from tuner.services.command import Grammar as Grammar
 
 Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappings, lists, texts
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """The user's command, looked at; nothing is run and no file read."""
-
-    words: tuple[str, ...]  #: from its program on, without what starts that (``uv run``, ``python -m``)
-    environment: Mapping[str, str] = field(default_factory=dict)  #: what it will find, tuner's own included
-    given: Mapping[str, str] = field(default_factory=dict)  #: the record's settings that the user has set
-    is_module: bool = False  #: the first of the words names a module, which Python runs
-
-    def option(self, *names: str) -> str | None:
-        """The value of an option by its *names* (``-w``, ``--workers``), the last one where it is repeated.
-
-        Understands ``--workers 3``, ``--workers=3``, ``-w 3`` and ``-w3``.
-        """
-        found: str | None = None
-        for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
-            for name in names:
-                if word == name:
-                    found = following
-                elif name.startswith("--") and word.startswith(f"{name}="):
-                    found = word.removeprefix(f"{name}=")
-                elif len(name) == 2 and not word.startswith("--") and word.startswith(name):
-                    found = word.removeprefix(name)
-        return found
-
-    def has(self, *names: str) -> bool:
-        """Whether one of the options is among the words."""
-        return self.option(*names) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +114,7 @@ class Service:
     forms: tuple[Form, ...]  #: the first is for a command that asks for none
     probes: tuple[Counted, ...]  #: the first that counts the form is used unless the user names another
     form_of: Callable[[Command], str | None] = lambda _command: None  #: the form that the command asks for
+    grammar: Grammar = field(default_factory=Grammar)  #: how its parser reads the command's options
     settings: tuple[Setting, ...] = ()
     #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
     feeder: Callable[[Command, Mapping[str, str]], Section | None] = lambda _command, _settings: None

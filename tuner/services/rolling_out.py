@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.core.command_words import taken_apart
 from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
@@ -56,14 +57,21 @@ def rollout_of(
     )
     form = None if service is None else _form_of(service, merged, layout, told)
     words, environment = told.words, told.environment
-    own_words, options = words, Told()
+    own_words, options, overriding = words, Told(), ()
     if service is not None and form is not None:
         words, environment = _without_measuring(service, told)
         kept_flags = tuple(flag for flag in service.always.flags if flag not in service.measuring_only)
         options = Told(flags=(*form.layout.flags, *kept_flags))
         own_words = _without(_without(words, kept_flags), form.layout.flags)
+        overriding = form.layout.set_by
+        if form.layout.environment and _looked_at(own_words, service).has(*overriding):
+            words = (*own_words, *form.layout.flags, *kept_flags)  # else the command's own would be in force
     words, environment, remarks = _without_probe_fields(words, environment)
     own_words, _, _ = _without_probe_fields(own_words, {})
+    is_needed = _is_command_needed(words, own_words, layout, service) or _is_another_command(section, told)
+    if service is not None:
+        looked_at = _looked_at(own_words, service)
+        own_words = (*own_words[: -len(looked_at.words)], *looked_at.without(*overriding))
     n_programs = 1 if merged.get("programs") == "one" else layout.processes
     fill = _Filling(layout, cores, PROCESS if n_programs > 1 else "0")
     if service is None or (form is not None and _reads_variables(form, service)):
@@ -84,7 +92,8 @@ def rollout_of(
         own_command=tuple(map(fill, own_words)),
         environment={name: fill(value) for name, value in environment.items()},
         options=_options(map(fill, options.flags)),
-        is_command_needed=_is_command_needed(words, own_words, layout, service),
+        overriding=overriding,
+        is_command_needed=is_needed,
         n_programs=n_programs,
         names={} if service is None else {name: fill(value) for name, value in service.names.items()},
         serves_http=_texts(section.get("feeder")).get("kind") == "http",
@@ -212,8 +221,21 @@ def _is_command_needed(
     return is_own_variant or tuple(words) != tuple(own_words) or any(map(_says_layout, words))
 
 
+def _is_another_command(section: Mapping[str, Any], told: _Told) -> bool:
+    """Whether a form has made another command of the user's: of ``rq worker-pool``, ``rq worker``."""
+    own = tuple(map(str, section.get("command") or ()))
+    return bool(section.get("variants")) and told.words[: len(own)] != own
+
+
 def _says_layout(text: str) -> bool:
     return not _LAYOUT_FIELDS.isdisjoint(match[1] for match in _FIELD.finditer(text))
+
+
+def _looked_at(
+    words: tuple[str, ...], service: Service, environment: Mapping[str, str] | None = None
+) -> Command:
+    """The command that *words* start, without what starts it: ``nice -n 5`` has options of its own."""
+    return Command(taken_apart(words).words, environment or {}, grammar=service.grammar)
 
 
 def _form_of(service: Service, merged: Mapping[str, Any], layout: Layout, told: _Told) -> Form | None:
@@ -225,7 +247,7 @@ def _form_of(service: Service, merged: Mapping[str, Any], layout: Layout, told: 
         for form in service.forms
         if form.programs == merged.get("programs") and _is_told(form.layout, told)
     ]
-    asked = service.form_of(Command(told.words, told.environment))
+    asked = service.form_of(_looked_at(told.words, service, told.environment))
     named = [form for form in candidates if form.name == asked]
     longest = sorted(candidates, key=lambda form: -len(form.layout.flags) - len(form.layout.environment))
     return next(iter([*named, *longest]), None)

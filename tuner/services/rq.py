@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tuner.services.record import Command, Counted, Form, Section, Service, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, unfed
 
 _READY = {"kind": "log", "pattern": "Worker .*: started with PID"}
@@ -123,6 +123,7 @@ SERVICE = Service(
         ),
     ),
     form_of=_form_of,
+    grammar=Grammar(switches="bvqsd"),  # click
     settings=queue_settings("default", _url, _queue),
     probes=(
         Counted(

@@ -64,7 +64,7 @@ def starter(
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
-    looked_at = Command(taken_apart(words).words, environment, given)
+    looked_at = Command(taken_apart(words).words, environment, given, grammar=service.grammar)
     own = service.form_of(looked_at) or service.forms[0].name
     others = [form.name for form in service.forms if form.name != own]
     variants = ""

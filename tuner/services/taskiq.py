@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.services.record import Command, Form, Service, Told
+from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     queue_counted,
     queue_feeder,
@@ -56,6 +56,7 @@ SERVICE = Service(
         ),
     ),
     form_of=lambda command: "processes" if command.has(_POOL) else None,
+    grammar=Grammar(abbreviations=True, switches="hr"),  # argparse
     settings=queue_settings("taskiq", redis_url_variable),
     probes=(
         queue_counted(

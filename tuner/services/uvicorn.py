@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
-from tuner.services.record import Command, Form, Service, Told
+from tuner.services.record import Command, Form, Grammar, Service, Told
 
 _PORT = "8000"
 
 
-def _said(command: Command, name: str) -> str | None:
-    """An option, else its variable."""
-    found = command.option(f"--{name}")
-    return command.environment.get(f"UVICORN_{name.upper().replace('-', '_')}") if found is None else found
-
-
 def _url(command: Command) -> str | None:
-    if (socket := _said(command, "uds")) is not None:
+    if (socket := command.said("--uds")) is not None:
         return url_of_socket(socket) or ""
-    if _said(command, "fd") is not None or _said(command, "ssl-certfile") is not None:
+    if command.said("--fd") is not None or command.said("--ssl-certfile") is not None:
         return ""
-    host, port = _said(command, "host"), _said(command, "port")
+    host, port = command.said("--host"), command.said("--port")
     return None if host is None and port is None else url_of(host, port or _PORT) or ""
 
 
 def _logs(command: Command) -> bool:
-    level = _said(command, "log-level") or "info"
-    return level in ("info", "debug", "trace") and _said(command, "log-config") is None
+    level = command.said("--log-level") or "info"
+    return level in ("info", "debug", "trace") and command.said("--log-config") is None
 
 
 SERVICE = Service(
@@ -45,6 +39,7 @@ SERVICE = Service(
             stop={"signal": "TERM", "wait": "40s"},
         ),
     ),
+    grammar=Grammar(prefix="UVICORN_"),  # click
     settings=(
         url_setting(_url, f"http://127.0.0.1:{_PORT}/"),
         CLIENTS,

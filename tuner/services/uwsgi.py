@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of_address, url_setting
-from tuner.services.record import Command, Counted, Form, Section, Service, Told
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _HTTP = ("--http-socket", "--http11-socket", "--http")
 
 
 def _url(command: Command) -> str | None:
-    bound = command.option(*_HTTP)
-    if bound is None:
-        variables = (f"UWSGI_{name[2:].upper().replace('-', '_')}" for name in _HTTP)
-        bound = next((command.environment[name] for name in variables if name in command.environment), None)
+    bound = command.said(*_HTTP)
     return None if bound is None else url_of_address(bound) or ""
 
 
@@ -33,13 +30,17 @@ SERVICE = Service(
             name="threads",
             summary="workers with threads",
             # flags: a configuration file goes before variables, and the last flag before that
-            layout=Told(flags=("--processes={processes}", "--threads={threads}")),
+            layout=Told(
+                flags=("--processes={processes}", "--threads={threads}"),
+                set_by=("-p", "--processes", "--workers", "--threads"),
+            ),
             threads="threads",
             programs="one",
             ready={"kind": "log", "pattern": r"spawned uWSGI worker \d+ "},
             stop={"signal": "TERM", "wait": "70s"},  # its mercy is 60 s
         ),
     ),
+    grammar=Grammar(abbreviations=True, whole=_HTTP, switches="hiMTL", prefix="UWSGI_"),  # getopt_long
     settings=(
         url_setting(
             _url, needed="has no --http11-socket, --http-socket or --http that tuner could send requests to"
@@ -60,6 +61,7 @@ SERVICE = Service(
     logs=lambda command: not command.has("--logto", "--logto2", "--logger", "--syslog"),
     refused={
         "--daemonize": "a daemon is not stopped with its launch; leave it out",
+        "-d": "a daemon is not stopped with its launch; leave it out",
         "--daemonize2": "a daemon is not stopped with its launch; leave it out",
         "--py-autoreload": "it watches files and restarts workers; leave it out",
     },

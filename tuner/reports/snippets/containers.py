@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, shown
+from tuner.reports.snippets.text import Unfit, overriding, shown
 
 
 def check_alike(rollout: Rollout, replicas: str) -> None:
@@ -26,8 +26,8 @@ def on_command(rollout: Rollout) -> list[str]:
     if rollout.is_command_needed:
         return ["It goes before the image's own: put its ENTRYPOINT first, where that is a script of yours."]
     return [
-        "The command stays as it is; options of it would go before these variables. Measured was:"
-        f" {shown(rollout.command)}"
+        f"The command stays as it is, and was in the study: {shown(rollout.command)}",
+        *overriding(rollout, "these variables"),
     ]
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from tuner.core.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, number_left_out, printable, shown, told
+from tuner.reports.snippets.text import (
+    Unfit,
+    comment,
+    limits_told,
+    number_left_out,
+    overriding,
+    printable,
+    shown,
+    told,
+)
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -29,7 +38,7 @@ def env(rollout: Rollout) -> str:
         rollout,
         f"For the command {shown(rollout.own_command)}",
         *([f"Start it {rollout.n_programs} times."] if several else []),
-        "Options of it that say the same go before these variables: leave them out.",
+        *overriding(rollout, "these variables"),
         f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal}.",
         *number_left_out(rollout),
         *([f"Give each of them its own {' and '.join(rollout.names)}."] if several and rollout.names else []),

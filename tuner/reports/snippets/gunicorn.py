@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, shown, told
+from tuner.reports.snippets.text import Unfit, comment, limits_told, overriding, shown, told
 
 
 def gunicorn(rollout: Rollout) -> str:
@@ -21,8 +21,8 @@ def gunicorn(rollout: Rollout) -> str:
     about = told(
         rollout,
         f"As gunicorn.conf.py where it is started, or by -c: {shown(rollout.own_command)}",
-        f"Options of the command, {_CMD_ARGS} and WEB_CONCURRENCY are to be left out where they say the same:"
-        " they go before this file.",
+        *overriding(rollout, "this file"),
+        f"The same options in {_CMD_ARGS} override this file, too.",
         f"Let it have {rollout.stop_wait_whole_s} s to stop, and send the signal to its master alone.",
         *limits_told(rollout),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.rollout import PROCESS, Rollout
-from tuner.reports.snippets.text import comment, shown, slug, told
+from tuner.reports.snippets.text import comment, overriding, shown, slug, told
 
 #: what setrlimit calls resources that systemd has a key for
 _LIMITS = {
@@ -51,9 +51,9 @@ def _on_command(rollout: Rollout) -> list[str]:
         named = f"Write the whole path of {program}, unless systemd finds it in /usr/bin."
         return [] if program.startswith("/") else [named]
     return [
-        f"Your ExecStart stays; options of it, and an EnvironmentFile=, would go before these variables."
-        f" Measured was:"
-        f" {shown(rollout.command)}"
+        f"Your ExecStart= stays, and was in the study: {shown(rollout.command)}",
+        *overriding(rollout, "these variables"),
+        "An EnvironmentFile= of the unit overrides these variables, too.",
     ]
 
 

@@ -57,6 +57,13 @@ def number_left_out(rollout: Rollout) -> list[str]:
     return [f"{name} is not there: it was a program's number in the study." for name in left_out]
 
 
+def overriding(rollout: Rollout, what: str) -> list[str]:
+    """Which options must not stand in the command beside *what* says the layout."""
+    if not rollout.overriding:
+        return []
+    return [f"Take out of your command, if it has them: {', '.join(rollout.overriding)}. They override {what}."]
+
+
 def shown(words: Iterable[str]) -> str:
     """A command, for people: in a comment."""
     import shlex

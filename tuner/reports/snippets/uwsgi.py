@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, shown, told
+from tuner.reports.snippets.text import Unfit, comment, limits_told, overriding, printable, shown, told
 
 
 def uwsgi(rollout: Rollout) -> str:
@@ -19,7 +19,7 @@ def uwsgi(rollout: Rollout) -> str:
     about = told(
         rollout,
         f"By --ini, behind your own options: {shown([*rollout.own_command, '--ini', 'uwsgi.ini'])}",
-        "Options of your own that say the same are to be left out.",
+        *overriding(rollout, "this file where they stand behind --ini"),
         f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal} to its master.",
         *limits_told(rollout),
     )
