@@ -1,6 +1,7 @@
-"""Prints, as JSON, what a service's own parser makes of a command line: `python -P parsed.py SERVICE WORDS...`.
+"""Prints, as JSON, what a service's own parser makes of a command line.
 
-Run by the Python of .venv-services, in a folder with the applications that the words name.
+`python -P parsed.py SERVICE WORDS...`, run by the Python of .venv-services, in a folder with the applications
+that the words name.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ def celery() -> dict[str, Any]:
     try:
         main()
     except Caught as caught:
-        pool = str(caught.found["pool_cls"])
+        pool = str(caught.found["pool"])
         number = int(caught.found["concurrency"])
-        return {"processes": 1, "threads": number} if "thread" in pool else {"processes": number, "threads": 1}
+        return (
+            {"processes": 1, "threads": number} if "thread" in pool else {"processes": number, "threads": 1}
+        )
     raise SystemExit("no worker was started")
 
 

@@ -23,7 +23,6 @@ from tuner.core.rollout import PROCESS, Rollout
 from tuner.reports.snippets import fitting_kinds, snippet
 from tuner.services.catalogue import known_services, recognised
 
-
 from ..redis_server import RedisServer
 from ..rollouts import rolled_out
 from .measured import LONG_S, free_port, wait_for

@@ -30,6 +30,11 @@ class ServiceUse:
         """Threads of the workers."""
         return sum(worker.n_threads for worker in self.workers)
 
+    @property
+    def n_threads_most(self) -> int | None:
+        """Of the worker that has the most; None: there is none."""
+        return max((worker.n_threads for worker in self.workers), default=None)
+
     def n_children_in(self, state: str) -> int:
         """How many of the others are in *state*, by their main threads."""
         return sum(member.state == state for member in self.members) - sum(

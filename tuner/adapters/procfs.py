@@ -206,6 +206,7 @@ class ProcWatch:
             n_context_switches_total=box.n_context_switches,
             n_processes=len(service.workers),
             n_threads=service.n_threads,
+            n_threads_most=service.n_threads_most,
             cpu_pressure_s_total=self._pressure_s("cpu"),
             memory_pressure_s_total=self._pressure_s("memory"),
             io_pressure_s_total=self._pressure_s("io"),

@@ -43,7 +43,7 @@ from tuner.config.variants import (
     VariantSettings,
     Words,
 )
-from tuner.core.service import Programs, Workers
+from tuner.core.service import OsThreads, Programs, Workers
 
 
 def _user(name: str) -> str:
@@ -167,6 +167,8 @@ class ScriptSettings(RunSettings):
     programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
     #: who works on items: the programs, or what they start; None: children of the one program, else programs
     workers: Workers | None = None
+    #: when the layout's threads start, where they are threads of the system: two layouts are compared by them
+    os_threads: OsThreads | None = None
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()  #: who counts its items
     cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one

@@ -20,7 +20,7 @@ from tuner.config.fields import (
 )
 from tuner.config.ready import ReadySettings
 from tuner.core.command_words import is_python
-from tuner.core.service import Programs, Workers
+from tuner.core.service import OsThreads, Programs, Workers
 
 _LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -67,6 +67,7 @@ class VariantSettings(Section):
     ready: ReadySettings | None = None  #: None: the service's
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's
+    os_threads: OsThreads | None = None  #: None: the service's
 
 
 class ValueSettings(VariantSettings):

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _ABSENT = object()
+#: settings of a known service that say what to look at, not what runs: older studies go on without them
+_LOOKED_AT = ("os_threads",)
 
 
 def changed_settings(kept: str, given: str) -> list[str]:
@@ -23,6 +25,8 @@ def _differences(kept: Any, given: Any, place: str) -> Iterator[str]:
     if isinstance(kept, Mapping) and isinstance(given, Mapping):
         for name in dict.fromkeys([*kept, *given]):
             below = f"{place}.{name}" if place else name
+            if name in _LOOKED_AT and _is_nothing(kept.get(name, _ABSENT)):
+                continue
             yield from _differences(kept.get(name, _ABSENT), given.get(name, _ABSENT), below)
     elif kept != given and not (_is_nothing(kept) and _is_nothing(given)):
         yield f"{place}: {_shown(kept)} in the study, {_shown(given)} given"

@@ -77,6 +77,8 @@ class Usage:
         None  #: workers' threads in line for the GIL, from some looks a second
     )
     gil_waking_s_total: float | None = None  #: the part of it in which they were awake, waiting for a core
+    #: threads of the worker process that has the most; None: not seen. It is not stored
+    n_threads_most: int | None = field(default=None, metadata={"stored": False})
 
     @property
     def foreign_cpu_s_total(self) -> float:

@@ -146,6 +146,7 @@ SERVICE = Service(
             name="threads",
             summary="nodes with a pool of threads each",
             layout=_layout("threads", "{threads}"),
+            os_threads="on-demand",
             words=_words,
             threads="threads",
             programs="each",

@@ -70,7 +70,7 @@ class Command:
     grammar: Grammar = field(default_factory=Grammar)  #: the record's
 
     def option(self, *names: str) -> str | None:
-        """The value of an option by its *names* (``-w``, ``--workers``), the last one where it is repeated."""
+        """The value of an option by its *names* (``-w``, ``--workers``): the last where it is repeated."""
         return self._in(self.words, names)[1]
 
     def has(self, *names: str) -> bool:
@@ -85,7 +85,7 @@ class Command:
         return next((self.environment[name] for name in self._variables(names)), None)
 
     def said_by(self, *names: str) -> str | None:
-        """What says one of the options: as it is written, or the variable that switches it on; None: nothing."""
+        """What says one of the options, as it is written, or the variable that switches it on."""
         if (written := self._in(self.words, names)[0]) is not None:
             return written
         if (written := self._in(self._more_words(), names)[0]) is not None:

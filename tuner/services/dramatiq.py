@@ -68,6 +68,7 @@ SERVICE = Service(
             _LAYOUT,
             "threads",
             words=_started_as("dramatiq"),
+            os_threads="at-start",
             ready=_READY,
             stop=_STOP,
         ),

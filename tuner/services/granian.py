@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.core.service import OsThreads
 from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
@@ -13,7 +14,7 @@ _STOP = {"signal": "TERM", "wait": "60s"}
 _METRICS = ("--metrics", "--no-metrics", "--metrics-address", "--metrics-port", "--metrics-scrape-interval")
 
 
-def _form(name: str, summary: str, kind: str) -> Form:
+def _form(name: str, summary: str, kind: str, os_threads: OsThreads) -> Form:
     return Form(
         name=name,
         summary=summary,
@@ -23,6 +24,7 @@ def _form(name: str, summary: str, kind: str) -> Form:
             ("--workers", f"--{kind}-threads"),
         ),
         threads=f"{kind} threads",
+        os_threads=os_threads,
         programs="one",
         ready=_READY,
         stop=_STOP,
@@ -64,8 +66,8 @@ SERVICE = Service(
     example="granian --interface wsgi app:app",
     commands=("granian",),
     forms=(
-        _form("blocking", "threads that run Python in each worker, for WSGI", "blocking"),
-        _form("runtime", "threads of the Rust part in each worker, for ASGI and RSGI", "runtime"),
+        _form("blocking", "threads that run Python in each worker, for WSGI", "blocking", "on-demand"),
+        _form("runtime", "threads of the Rust part in each worker, for ASGI and RSGI", "runtime", "at-start"),
     ),
     form_of=_form_of,
     grammar=Grammar(prefix="GRANIAN_"),  # click

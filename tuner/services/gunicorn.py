@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.core.service import OsThreads
 from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
@@ -29,13 +30,21 @@ _CLASSES = {
 }
 
 
-def _form(name: str, summary: str, worker_class: str, threads: str = "", flag: str = "") -> Form:
+def _form(
+    name: str,
+    summary: str,
+    worker_class: str,
+    threads: str = "",
+    flag: str = "",
+    os_threads: OsThreads | None = None,
+) -> Form:
     flags = ["--workers={processes}", *([flag] if flag else []), f"--worker-class={worker_class}"]
     return Form(
         name=name,
         summary=summary,
         layout=Told({_CMD_ARGS: " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
         threads=threads,
+        os_threads=os_threads,
         ready=_READY,
         stop=_STOP,
     )
@@ -62,9 +71,7 @@ def _url(command: Command) -> str | None:
 def _logs(command: Command) -> bool:
     level = command.said("--log-level") or "info"
     elsewhere = ("--error-logfile", "--log-file", "--log-config", "--log-config-json", "--log-syslog")
-    return level.lower() in ("info", "debug") and all(
-        command.said(name) in (None, "-") for name in elsewhere
-    )
+    return level.lower() in ("info", "debug") and all(command.said(name) in (None, "-") for name in elsewhere)
 
 
 def _statsd(command: Command, _settings: Mapping[str, str]) -> Section:
@@ -85,7 +92,14 @@ SERVICE = Service(
     example="gunicorn app:app",
     commands=("gunicorn",),
     forms=(
-        _form("gthread", "workers with a pool of threads", "gthread", "threads", "--threads={threads}"),
+        _form(
+            "gthread",
+            "workers with a pool of threads",
+            "gthread",
+            "threads",
+            "--threads={threads}",
+            "on-demand",
+        ),
         # threads of a config file would make gthread of it
         _form("sync", "one request at a time in each worker", "sync", flag="--threads=1"),
         _form("gevent", "greenlets in each worker", "gevent", "greenlets", "--worker-connections={threads}"),
@@ -95,7 +109,10 @@ SERVICE = Service(
     ),
     form_of=_form_of,
     grammar=Grammar(
-        abbreviations=True, whole=("--log-config",), switches="hvDR", words_in=_CMD_ARGS  # argparse
+        abbreviations=True,
+        whole=("--log-config",),
+        switches="hvDR",
+        words_in=_CMD_ARGS,  # argparse
     ),
     settings=(
         url_setting(_url, "http://127.0.0.1:8000/", "binds to what tuner cannot send to"),

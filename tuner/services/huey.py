@@ -26,6 +26,7 @@ def _of_threads(name: str, summary: str, threads: str) -> Form:
         summary,
         Told(flags=("--workers={threads}", f"--worker-type={name}")),
         threads,
+        os_threads="at-start" if name == "thread" else None,
         programs="each",
         ready={"kind": "log", "pattern": _READY},
         stop=_STOP,

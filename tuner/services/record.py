@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.core.service import Programs, Workers
+from tuner.core.service import OsThreads, Programs, Workers
 from tuner.services.command import Command as Command
 from tuner.services.command import Grammar as Grammar
 
@@ -49,6 +49,7 @@ class Form:
     ready: Section | None = None  #: as ``service.ready``
     stop: Section = field(default_factory=dict)  #: as ``service.stop``
     max_extra_threads: int | None = None
+    os_threads: OsThreads | None = None  #: when the layout's threads start; None: they are none of the system
     loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
 
     def section(self) -> dict[str, Any]:
@@ -65,6 +66,8 @@ class Form:
             section["stop"] = dict(self.stop)
         if self.max_extra_threads is not None:
             section["max_extra_threads"] = str(self.max_extra_threads)
+        if self.os_threads is not None:
+            section["os_threads"] = self.os_threads
         return section
 
 

@@ -35,6 +35,7 @@ SERVICE = Service(
                 set_by=("-p", "--processes", "--workers", "--threads"),
             ),
             threads="threads",
+            os_threads="at-start",
             programs="one",
             ready={"kind": "log", "pattern": r"spawned uWSGI worker \d+ "},
             stop={"signal": "TERM", "wait": "70s"},  # its mercy is 60 s

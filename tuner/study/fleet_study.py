@@ -22,6 +22,7 @@ from tuner.core.fleet import (
     WarmedUp,
     Warned,
 )
+from tuner.core.ran import refuse_alike
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.spreading import SpreadingStrategy
 from tuner.core.strategy import Proposal
@@ -37,6 +38,7 @@ from tuner.study.fleet_places import Places
 from tuner.study.fleet_roster import Roster
 from tuner.study.history import History
 from tuner.study.outcome import StudyOutcome
+from tuner.study.ran_before import seen_before
 from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.timetable import Timetable, check_budget
 
@@ -84,6 +86,7 @@ class _FleetStudy:
         before = [launch for _, launch in launches]
         self._history = History(self._asked, launches, windows)
         self._settling = SettlingCount.of(before)
+        self._ran = seen_before(store, windows)
         self._timetable = Timetable(self._asked, launches, windows)
         self._places = Places(self._asked, self._history, strategy, progress)
         self._ahead = Ahead(self._asked, self._timetable, strategy, self._clock, before)
@@ -256,7 +259,9 @@ class _FleetStudy:
     def _took(self, member: Member, work: Work, window: Window) -> None:
         assert work.launched is not None
         window = replace(window, started_wall_s=window.started_wall_s - member.facts.ahead_s)
+        window = self._ran.judged(window)
         self._store.add_window(work.launch_id, window)
+        refuse_alike(window)
         work.n_lost = 0
         box, block = member.facts.name, work.place.block
         record = record_of(window, launch_id=work.launch_id, block=block, box=box)

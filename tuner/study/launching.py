@@ -10,6 +10,7 @@ from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
+from tuner.core.ran import RanLayouts, refuse_alike
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.shortage import shortage
 from tuner.core.window import Window
@@ -32,6 +33,7 @@ class Workbench:
     store: LaunchLog
     progress: Progress
     stop: Stop
+    ran: RanLayouts | None = None  #: None: somebody else looks whether layouts ran as they were asked for
 
     def discard(self, launch: LaunchRecord) -> LaunchRecord:
         """Make a launch that only warms up."""
@@ -54,8 +56,11 @@ class Workbench:
                     window = running.take_window(index, attempt, self._sampled(cell))
                     if head := running.unkept_warmup():  # the window had begun before steady state
                         self.store.add_warmup(launch_id, head)
+                    if self.ran is not None:
+                        window = self.ran.judged(window)
                     self.store.add_window(launch_id, window)
                 window_taken(window, launch_id)
+                refuse_alike(window)
                 if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
                     raise Braked(f"in window {index + 1}: {passed[0]}")
                 if spoils_launch(window):

@@ -20,6 +20,7 @@ from tuner.study.course import Course
 from tuner.study.history import History, Launched
 from tuner.study.launching import Workbench
 from tuner.study.outcome import StudyOutcome
+from tuner.study.ran_before import seen_before
 from tuner.study.timetable import Timetable, check_budget
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
@@ -56,8 +57,9 @@ class _Study:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
         self._strategy = strategy
         self._asked = store.study()
-        self._bench = Workbench(self._asked, box, store, progress, stop)
         launches, windows = store.launches(), store.windows()
+        ran = seen_before(store, windows)
+        self._bench = Workbench(self._asked, box, store, progress, stop, ran)
         self._history = History(self._asked, launches, windows)
         self._settling = SettlingCount.of(launch for _, launch in launches)
         self._course = Course(self._history, strategy, self._asked.max_attempts)

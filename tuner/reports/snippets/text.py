@@ -61,7 +61,9 @@ def overriding(rollout: Rollout, what: str) -> list[str]:
     """Which options must not stand in the command beside *what* says the layout."""
     if not rollout.overriding:
         return []
-    return [f"Take out of your command, if it has them: {', '.join(rollout.overriding)}. They override {what}."]
+    return [
+        f"Take out of your command, if it has them: {', '.join(rollout.overriding)}. They override {what}."
+    ]
 
 
 def shown(words: Iterable[str]) -> str:
