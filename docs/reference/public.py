@@ -122,11 +122,15 @@ def _methods(name: str, value: type) -> Iterator[str]:
             yield f"{name}.{part}{inspect.signature(method)}"
 
 
+#: where the classes are that the module of records has
+_OF_RECORDS = (record.__name__, "tuner.services.command")
+
+
 def _record() -> str:
     classes = [
         value
         for value in vars(record).values()
-        if dataclasses.is_dataclass(value) and isinstance(value, type) and value.__module__ == record.__name__
+        if dataclasses.is_dataclass(value) and isinstance(value, type) and value.__module__ in _OF_RECORDS
     ]
     lines = [
         f"    {line}\n"

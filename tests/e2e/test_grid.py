@@ -89,6 +89,25 @@ def test_a_program_that_starts_its_workers_itself_is_measured_by_these(typed: Ty
     assert {row["layout"] for row in explained["layouts"]} == {"2x1", "2x2"}
 
 
+def test_a_program_that_starts_the_same_workers_in_each_layout_ends_the_study(typed: Typed) -> None:
+    (typed.folder / "master.py").write_text(sleeping_master())
+    (typed.folder / "start.sh").write_text(f"exec {sys.executable} master.py 3  # not $1\n")
+    (typed.folder / "s.yaml").write_text(
+        "service: {kind: script, name: pool, programs: one, command: [sh, start.sh, '{processes}']}\n"
+        + STUDY % ("2x1, 3x1", 1)
+    )
+
+    done = typed("grid", "s.yaml")
+    again = typed("grid", "--resume", "pool.tuner.db")
+
+    for end in (done, again):
+        assert end.returncode == 2, end.stderr
+        assert "void window, layouts-alike" in end.stderr
+        assert wording("ran.three-worker-processes") in end.stderr
+    windows = json.loads(typed("rank", "pool.tuner.db", "--json").stdout)["layouts"]
+    assert sum(row["throughput_per_10min"]["mean"] is not None for row in windows) == 1
+
+
 def test_variants_of_a_service_are_an_axis_of_their_own(typed: Typed) -> None:
     """A pool of threads and one of processes: each thread of either does 50 items a second at most."""
     (typed.folder / "master.py").write_text(sleeping_master())

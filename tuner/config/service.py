@@ -167,7 +167,7 @@ class ScriptSettings(RunSettings):
     programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
     #: who works on items: the programs, or what they start; None: children of the one program, else programs
     workers: Workers | None = None
-    #: when the layout's threads start, where they are threads of the system: two layouts are compared by them
+    #: when its threads start, if they are threads of the operating system; None: they are not compared
     os_threads: OsThreads | None = None
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()  #: who counts its items

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from tuner.core.layout import Layout
 
 Programs = Literal["each", "one"]
-OsThreads = Literal["at-start", "on-demand"]  #: when threads of the system are started that work on items
+OsThreads = Literal["at-start", "on-demand"]
 Workers = Literal["programs", "children", "children-if-several", "pools"]
 
 

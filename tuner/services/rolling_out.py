@@ -57,7 +57,8 @@ def rollout_of(
     )
     form = None if service is None else _form_of(service, merged, layout, told)
     words, environment = told.words, told.environment
-    own_words, options, overriding = words, Told(), ()
+    own_words, options = words, Told()
+    overriding: tuple[str, ...] = ()
     if service is not None and form is not None:
         words, environment = _without_measuring(service, told)
         kept_flags = tuple(flag for flag in service.always.flags if flag not in service.measuring_only)
