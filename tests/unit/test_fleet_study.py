@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from ..wording import wording
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
+FIXED = json.dumps({"service": {"kind": "script", "os_threads": "at-start"}})
 FACTS = {"host": "here", "tuner": "1"}
 SHORT: dict[str, Any] = {
     "window_s": 10.0,
@@ -180,6 +182,18 @@ def test_launches_that_never_settled_are_counted_over_all_boxes_before_they_are_
 
     assert [(one.box, one.settled) for one in judged] == [("box-1", False), ("box-2", False)]
     assert wording("grid.all-did-not-settle", n=2) in text  # one launch may be chance, two of two are not
+
+
+def test_a_layout_that_ran_as_another_box_ran_another_one_ends_the_study() -> None:
+    fixed = VirtualService({A: 10.0, C: 30.0}, fixed_threads=4)
+    store = MemoryStore(virtual_study(fixed, **{**SHORT, "config": FIXED}))
+
+    with raises(ConfigError, wording("ran.fleet")):
+        Ran(2, store=store, service=fixed)
+
+    assert [[reason.slug for reason in one.void] for one in store.windows()][-1] == ["layouts-alike"]
+    alike = VirtualService({A: 10.0, C: 30.0})
+    assert Ran(2, service=alike, config=FIXED).outcome.exit_code == 0
 
 
 def test_how_many_windows_are_planned_is_the_same_from_the_first_to_the_last() -> None:

@@ -27,6 +27,7 @@ class Truth:
     n_children_delayed: float = 0.0  #: children that wait for a core
     n_in_items: float = 0.0  #: workers' threads that wait within an item, child and all
     pss_bytes: float = 60e6
+    threads: int | None = None  #: of each worker process; None: the layout's
     second_sd: float | None = None  #: of log throughput in one second; None: the box's own
 
 
@@ -64,6 +65,7 @@ class VirtualService:
     start_s: float = 0.5  #: until RUNNING
     settle_s: float = 8.0  #: throughput rises for so long after RUNNING
     stop_s: float = STOP_S
+    fixed_threads: int | None = None  #: of each process, whatever the layout asks for; None: the layout's
 
     @property
     def n_layouts(self) -> int:  # noqa: D102  (Service says it; so for the other)
@@ -76,6 +78,7 @@ class VirtualService:
             n_active=self.n_active.get(layout, float(min(layout.total_threads, cores))),
             worker_cores=items_per_s * self.cpu_s_per_item,
             pss_bytes=layout.processes * self.pss_bytes_per_process,
+            threads=self.fixed_threads,
         )
 
 

@@ -88,7 +88,7 @@ class RanLayouts:
         for other in self._of.values():
             if other.layout.variant == ran.layout.variant:
                 for detail in (*self._alike_processes(ran, other), *self._alike_threads(ran, other)):
-                    return VoidReason(ALIKE, detail)
+                    return VoidReason("layouts-alike", detail)
         return None
 
     def _alike_processes(self, *pair: Ran) -> Iterator[str]:
