@@ -83,6 +83,7 @@ def rq() -> dict[str, Any]:
     from rq.cli import main
 
     if "worker-pool" not in sys.argv:
+        assert not main.commands["worker"].make_context("worker", sys.argv[2:]).params["name"]
         return {"processes": 1, "threads": 1}
     workers.WorkerPool = catch  # type: ignore[assignment,misc]
     try:

@@ -17,10 +17,12 @@ ARGPARSE = Grammar(abbreviations=True, whole=("--log-config",), switches="DR", w
 CLICK = Grammar(switches="E", prefix="APP_")
 
 
-def typed(command: str) -> Settings:
+def typed(command: str, **more: str) -> Settings:
     from tuner.bootstrap import settings_of
 
-    return settings_of(None, {("service", "command"): Given("--", command)})
+    options = {("service", "command"): Given("--", command)}
+    options |= {("service", name): Given(f"--set {name}", value) for name, value in more.items()}
+    return settings_of(None, options)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,12 @@ def test_a_variable_that_switches_nothing_on_is_not_refused(monkeypatch: pytest.
 
     assert typed("uvicorn app:app").service.name == "uvicorn"
     assert typed("procrastinate worker").service.name == "procrastinate"
+
+
+def test_the_queue_of_rq_is_no_value_of_an_option() -> None:
+    service = typed("rq worker-pool -vn 4 -qw rq.Worker mine", probe="queue").service
+
+    assert "rq:queue:mine" in str(service.probe)
 
 
 def test_every_record_says_how_its_options_are_read() -> None:

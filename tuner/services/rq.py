@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, unfed
@@ -45,13 +46,7 @@ def _subcommand(name: str) -> Callable[[Command], tuple[str, ...] | None]:
         before = command.words[: len(command.words) - len(rest)]
         if before[-1] == name:
             return command.words
-        kept = []
-        following = iter(rest)
-        for word in following:
-            if word in _NOT_FOR_THE_OTHER:
-                next(following, None)
-            elif not word.startswith(("-n", "--num-workers=", "--name=")):
-                kept.append(word)
+        kept = replace(command, words=rest).without(*_NOT_FOR_THE_OTHER)
         return (*before[:-1], name, *kept)
 
     return words
@@ -63,8 +58,8 @@ def _queue(command: Command) -> str | None:
     for word in words:
         if not word.startswith("-"):
             return word
-        is_whole = "=" in word or (not word.startswith("--") and len(word) > 2)
-        if not is_whole and word not in _WITHOUT_VALUE:
+        *_, (last, value) = command.grammar.options_of(word)
+        if value is None and last not in _WITHOUT_VALUE:
             next(words, None)
     return None
 
