@@ -10,8 +10,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from tuner.services.catalogue import known_services, recognised
 from ..redis_server import RedisServer
 from ..rollouts import rolled_out
 from .measured import LONG_S, free_port, wait_for
-from .test_snippets import children, running
+from .test_snippets import children
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 PARSED = Path(__file__).with_name("parsed.py")
@@ -179,12 +181,31 @@ def test_uwsgi_comes_to_the_layout_whatever_its_command_says(folder: Path, servi
     (folder / "uwsgi.ini").write_text(snippet("uwsgi", rollout))
 
     for words in (rollout.command, [*rollout.own_command, "--ini", "uwsgi.ini"]):
-        with running(words, folder) as master:
+        with killed_at_end(words, folder) as master:
             wait_for(lambda pid=master: len(children(pid)) == 2, "two workers")  # type: ignore[misc]
             wait_for(
                 lambda: len(re.findall(r"spawned uWSGI worker \d .*cores: 3", said(folder))) == 2,
                 "which have three threads",
             )
+
+
+@contextmanager
+def killed_at_end(words: Sequence[str], folder: Path) -> Iterator[int]:
+    """The process id of what runs in *folder*: how it would stop is not asked here."""
+    with (folder / "said").open("w") as output:
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process.pid
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def said(folder: Path) -> str:
