@@ -100,7 +100,7 @@ class RanLayouts:
         )
         if asks_for_more and more.processes <= fewer.processes:
             seen = counted(round(more.processes), "worker process")
-            yield f"{more.layout} ran with {seen}, and {fewer.layout} with {round(fewer.processes)}"
+            yield f"{more.layout} ran with {seen}, no more than {fewer.layout} ({round(fewer.processes)})"
 
     def _alike_threads(self, *pair: Ran) -> Iterator[str]:
         fewer, more = sorted(pair, key=lambda one: one.layout.threads)
@@ -113,7 +113,7 @@ class RanLayouts:
             return
         if more.most_threads <= fewer.threads:
             seen = f"{counted(round(more.most_threads), 'thread')} in a worker process"
-            yield f"{more.layout} ran with {seen}, and {fewer.layout} with {round(fewer.threads)}"
+            yield f"{more.layout} ran with {seen}, no more than {fewer.layout} ({round(fewer.threads)})"
 
     def _service(self) -> dict[str, Any]:
         service = json.loads(self.config).get("service") if self.config else None
