@@ -15,6 +15,7 @@ from .measured import (
     WARMUP_S,
     WINDOW_S,
     check_counts,
+    check_ideal,
     check_kills,
     check_stop,
     free_port,
@@ -51,7 +52,10 @@ LONG_ITEM = {"ITEM_S": "3"}
 def counts_are_the_truth(
     folder: Path, services_venv: Path, command: str, layouts: str, *settings: str, step_s: float = 0.0
 ) -> str:
-    """A study of *command* (``{port}`` is filled in) counts what was finished; returns what tuner said."""
+    """A study of *command* (``{port}`` is filled in) counts what was finished; returns what tuner said.
+
+    Event loops are given a number of *clients*: then so many requests are under way, in every layout.
+    """
     (folder / "app.py").write_text(APP)
     said = tuner(
         folder,
@@ -62,6 +66,8 @@ def counts_are_the_truth(
     )
     tell(said)
     check_counts(folder, folder / "s.tuner.db", layouts.split(","), step_s)
+    clients = [int(one.removeprefix("clients=")) for one in settings if one.startswith("clients=")]
+    check_ideal(folder / "s.tuner.db", lambda layout: clients[0] if clients else layout.total_threads, step_s)
     return said
 
 

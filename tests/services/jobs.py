@@ -18,6 +18,7 @@ from .measured import (
     WARMUP_S,
     WINDOW_S,
     check_counts,
+    check_ideal,
     check_kills,
     moments,
     tell,
@@ -71,6 +72,7 @@ class Jobs:
         )
         tell(said)
         check_counts(self.folder, self.folder / "s.tuner.db", layouts.split(","))
+        check_ideal(self.folder / "s.tuner.db", lambda layout: layout.total_threads)
         return said
 
     def stopped_in_the_middle(self, layout: str, *settings: str) -> None:

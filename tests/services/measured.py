@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner.adapters.sqlite import SqliteStore
+from tuner.core.layout import Layout
 from tuner.core.window import Window
 
 from ..conftest import MARKER
@@ -35,12 +36,17 @@ KILLED = (*ALONE, "--window", f"{WINDOW_S}s", "--warmup", "1s", "--max-attempts"
 #: between reading the clock and the count, a thread may have to wait that long for a core of a busy box
 READING_S = 0.02
 
+#: of an item: long beside what a framework adds to it, and no core is needed for it
+WAIT_S = 0.2
+#: measured / what the waits allow, in the company of other tests
+LOWEST, HIGHEST = 0.9, 1.05
+
 #: for the service to import: `item()`, or `begin()` and `finish()` around a wait of its own
 #: most of an item is its wait: services that took all of the cores could not be tested side by side
-ITEM = """\
+ITEM = f"""\
 import hashlib, os, struct, time
 
-WAIT_S = float(os.environ.get("ITEM_S", "0.02"))
+WAIT_S = float(os.environ.get("ITEM_S", "{WAIT_S}"))
 _begun = os.open("begun", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 _finished = os.open("finished", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -137,25 +143,49 @@ def check_counts(folder: Path, study: Path, layouts: Sequence[str], step_s: floa
     reading a second, a layout may have none: then the void one of the most items is.
     """
     finished_s = moments(folder, "finished")
+    windows = _windows_to_check(study)
+    assert sorted({str(window.layout) for window in windows}) == sorted(layouts)
+    for window in windows:
+        begin_s, end_s = (reading.at_s for reading in window.readings)
+        n_true = _within(finished_s, begin_s, end_s)
+        n_moved = sum(
+            _within(finished_s, at_s - READING_S - step_s, at_s + READING_S) for at_s in (begin_s, end_s)
+        )
+        allowed = max(0.005 * n_true, window.layout.total_threads) + n_moved
+        told = f"{window.layout}: counted {window.n_done}, finished {n_true}, allowed {allowed:.1f}"
+        tell(told)
+        assert n_true > 20, told
+        assert abs(window.n_done - n_true) <= allowed, told
+        assert window.n_failed == 0, told
+        assert {reason.slug for reason in window.void} <= {"probe-gap"}, window.void
+
+
+def check_ideal(
+    study: Path, n_at_once: Callable[[Layout], int], step_s: float = 0.0, lowest: float = LOWEST
+) -> None:
+    """Every layout's throughput is what its waits allow: *n_at_once* items, each of `WAIT_S`.
+
+    At an edge of a window an item of each may fall on either side. *step_s* is as for `check_counts`.
+    """
+    for window in _windows_to_check(study):
+        begin_s, end_s = (reading.at_s for reading in window.readings)
+        per_s = n_at_once(window.layout) / WAIT_S
+        ideal, edge = per_s * (end_s - begin_s), per_s * (WAIT_S + step_s)
+        told = f"{window.layout}: counted {window.n_done}, waits allow {ideal:.0f}"
+        tell(told)
+        assert lowest * ideal - edge <= window.n_done <= HIGHEST * ideal + edge, told
+
+
+def _windows_to_check(study: Path) -> list[Window]:
+    """The valid windows of each layout; of one that has none, the one with the most items."""
     by_layout: dict[str, list[Window]] = {}
     for window in windows_of(study):
         by_layout.setdefault(str(window.layout), []).append(window)
-    assert sorted(by_layout) == sorted(layouts)
+    chosen = []
     for of_layout in by_layout.values():
         valid = [window for window in of_layout if not window.void]
-        for window in valid or [max(of_layout, key=lambda one: one.n_done)]:
-            begin_s, end_s = (reading.at_s for reading in window.readings)
-            n_true = _within(finished_s, begin_s, end_s)
-            n_moved = sum(
-                _within(finished_s, at_s - READING_S - step_s, at_s + READING_S) for at_s in (begin_s, end_s)
-            )
-            allowed = max(0.005 * n_true, window.layout.total_threads) + n_moved
-            told = f"{window.layout}: counted {window.n_done}, finished {n_true}, allowed {allowed:.1f}"
-            tell(told)
-            assert n_true > 20, told
-            assert abs(window.n_done - n_true) <= allowed, told
-            assert window.n_failed == 0, told
-            assert {reason.slug for reason in window.void} <= {"probe-gap"}, window.void
+        chosen += valid or [max(of_layout, key=lambda one: one.n_done)]
+    return chosen
 
 
 def tell(text: str) -> None:

@@ -14,9 +14,11 @@ from .measured import (
     ALONE,
     COUNTED,
     KILLED,
+    LOWEST,
     WARMUP_S,
     WINDOW_S,
     check_counts,
+    check_ideal,
     check_kills,
     check_stop,
     tell,
@@ -62,6 +64,7 @@ def counts_are_the_truth(
     layouts: str,
     *settings: str,
     warmup_s: int = WARMUP_S,
+    lowest: float = LOWEST,
 ) -> str:
     """A study of *command*, fed by tuner, counts what was finished; returns what tuner said."""
     record_sample(folder, services_venv, server, app)
@@ -75,6 +78,7 @@ def counts_are_the_truth(
     )
     tell(said)
     check_counts(folder, folder / "s.tuner.db", layouts.split(","))
+    check_ideal(folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest)
     return said
 
 
