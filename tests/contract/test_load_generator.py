@@ -32,7 +32,7 @@ def get(path: str = "/") -> Request:
 
 
 def order(port: int, **more) -> Order:
-    return replace(Order("127.0.0.1", port, (get(),), connections=4, n_requests=200), **more)
+    return replace(Order("127.0.0.1", port, (get(),), clients=4, n_requests=200), **more)
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def test_garbage_and_answers_that_break_off_are_failures_of_their_kind(tmp_path:
 
     with running(answering) as service:
         # the first attempt for a first answer, number 1, is garbage, the second one breaks off: not counted
-        totals = sent(order(service.port, connections=1, n_requests=21), tmp_path)
+        totals = sent(order(service.port, clients=1, n_requests=21), tmp_path)
 
     assert service.n_requests == 23
     assert (totals.n_done, totals.n_failed) == (11, {"garbage": 5, "closed": 5})
@@ -149,7 +149,7 @@ def test_a_post_that_the_server_drops_is_not_sent_twice(tmp_path: Path) -> None:
 
     post = Request("POST", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
     with running(answering) as service:
-        totals = sent(order(service.port, requests=(post,), connections=1, n_requests=11), tmp_path)
+        totals = sent(order(service.port, requests=(post,), clients=1, n_requests=11), tmp_path)
 
     assert service.n_requests == 11
     assert (totals.n_done, totals.n_failed) == (6, {"closed": 5})
@@ -163,7 +163,7 @@ def test_an_answer_that_takes_too_long_is_given_up_and_its_connection_left(tmp_p
         return True
 
     with running(answering) as service:
-        totals = sent(order(service.port, connections=1, n_requests=11, timeout_s=2.0), tmp_path)
+        totals = sent(order(service.port, clients=1, n_requests=11, timeout_s=2.0), tmp_path)
 
     assert service.n_requests == 11
     assert (totals.n_done, totals.n_failed) == (9, {"timeout": 2})
@@ -209,7 +209,7 @@ def test_an_answer_that_the_end_cuts_off_counts_as_nothing(tmp_path: Path) -> No
 def test_requests_are_sent_in_turn_with_their_bodies(tmp_path: Path) -> None:
     post = Request("POST", b"POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\xff\x00\r")
     with running(says(answer())) as service:
-        sent(order(service.port, requests=(get("/a"), post), connections=1, n_requests=4), tmp_path)
+        sent(order(service.port, requests=(get("/a"), post), clients=1, n_requests=4), tmp_path)
 
     assert service.seen == 2 * [("GET /a HTTP/1.1", b""), ("POST /b HTTP/1.1", b"\xff\x00\r")]
 
@@ -336,7 +336,7 @@ def test_at_a_rate_a_stall_is_seen_by_every_request_that_was_due_in_it(tmp_path:
 
 def test_a_closed_loop_hides_the_same_stall_from_all_requests_but_one(tmp_path: Path) -> None:
     with running(stalls) as service:
-        totals = sent(order(service.port, n_requests=400, connections=1), tmp_path)
+        totals = sent(order(service.port, n_requests=400, clients=1), tmp_path)
 
     assert totals.latencies.quantile(1.0).high_s >= STALL_S
     assert totals.latencies.quantile(0.99).low_s < STALL_S

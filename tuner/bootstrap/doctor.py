@@ -94,7 +94,7 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
             extra_threads=extra,
             has_children=service.kind == "crash-processor",
             of_supervisord=supervisord_files(max(spec.of(layout).n_programs(layout) for layout in layouts)),
-            of_generator=_connections(service, layouts),
+            of_generator=_connections(service),
         ),
         limits=limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0]),
         folders=tuple(_folders(settings, layouts, study)),
@@ -108,16 +108,17 @@ def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
     return spec
 
 
-def _connections(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> int:
-    """Of the load generator; 0 where there is none."""
+def _connections(service: CrashProcessorSettings | ScriptSettings) -> int:
+    """The most that the load generator opens; 0 where there is none."""
     if service.kind != "script" or service.feeder.kind != "http":
         return 0
-    from tuner.adapters.feeders.http import CONNECTIONS_PER_THREAD, MOST_OUTSTANDING
+    from tuner.adapters.feeders.http import MOST_OUTSTANDING
+    from tuner.core.clients import MOST_CLIENTS
 
     fed = service.feeder
     if fed.rate is not None:
         return fed.max_outstanding or MOST_OUTSTANDING
-    return fed.connections or CONNECTIONS_PER_THREAD * max(layout.total_threads for layout in layouts)
+    return fed.clients or MOST_CLIENTS
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:

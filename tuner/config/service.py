@@ -167,6 +167,8 @@ class ScriptSettings(RunSettings):
     programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
     #: who works on items: the programs, or what they start; None: children of the one program, else programs
     workers: Workers | None = None
+    #: yes: a process works on as many requests as come, whatever threads the layout has (asyncio)
+    event_loop: bool = False
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()  #: who counts its items
     cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one

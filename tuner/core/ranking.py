@@ -137,6 +137,11 @@ class Ranking:
         """Whether any row has a latency."""
         return any(row.latency is not None for row in self.rows)
 
+    @property
+    def starved(self) -> tuple[Layout, ...]:
+        """The layouts whose figure says how many requests were sent, not what they can do."""
+        return tuple(row.layout for row in self.rows if "connections" in row.bound_by)
+
     def with_bound_by(self, bound_by: Mapping[Layout, tuple[What, ...]], unbound: str | None) -> Ranking:
         """The same, saying what binds each layout, or why that is not known."""
         rows = tuple(replace(row, bound_by=bound_by.get(row.layout, ())) for row in self.rows)

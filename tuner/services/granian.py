@@ -30,6 +30,7 @@ def _form(name: str, summary: str, kind: str) -> Form:
         ),
         threads=f"{kind} threads",
         programs="one",
+        event_loop=kind == "runtime",
         ready=_READY,
         stop=_STOP,
     )

@@ -30,13 +30,16 @@ _CLASSES = {
 }
 
 
-def _form(name: str, summary: str, worker_class: str, threads: str = "", flag: str = "") -> Form:
+def _form(
+    name: str, summary: str, worker_class: str, threads: str = "", flag: str = "", *, event_loop: bool = False
+) -> Form:
     flags = ["--workers={processes}", *([flag] if flag else []), f"--worker-class={worker_class}"]
     return Form(
         name=name,
         summary=summary,
         layout=Told({_CMD_ARGS: " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
         threads=threads,
+        event_loop=event_loop,
         ready=_READY,
         stop=_STOP,
     )
@@ -102,9 +105,14 @@ SERVICE = Service(
         # threads of a config file would make gthread of it
         _form("sync", "one request at a time in each worker", "sync", flag="--threads=1"),
         _form("gevent", "greenlets in each worker", "gevent", "greenlets", "--worker-connections={threads}"),
-        _form("asgi", "gunicorn's own event loop in each worker, for ASGI", "asgi"),
-        _form("uvicorn", "uvicorn in each worker, for ASGI", "uvicorn_worker.UvicornWorker"),
-        _form("uvicorn.workers", "the same, as older uvicorn has it", "uvicorn.workers.UvicornWorker"),
+        _form("asgi", "gunicorn's own event loop in each worker, for ASGI", "asgi", event_loop=True),
+        _form("uvicorn", "uvicorn in each worker, for ASGI", "uvicorn_worker.UvicornWorker", event_loop=True),
+        _form(
+            "uvicorn.workers",
+            "the same, as older uvicorn has it",
+            "uvicorn.workers.UvicornWorker",
+            event_loop=True,
+        ),
     ),
     form_of=_form_of,
     settings=(

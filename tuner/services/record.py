@@ -77,6 +77,7 @@ class Form:
     ready: Section | None = None  #: as ``service.ready``
     stop: Section = field(default_factory=dict)  #: as ``service.stop``
     max_extra_threads: int | None = None
+    event_loop: bool = False  #: a process works on as many requests as come
     loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
 
     def section(self) -> dict[str, Any]:
@@ -85,6 +86,8 @@ class Form:
             "threads": "yes" if self.threads else "no",
             "programs": self.programs,
         }
+        if self.event_loop:
+            section["event_loop"] = "yes"
         if self.workers is not None:
             section["workers"] = self.workers
         if self.ready is not None:

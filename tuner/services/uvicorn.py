@@ -40,6 +40,7 @@ SERVICE = Service(
             summary="worker processes with an event loop each",
             layout=Told({"UVICORN_WORKERS": "{processes}"}, ("--workers={processes}",), ("--workers",)),
             programs="one",
+            event_loop=True,
             workers="children-if-several",  # one worker is the program itself
             ready={"kind": "log", "pattern": "Started server process"},
             stop={"signal": "TERM", "wait": "40s"},
