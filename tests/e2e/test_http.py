@@ -48,7 +48,7 @@ def readings(study: Path) -> list[tuple[str, float, int]]:
 
 
 def test_a_web_service_is_fed_and_counted_as_it_counts_itself(typed: Typed) -> None:
-    config(typed.folder, ", connections: 4")
+    config(typed.folder, ", clients: 4")
 
     done = typed("grid", "s.yaml", "--json")
 
@@ -120,7 +120,7 @@ def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window
     [
         ("", ("--rate", "fast"), "--rate: 'fast' is no rate"),
         ("", ("--rate", "100%"), "--rate: '100%': at its whole capacity a layout falls behind"),
-        (", connections: 8", ("--rate", "200"), "name connections (closed loop) or a rate"),
+        (", clients: 8", ("--rate", "200"), "name clients (closed loop) or a rate"),
     ],
 )
 def test_a_rate_that_is_none_is_refused_with_one_line(typed: Typed, feeder: str, options, said: str) -> None:
@@ -154,8 +154,8 @@ def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead
     assert wording("feeders.did-not-answer") in done.stderr
 
 
-def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(typed: Typed) -> None:
-    config(typed.folder, ", connections: 3")
+def test_clients_that_leave_threads_idle_are_refused_before_anything_runs(typed: Typed) -> None:
+    config(typed.folder, ", clients: 3")
 
     done = typed("grid", "s.yaml")
 

@@ -152,9 +152,9 @@ CREATE TABLE window (
   unfinished_before  BLOB,          -- the same of those under way at its beginning
   rate_per_s         REAL,          -- requests that became due per second; NULL: closed loop
   capacity_per_s     REAL,          -- of which closed loop's throughput that rate is a share; NULL: of none
-  -- JSON: seconds looked at; thread-seconds without a request while other workers had too many; connections x seconds that
-  -- no worker had accepted; and of each worker, connections x seconds. NULL also: not known
-  spread             TEXT,
+  -- spread is JSON: seconds looked at; thread-seconds without a request while other workers had too many; connections x
+  -- seconds that no worker had accepted; a list of the same of each worker. NULL also: not to be seen
+  spread             TEXT,          -- of connections over the worker processes
   UNIQUE (launch_id, window_index, attempt)
 ) STRICT;
 

@@ -16,7 +16,6 @@ from typing import Any
 from tuner.core.layout import Layout, parse_layout
 
 CLIENTS_PER_THREAD = 2  #: to begin with: one request is worked on while the other waits
-FEWEST_CLIENTS = 4
 MOST_CLIENTS = 1024  #: beyond it no number is looked for
 RISE_RATIO = 0.02  #: doubling that brings less has found the number
 _NEARLY_TWICE = 1.8
@@ -44,7 +43,7 @@ class Found:
 
 def first_clients(layouts: Iterable[Layout]) -> int:
     """The number to begin with, and to stay with where nobody looks for a better one."""
-    return max(FEWEST_CLIENTS, CLIENTS_PER_THREAD * max(layout.total_threads for layout in layouts))
+    return CLIENTS_PER_THREAD * max(layout.total_threads for layout in layouts)
 
 
 def hardest_to_load(layouts: Sequence[Layout]) -> Layout:

@@ -1,4 +1,4 @@
-"""How a study's service is loaded, and whether that was enough, by its settings and what was found before it."""
+"""How a study loads its service, and whether that was enough: by its settings and by a search before."""
 
 from __future__ import annotations
 
