@@ -427,7 +427,7 @@ def test_a_connection_takes_as_many_requests_as_asked_and_the_last_one_says_so(
     assert sum("connection: close" in head.lower() for head in service.heads) == 200 // reuse
 
 
-#: Two processes at one socket. The first takes every connection until the second one begins, when all are there.
+#: Two processes at one socket. The first takes every connection until all are there; then both do.
 TWO_WORKERS = """
 import os, select, socket, sys, threading, time
 listening = socket.create_server(("127.0.0.1", 0), backlog=64)

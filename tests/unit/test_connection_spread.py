@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tuner.core.connection_spread import (
     ConnectionSpread,
     n_starved,
-    spread_facts,
     spread_kept,
     spread_of,
     surplus,
+    uneven_told,
 )
 
 
@@ -55,12 +55,10 @@ def test_sums_are_those_of_the_time_between_two_looks_and_of_launches_together()
     assert (ConnectionSpread().per_worker, ConnectionSpread().starved_ratio(4)) == ((), None)
 
 
-def test_programs_get_connections_of_each_worker_the_most_first() -> None:
-    assert spread_facts(ConnectionSpread(10.0, 20.0, (0.0, 80.0), 5.0), 4) == {
-        "per_worker": [8.0, 0.0],
-        "not_accepted": 0.5,
-        "starved_ratio": 0.5,
-    }
+def test_uneven_connections_are_reported_from_five_percent_on() -> None:
+    assert uneven_told(ConnectionSpread(10.0, 1.9, (50.0, 30.0)), 4) is None
+    assert "3 to 5 connections" in uneven_told(ConnectionSpread(10.0, 2.0, (50.0, 30.0)), 4)
+    assert uneven_told(ConnectionSpread(), 4) is None
 
 
 def test_what_a_file_keeps_is_read_back_and_nothing_else() -> None:

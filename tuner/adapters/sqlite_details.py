@@ -158,10 +158,10 @@ def requests_of(
     """The requests of such columns *of* a window, say; Damaged where there is no histogram in them."""
     if latencies is None:
         return None
-    waited = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
+    after, before = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
     try:
         held = None if spread is None else spread_of(json.loads(spread))
-        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, *waited, spread=held)
+        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, after, before, held)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{of} has {error}") from error
 

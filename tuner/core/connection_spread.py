@@ -81,13 +81,17 @@ def surplus(held: Sequence[Sequence[Held]]) -> list[Held]:
     return moved
 
 
-def spread_facts(spread: ConnectionSpread, total_threads: int) -> dict[str, Any]:
-    """*spread* for programs."""
-    return {
-        "per_worker": [round(n, 3) for n in spread.per_worker],
-        "not_accepted": round(spread.waiting_s / spread.seconds, 3) if spread.seconds else None,
-        "starved_ratio": spread.starved_ratio(total_threads),
-    }
+def uneven_told(spread: ConnectionSpread, total_threads: int) -> str | None:
+    """What is wrong with *spread*, in words; None: nothing is."""
+    starved = spread.starved_ratio(total_threads)
+    if starved is None or starved < STARVED_RATIO:
+        return None
+    held = spread.per_worker
+    return (
+        f"its workers had {held[-1]:.3g} to {held[0]:.3g} connections, so threads lacked a request"
+        f" {100 * starved:.0f} % of the time while others had too many: its throughput is too low by about"
+        " that"
+    )
 
 
 def spread_kept(spread: ConnectionSpread) -> list[Any]:

@@ -12,9 +12,7 @@ from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 
-_SEVERAL = (
-    1.5  #: connections of a process without threads, on average: then it takes several at a time
-)
+_SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +41,10 @@ class LoadFacts:
 
 def load_facts(study: StudyRecord) -> LoadFacts | None:
     """How *study* loaded its service; None: no clients send requests, or they come at a fixed rate."""
-    service = json.loads(study.config).get("service") if study.config else None
-    feeder = service.get("feeder") if isinstance(service, dict) else None
+    service: Any = json.loads(study.config).get("service") if study.config else None
+    if not isinstance(service, dict):
+        return None
+    feeder = service.get("feeder")
     if not isinstance(feeder, dict) or feeder.get("kind") != "http":
         return None
     if isinstance(feeder.get("rate"), int | float):

@@ -18,7 +18,7 @@ from tuner.core.clients import (
 )
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
+from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.requests import Requests
 from tuner.ports import Box, Feeder, Launch
 from tuner.study.around import between
@@ -30,7 +30,6 @@ _LONGEST_SETTLING_S = 20.0  #: until each client has had an answer
 _STEP_S = 0.2
 _PATIENCE_RATIO = 0.25  #: of the time after which a request fails: so long its queue may be
 _MANY_FAILED_RATIO = 0.01
-_BLOCK = "clients"  #: what hooks find in place of a block
 
 
 class LoadingFeeder(Feeder, Protocol):
@@ -170,7 +169,7 @@ def _facts(study: StudyRecord, box: str, layout: Layout) -> Mapping[str, str]:
         "processes": str(layout.processes),
         "threads": str(layout.threads),
         "variant": layout.variant,
-        "block": _BLOCK,
+        "block": str(WARMING_BLOCK),
         "position": "0",
         "attempt": "1",
     }

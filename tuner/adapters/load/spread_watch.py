@@ -51,7 +51,7 @@ class SpreadWatch:
         pids = told_workers(file)
         by_peer: dict[Peer, Client] = {peer: one for one in clients if (peer := one.peer) is not None}
         holders = self._workers.holders(pids, by_peer)
-        held: dict[int, list[Client]] = {pid: [] for pid in pids}
+        held: dict[int, list[Client]] = {pid: [] for pid in self._workers.accepting}
         n_waiting = 0
         for peer, pid in holders.items():
             if pid:

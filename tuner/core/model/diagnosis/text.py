@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.core.clients import requests_at_once
-from tuner.core.connection_spread import STARVED_RATIO
+from tuner.core.connection_spread import STARVED_RATIO, uneven_told
 from tuner.core.figures import counted
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
@@ -143,11 +143,9 @@ def _connections(of: Diagnosis) -> str:
     spread = of.load.spread
     starved = None if spread is None else spread.starved_ratio(of.layout.total_threads)
     if spread is not None and starved is not None and starved >= STARVED_RATIO:
-        most, least = spread.per_worker[0], spread.per_worker[-1]
         return (
-            f"the load generator's connections are its bottleneck, and nothing is full ({busy}): they spread"
-            f" unevenly, {most:.3g} to {least:.3g} a worker, so its threads lacked a request"
-            f" {100 * starved:.0f} % of the time"
+            f"the load generator's connections are its bottleneck, and nothing is full ({busy}):"
+            f" {uneven_told(spread, of.layout.total_threads)}"
         )
     n = of.load.facts.n_clients
     many = "all connections" if n is None else f"all {counted(n, 'connection')}"
