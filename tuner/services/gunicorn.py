@@ -146,7 +146,7 @@ SERVICE = Service(
     measuring_only=("--no-control-socket",),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
-        "A worker keeps a kept connection: use more connections than the layout has threads in all.",
+        "A worker keeps its connections: tuner spreads them evenly, unless told --connections kept.",
         "Numbers in gunicorn.conf.py lose against tuner's. A bind there is not seen: --set url=...",
     ),
 )
