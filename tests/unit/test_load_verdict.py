@@ -11,6 +11,7 @@ from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.clients import FOUND, Found, Tried, found_text
 from tuner.core.connection_spread import ConnectionSpread
+from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.load_facts import load_facts
 from tuner.core.model.diagnosis.diagnose import diagnose_one
@@ -25,7 +26,9 @@ from tuner.core.tally import summed_window
 from tuner.reports.ranking import render_ranking
 from tuner.reports.ranking_words import reservations, verdict
 from tuner.study import run_study
+from tuner.study.calibrating import read_calibration
 
+from ..raising import raises
 from ..wording import wording
 
 BOX = Machine(4)
@@ -134,3 +137,16 @@ def test_a_fixed_rate_or_another_feeder_is_no_closed_loop() -> None:
     assert load_facts(at_a_rate) is None
     assert load_facts(study(feeder={"kind": "queue"})) is None
     assert load_facts(virtual_study(SERVICE, window_s=5.0)) is None
+
+
+def test_the_model_is_not_fitted_to_what_works_on_many_requests_at_once() -> None:
+    def calibrated(**service: object) -> object:
+        store = MemoryStore(study(**service))
+        run_study(
+            VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
+        )
+        return read_calibration(store, "s.tuner.db")
+
+    assert calibrated() is not None
+    with raises(ConfigError, wording("model.many-requests-at-once")):
+        calibrated(event_loop=True)

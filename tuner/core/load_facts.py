@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from tuner.core.clients import Found, found_in
 from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
+from tuner.core.tally import LaunchTally
 
 _SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
 
@@ -53,6 +55,13 @@ def load_facts(study: StudyRecord) -> LoadFacts | None:
     return LoadFacts(
         number if isinstance(number, int) else None, found_in(study.provenance), _event_loops(service)
     )
+
+
+def spread_of_launches(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:
+    """How connections spread in all windows of *launches* that are not at a rate; None: not to be seen."""
+    requests = [one.requests for one in launches if one.requests is not None and not one.n_at_a_rate]
+    spreads = [one.spread for one in requests if one.spread is not None]
+    return reduce(ConnectionSpread.merged, spreads) if spreads else None
 
 
 def _event_loops(service: Mapping[str, Any]) -> frozenset[str]:

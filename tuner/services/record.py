@@ -77,8 +77,8 @@ class Form:
     ready: Section | None = None  #: as ``service.ready``
     stop: Section = field(default_factory=dict)  #: as ``service.stop``
     max_extra_threads: int | None = None
-    event_loop: bool = False  #: a process works on as many requests as come
     loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
+    event_loop: bool = False  #: a process works on as many requests as come
 
     def section(self) -> dict[str, Any]:
         """The keys of the service that this form says, but for its command and environment."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 
 from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
-from tuner.core.load_facts import LoadFacts, load_facts
+from tuner.core.load_facts import LoadFacts, load_facts, spread_of_launches
 from tuner.core.masters import has_master
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.pooled import pooled_variants
@@ -142,9 +142,7 @@ def evidence_of(
 
 
 def _loaded(facts: LoadFacts, layout: Layout, launches: Sequence[LaunchTally]) -> Loaded:
-    requests = [one.requests for one in launches if one.requests is not None and not one.n_at_a_rate]
-    spreads = [one.spread for one in requests if one.spread is not None]
-    spread = reduce(ConnectionSpread.merged, spreads) if spreads else None
+    spread = spread_of_launches(launches)
     return Loaded(facts, spread, facts.takes_many(layout, spread))
 
 
