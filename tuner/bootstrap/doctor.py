@@ -94,7 +94,7 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
             extra_threads=extra,
             has_children=service.kind == "crash-processor",
             of_supervisord=supervisord_files(max(spec.of(layout).n_programs(layout) for layout in layouts)),
-            of_generator=_connections(service),
+            of_generator=_connections(service, layouts),
         ),
         limits=limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0]),
         folders=tuple(_folders(settings, layouts, study)),
@@ -108,17 +108,17 @@ def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
     return spec
 
 
-def _connections(service: CrashProcessorSettings | ScriptSettings) -> int:
-    """The most that the load generator opens; 0 where there is none."""
+def _connections(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> int:
+    """Those that the load generator needs; 0 where there is none."""
     if service.kind != "script" or service.feeder.kind != "http":
         return 0
     from tuner.adapters.feeders.http import MOST_OUTSTANDING
-    from tuner.core.clients import MOST_CLIENTS
+    from tuner.core.clients import first_clients
 
     fed = service.feeder
     if fed.rate is not None:
         return fed.max_outstanding or MOST_OUTSTANDING
-    return fed.clients or MOST_CLIENTS
+    return fed.clients or first_clients(layouts)
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
