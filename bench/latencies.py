@@ -84,7 +84,7 @@ def latency(kind: str, rate: int | None, window_s: float) -> dict[str, Any]:
                 port=port,
                 kind=kind,
                 folder=folder,
-                asked="connections: 48" if rate is None else f"rate: {rate}",
+                asked="clients: 48, connections: kept" if rate is None else f"rate: {rate}",
                 window_s=window_s,
             )
         )

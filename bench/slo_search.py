@@ -55,7 +55,7 @@ service:
   directory: '{folder}'
   ready: {{kind: tcp, address: '127.0.0.1:{port}'}}
   probe: {{kind: generator}}
-  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/', connections: 4, rate: 'p95={p95_ms:g}ms'}}
+  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/', clients: 4, rate: 'p95={p95_ms:g}ms'}}
 study:
   {{strategy: all, layouts: [1x1], repeats: {searches}, window: 10s, warmup: 3s, warm_cache: no,
     foreign_limit: 64}}

@@ -110,6 +110,10 @@ class Feeder(Protocol):
             ConfigError: the source cannot be used.
         """
 
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:
+        """Take note of who works on items now, which *workers* gives. Called every second of a launch: cheap
+        for a feeder that does not care."""
+
     def is_dry(self) -> bool:
         """Whether the source has run out of items just now."""
 

@@ -65,10 +65,13 @@ def running(answering: Answering, port: int = 0, path: Path | None = None) -> It
         ready.set()
         await over.wait()
         server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        while others := asyncio.all_tasks() - {
+            asyncio.current_task()
+        }:  # some are of connections just accepted
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0)  # their connections are closed
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()

@@ -142,14 +142,14 @@ def test_a_service_that_fails_always_is_told_of_though_nothing_good_came_after(t
     assert slug == "requests-failed"
 
 
-def test_fewer_connections_than_threads_are_refused_before_the_study(tmp_path: Path) -> None:
+def test_fewer_clients_than_threads_are_refused_before_the_study(tmp_path: Path) -> None:
     layouts = Layout(1, 4), Layout(4, 4), Layout(2, 2)
-    feeding = Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=15)
+    feeding = Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, clients=15)
 
     with raises(ConfigError, wording("feeders.connections-leave-threads", n=15, layout="4x4")):
         feeding.feeder.prepare()
 
-    Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, connections=16).feeder.prepare()
+    Feeding(tmp_path, "http://127.0.0.1:1/", *layouts, clients=16).feeder.prepare()
 
 
 def test_a_file_of_requests_is_checked_before_the_study(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_requests_without_an_answer_are_told_of_by_how_long_they_have_waited(tmp
         return True
 
     with running(held) as service:
-        feeding = Feeding(tmp_path, service.url, pace=Share(0.5), connections=6, timeout_s=PATIENCE_S)
+        feeding = Feeding(tmp_path, service.url, pace=Share(0.5), clients=6, timeout_s=PATIENCE_S)
         with feeding.feeder.feeding(Layout(1, 1)):
             wait_for(lambda: feeding.feeder.requests().unfinished.n_recorded == 6)  # closed loop
             feeding.feeder.go_on_at(100.0, 200.0)

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.load.order import Order, Request, read_order
+from tuner.adapters.load.order import Order, Request, read_order, tell_workers
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
+from tuner.core.connection_spread import ConnectionSpread
 
 from ..wording import key_of, start_of, wording
 from .http_service import PATIENCE_S, Answering, Service, answer, running, says
@@ -32,7 +33,7 @@ def get(path: str = "/") -> Request:
 
 
 def order(port: int, **more) -> Order:
-    return replace(Order("127.0.0.1", port, (get(),), connections=4, n_requests=200), **more)
+    return replace(Order("127.0.0.1", port, (get(),), clients=4, n_requests=200), **more)
 
 
 @contextmanager
@@ -135,7 +136,7 @@ def test_garbage_and_answers_that_break_off_are_failures_of_their_kind(tmp_path:
 
     with running(answering) as service:
         # the first attempt for a first answer, number 1, is garbage, the second one breaks off: not counted
-        totals = sent(order(service.port, connections=1, n_requests=21), tmp_path)
+        totals = sent(order(service.port, clients=1, n_requests=21), tmp_path)
 
     assert service.n_requests == 23
     assert (totals.n_done, totals.n_failed) == (11, {"garbage": 5, "closed": 5})
@@ -149,7 +150,7 @@ def test_a_post_that_the_server_drops_is_not_sent_twice(tmp_path: Path) -> None:
 
     post = Request("POST", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
     with running(answering) as service:
-        totals = sent(order(service.port, requests=(post,), connections=1, n_requests=11), tmp_path)
+        totals = sent(order(service.port, requests=(post,), clients=1, n_requests=11), tmp_path)
 
     assert service.n_requests == 11
     assert (totals.n_done, totals.n_failed) == (6, {"closed": 5})
@@ -163,7 +164,7 @@ def test_an_answer_that_takes_too_long_is_given_up_and_its_connection_left(tmp_p
         return True
 
     with running(answering) as service:
-        totals = sent(order(service.port, connections=1, n_requests=11, timeout_s=2.0), tmp_path)
+        totals = sent(order(service.port, clients=1, n_requests=11, timeout_s=2.0), tmp_path)
 
     assert service.n_requests == 11
     assert (totals.n_done, totals.n_failed) == (9, {"timeout": 2})
@@ -209,7 +210,7 @@ def test_an_answer_that_the_end_cuts_off_counts_as_nothing(tmp_path: Path) -> No
 def test_requests_are_sent_in_turn_with_their_bodies(tmp_path: Path) -> None:
     post = Request("POST", b"POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\xff\x00\r")
     with running(says(answer())) as service:
-        sent(order(service.port, requests=(get("/a"), post), connections=1, n_requests=4), tmp_path)
+        sent(order(service.port, requests=(get("/a"), post), clients=1, n_requests=4), tmp_path)
 
     assert service.seen == 2 * [("GET /a HTTP/1.1", b""), ("POST /b HTTP/1.1", b"\xff\x00\r")]
 
@@ -336,7 +337,7 @@ def test_at_a_rate_a_stall_is_seen_by_every_request_that_was_due_in_it(tmp_path:
 
 def test_a_closed_loop_hides_the_same_stall_from_all_requests_but_one(tmp_path: Path) -> None:
     with running(stalls) as service:
-        totals = sent(order(service.port, n_requests=400, connections=1), tmp_path)
+        totals = sent(order(service.port, n_requests=400, clients=1), tmp_path)
 
     assert totals.latencies.quantile(1.0).high_s >= STALL_S
     assert totals.latencies.quantile(0.99).low_s < STALL_S
@@ -409,3 +410,107 @@ def test_a_failure_is_the_service_s_end_until_a_request_sent_after_it_is_done(tm
     assert late.n_failed_since_done == {"closed": 1}
     assert late.n_failed == early.n_failed
     assert (late.n_done, late.n_failed_total, late.n_bytes) == (2, 4, 30)
+
+
+# Connections.
+
+
+@pytest.mark.parametrize(("reuse", "n_connections"), [(1, 1 + 200), (5, 1 + 40)])
+def test_a_connection_takes_as_many_requests_as_asked_and_the_last_one_says_so(
+    tmp_path: Path, reuse: int, n_connections: int
+) -> None:
+    with running(says(answer())) as service:
+        totals = sent(order(service.port, clients=1, reuse=reuse, n_requests=201), tmp_path)
+
+    assert (totals.n_done, totals.n_failed) == (201, {})
+    assert service.n_connections == n_connections
+    assert sum("connection: close" in head.lower() for head in service.heads) == 200 // reuse
+
+
+#: Two processes at one socket. The first takes every connection until all are there; then both do.
+TWO_WORKERS = """
+import os, select, socket, sys, threading, time
+listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+listening.setblocking(False)
+ready = os.path.join(sys.argv[1], "all-accepted")
+second = os.fork()
+is_first = bool(second)
+def serve(connection):
+    connection.setblocking(True)
+    while connection.recv(1000):
+        time.sleep(0.02)
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+if is_first:
+    print(listening.getsockname()[1], os.getpid(), second, flush=True)
+else:
+    while not os.path.exists(ready):
+        time.sleep(0.01)
+while True:
+    select.select([listening], [], [])
+    if is_first and os.path.exists(ready) and int(time.monotonic() * 200) % 2:
+        time.sleep(0.005)
+        continue
+    try:
+        connection, _ = listening.accept()
+    except BlockingIOError:
+        continue
+    threading.Thread(target=serve, args=(connection,), daemon=True).start()
+"""
+
+
+@contextmanager
+def two_workers(folder: Path) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The port of a service, and its two processes."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TWO_WORKERS, folder], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        port, *pids = (int(word) for word in process.stdout.readline().split())
+        yield port, tuple(pids)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("spreads", "per_worker", "starved"), [(True, (4.0, 4.0), 0.0), (False, (8.0, 0.0), 0.5)]
+)
+def test_connections_that_one_worker_took_are_spread_over_all_if_asked_and_counted_in_any_case(
+    tmp_path: Path, spreads: bool, per_worker: tuple[float, ...], starved: float
+) -> None:
+    def now() -> ConnectionSpread:
+        return read_totals(tmp_path / "totals").spread
+
+    with two_workers(tmp_path) as (port, pids):
+        workers = tmp_path / "workers"
+        asked = order(
+            port,
+            clients=8,
+            n_requests=None,
+            processes=2,
+            threads=2,
+            workers_file=str(workers),
+            spreads=spreads,
+        )
+        with generator(asked, tmp_path) as process:
+            wait_for(lambda: n_counted(tmp_path) > 16)  # all 8 are with the first one
+            tell_workers(workers, pids)
+            wait_for(lambda: now().seconds > 0)
+            (tmp_path / "all-accepted").touch()
+            before = now()
+
+            def is_as_expected() -> bool:
+                nonlocal before
+                since, before = now().since(before), now()
+                return since.seconds > 0 and since.per_worker == pytest.approx(per_worker, abs=0.01)
+
+            wait_for(is_as_expected)
+            early = now()
+            wait_for(lambda: now().seconds > early.seconds + 1)
+            seen = now().since(early)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+
+    assert seen.per_worker == pytest.approx(per_worker, abs=0.01)
+    assert seen.starved_ratio(4) == pytest.approx(starved, abs=0.01)
+    assert read_totals(tmp_path / "totals").n_failed == {}

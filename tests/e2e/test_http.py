@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.core.clients import found_in
+
 from ..wording import wording
 from .http_worker import SOURCE
 from .typed import Typed
@@ -48,7 +50,7 @@ def readings(study: Path) -> list[tuple[str, float, int]]:
 
 
 def test_a_web_service_is_fed_and_counted_as_it_counts_itself(typed: Typed) -> None:
-    config(typed.folder, ", connections: 4")
+    config(typed.folder, ", clients: 4")
 
     done = typed("grid", "s.yaml", "--json")
 
@@ -82,7 +84,7 @@ def test_a_window_keeps_how_long_its_requests_took(typed: Typed) -> None:
 
 
 def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(typed: Typed) -> None:
-    config(typed.folder, "")
+    config(typed.folder, ", clients: 8")
 
     done = typed("grid", "s.yaml", "--max-p95", "1us")
 
@@ -94,11 +96,37 @@ def test_a_p95_in_a_closed_loop_is_warned_of_and_limits_all_the_same(typed: Type
     assert done.returncode == 0, done.stderr
     assert "latency-at-saturation" in done.stderr
     assert wording("rank.what-may-win-p") in done.stdout
-    assert wording("rank.every-connection-always-busy") in done.stdout
+    assert wording("rank.every-client-always-busy") in done.stdout
+
+
+def test_a_study_looks_for_its_number_of_clients_and_every_layout_has_that(typed: Typed) -> None:
+    config(typed.folder, "")
+
+    done = typed("grid", "s.yaml")
+
+    assert done.returncode == 0, done.stderr
+    with closing(sqlite3.connect(typed.folder / "web.tuner.db")) as connection:
+        ((kept,),) = connection.execute("SELECT config FROM study").fetchall()
+        provenance = dict(connection.execute("SELECT key, value FROM provenance").fetchall())
+        spreads = [json.loads(text) for (text,) in connection.execute("SELECT spread FROM window").fetchall()]
+    found = found_in(provenance)
+    assert found is not None
+    assert found.layout == "1x4"
+    assert found.tried[0].clients == 8
+    assert json.loads(kept)["service"]["feeder"]["clients"] == found.clients
+    assert f"{found.clients} clients" in done.stderr
+    for seconds, starved_s, _, held in spreads:
+        assert starved_s == 0
+        assert len(held) == 1
+        assert held[0] <= found.clients * seconds
+
+    again = typed("grid", "s.yaml", "--resume", "web.tuner.db")
+
+    assert again.returncode == 0, again.stderr
 
 
 def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window(tuner) -> None:
-    config(tuner.folder, "")
+    config(tuner.folder, ", clients: 8")
 
     done = tuner("grid", "s.yaml", "--rate", "50%")
 
@@ -120,7 +148,7 @@ def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window
     [
         ("", ("--rate", "fast"), "--rate: 'fast' is no rate"),
         ("", ("--rate", "100%"), "--rate: '100%': at its whole capacity a layout falls behind"),
-        (", connections: 8", ("--rate", "200"), "name connections (closed loop) or a rate"),
+        (", clients: 8", ("--rate", "200"), "name clients (closed loop) or a rate"),
     ],
 )
 def test_a_rate_that_is_none_is_refused_with_one_line(typed: Typed, feeder: str, options, said: str) -> None:
@@ -154,8 +182,8 @@ def test_a_service_that_never_answers_fails_the_study_and_says_what_came_instead
     assert wording("feeders.did-not-answer") in done.stderr
 
 
-def test_connections_that_leave_threads_idle_are_refused_before_anything_runs(typed: Typed) -> None:
-    config(typed.folder, ", connections: 3")
+def test_clients_that_leave_threads_idle_are_refused_before_anything_runs(typed: Typed) -> None:
+    config(typed.folder, ", clients: 3")
 
     done = typed("grid", "s.yaml")
 

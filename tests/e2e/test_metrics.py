@@ -50,7 +50,7 @@ def web_service(folder: Path) -> None:
     (folder / "s.yaml").write_text(
         f"service:\n  kind: script\n  name: web\n  command: [{sys.executable}, worker.py, '{port}']\n"
         f"  directory: .\n  probe: {{kind: generator}}\n"
-        f"  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/', connections: 4}}\n"
+        f"  feeder: {{kind: http, url: 'http://127.0.0.1:{port}/', clients: 4}}\n"
         + STUDY
         % ("1x2, 1x4", "2s", "2s", 100)
     )

@@ -7,6 +7,7 @@ import pytest
 from tuner.config.feeders import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.connections import EVEN
 from tuner.core.errors import ConfigError
 from tuner.core.pace import Pace, Share, WithinP95, rate_kept
 from tuner.core.redaction import HIDDEN
@@ -37,7 +38,8 @@ def test_a_url_is_enough_for_a_closed_loop(tmp_path: Path) -> None:
         8000,
         "/search?q=tea",
     )
-    assert (feeder.method, feeder.connections, feeder.rate, feeder.timeout) == ("GET", None, None, 30.0)
+    assert (feeder.method, feeder.clients, feeder.rate, feeder.timeout) == ("GET", None, None, 30.0)
+    assert feeder.how_connected == EVEN
 
 
 def test_times_of_less_than_a_millisecond_are_kept_as_they_were_asked_for(tmp_path: Path) -> None:
@@ -77,10 +79,10 @@ def test_a_rate_is_a_number_or_what_it_follows_from_and_a_study_keeps_it(
     assert rate_kept(canonical_json(settings)) == (pace or per_s)
 
 
-def test_the_closed_loop_before_a_share_may_be_told_its_connections(tmp_path: Path) -> None:
-    feeder = feeder_of(load(tmp_path, f"{{kind: http, url: '{URL}', connections: 9, rate: 70%}}"))
+def test_the_closed_loop_before_a_share_may_be_told_its_clients(tmp_path: Path) -> None:
+    feeder = feeder_of(load(tmp_path, f"{{kind: http, url: '{URL}', clients: 9, rate: 70%}}"))
 
-    assert (feeder.connections, feeder.pace) == (9, Share(0.7))
+    assert (feeder.clients, feeder.pace) == (9, Share(0.7))
 
 
 def test_a_study_does_not_keep_what_a_user_is_known_by(tmp_path: Path) -> None:
@@ -187,8 +189,8 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
             wording("config.did-you-mean", meant="even"),
         ),
         (
-            "{kind: http, url: 'http://h/', connections: 4, rate: 9}",
-            "5:64: service.feeder.rate",
+            "{kind: http, url: 'http://h/', clients: 4, rate: 9}",
+            "5:60: service.feeder.rate",
             wording("config.connections-or-rate"),
         ),
         (

@@ -397,7 +397,7 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
     asked = ["init", "--set", "clients=40", "-o", "s.yaml", "--", "gunicorn", "app:app"]
 
     assert run(asked) == 0
-    assert settings_of(tmp_path / "s.yaml", {}).service.feeder.connections == 40
+    assert settings_of(tmp_path / "s.yaml", {}).service.feeder.clients == 40
     assert run(asked) == 2
     assert "s.yaml exists already" in capsys.readouterr().err
     assert run(["init", "--set", "port=3", "--", "gunicorn", "app:app"]) == 2

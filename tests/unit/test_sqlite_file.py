@@ -25,6 +25,7 @@ from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.study_file import SCHEMA_VERSION
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.errors import ConfigError
 from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
 from tuner.core.layout import Layout
@@ -53,9 +54,10 @@ VERSION_7 = GOLDEN / "study_version_7.db"  #: likewise
 VERSION_8 = GOLDEN / "study_version_8.db"  #: likewise
 VERSION_9 = GOLDEN / "study_version_9.db"  #: likewise
 VERSION_10 = GOLDEN / "study_version_10.db"  #: likewise
+VERSION_11 = GOLDEN / "study_version_11.db"  #: likewise
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
-    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10),
+    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11),
 ]
 
 
@@ -176,7 +178,7 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 12")
+        connection.execute("PRAGMA user_version = 13")
 
     assert refused(file) == wording("study-file.newer-version", file=file)
 
@@ -630,6 +632,7 @@ import resource, sys
 from pathlib import Path
 from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.strategies.of_study import strategy_of
@@ -733,7 +736,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 11,
+        "user_version": 12,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }
@@ -767,3 +770,33 @@ def test_windows_are_listed_again_only_when_the_file_has_changed(file: Path) -> 
         assert len(reader.windows()) == len(before) + 1
         assert reader.windows() == writer.windows()
         assert writer.windows() is not writer.windows()  # its own writing is never missed
+
+
+def test_how_connections_spread_is_kept_with_its_window_and_added_up_for_its_launch(file: Path) -> None:
+    early = Requests(Latencies({7: 20}), spread=ConnectionSpread(10.0, 20.0, (80.0, 0.0), 1.0))
+    late = Requests(Latencies({7: 20}), spread=ConnectionSpread(30.0, 0.0, (120.0, 120.0), 0.0))
+    with SqliteStore.open(file) as store:
+        (last, launch) = store.launches()[-1]
+        for index, requests in ((1, early), (2, late)):
+            store.add_window(last, replace(store.window(last, 0, 1), index=index, requests=requests))
+        store.finish_launch(last, launch)
+    with SqliteStore.open(file, read_only=True) as store:
+        kept = [window.requests.spread for window in store.windows() if window.requests is not None]
+        (summed,) = (one for one in store.sums().launches if one.launch == last)
+        seen = store.window(last, 1, 1)
+
+    assert kept == [early.spread, late.spread]
+    assert seen.requests == early
+    assert summed.requests.spread == ConnectionSpread(40.0, 20.0, (200.0, 120.0), 1.0)
+
+
+def test_a_spread_that_is_none_is_damage_and_not_taken_for_unknown(file: Path) -> None:
+    requests = Requests(Latencies({7: 20}), spread=ConnectionSpread(10.0, 20.0, (80.0, 0.0), 1.0))
+    with SqliteStore.open(file) as store:
+        (last, _) = store.launches()[-1]
+        store.add_window(last, replace(store.window(last, 0, 1), index=1, requests=requests))
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE window SET spread = '[1]' WHERE spread IS NOT NULL")
+
+    with SqliteStore.open(file, read_only=True) as store, pytest.raises(ConfigError):
+        store.windows()

@@ -11,6 +11,7 @@ import pytest
 
 from tuner.adapters.memory import MemoryProgress, PlannedStop
 from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.study_file import SCHEMA_VERSION
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
@@ -97,7 +98,7 @@ def test_a_reader_of_an_older_file_goes_on_with_what_it_was_upgraded_to(tmp_path
         forget_pages(reader)
 
         assert reader.windows() == windows
-        assert reader.study().schema_version == 11
+        assert reader.study().schema_version == SCHEMA_VERSION
 
 
 def test_a_file_that_is_damaged_stays_damaged_when_it_was_written_meanwhile(file: Path) -> None:

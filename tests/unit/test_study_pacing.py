@@ -35,6 +35,9 @@ class KnownQueue:
         self._n_by_bucket: dict[int, float] = {}
         self._pauses = False
 
+    def follow(self, workers: object) -> None:
+        pass
+
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         self._count()
         self._pauses = not rate_per_s

@@ -61,6 +61,9 @@ class QueueFeeder:
             tuple[float, int]
         ] = []  #: rates, and how many requests were under way when each began
 
+    def follow(self, workers: object) -> None:
+        pass
+
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         under_way = self.requests().unfinished.n_recorded
         now_s = self._clock.monotonic_s()

@@ -15,6 +15,8 @@
 --   8  the boxes of a study that was measured on several
 --   9  a digest of everything that is read, so that a digit which changed on the disk is seen
 --   10 what the windows of each launch that ended add up to
+--   11 of these also how many children ran
+--   12 how the connections of tuner's load generator spread over the worker processes
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -150,6 +152,9 @@ CREATE TABLE window (
   unfinished_before  BLOB,          -- the same of those under way at its beginning
   rate_per_s         REAL,          -- requests that became due per second; NULL: closed loop
   capacity_per_s     REAL,          -- of which closed loop's throughput that rate is a share; NULL: of none
+  -- spread is JSON: seconds looked at; thread-seconds without a request while other workers had too many; connections x
+  -- seconds that no worker had accepted; a list of the same of each worker. NULL also: not to be seen
+  spread             TEXT,          -- of connections over the worker processes
   UNIQUE (launch_id, window_index, attempt)
 ) STRICT;
 
@@ -209,7 +214,8 @@ CREATE TABLE launch_sum (
   unfinished         BLOB,          -- of those under way at the end of a window: how long they had waited
   unfinished_before  BLOB,          -- the same at the beginning
   rate_per_s         REAL,          -- requests that became due per second
-  capacity_per_s     REAL           -- of which closed loop's throughput that rate is a share
+  capacity_per_s     REAL,          -- of which closed loop's throughput that rate is a share
+  spread             TEXT           -- of connections over the workers
 ) STRICT;
 
 -- What the probe read at the two edges of a window.

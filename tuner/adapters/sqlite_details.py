@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from tuner.adapters.latencies_packed import packed, unpacked
 from tuner.adapters.sqlite_rows import columns_of
 from tuner.adapters.study_errors import Damaged
+from tuner.core.connection_spread import spread_kept, spread_of
 from tuner.core.latency import Latencies
 from tuner.core.records import WindowRecord
 from tuner.core.requests import Requests
@@ -27,6 +29,7 @@ CLOCKS = (
 REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
     *("unfinished", "unfinished_before"),
+    "spread",  #: since version 12; it stands last: see `sqlite_digests`
 )
 _DETAILS: Mapping[type, tuple[str, str]] = {
     Reading: ("reading", "edge"),
@@ -150,14 +153,16 @@ def requests_of(
     capacity_per_s: float | None,
     unfinished: bytes | None,
     unfinished_before: bytes | None,
+    spread: str | None = None,
 ) -> Requests | None:
     """The requests of such columns *of* a window, say; Damaged where there is no histogram in them."""
     if latencies is None:
         return None
-    waited = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
+    after, before = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
     try:
-        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, *waited)
-    except ValueError as error:
+        held = None if spread is None else spread_of(json.loads(spread))
+        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, after, before, held)
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{of} has {error}") from error
 
 
@@ -182,4 +187,5 @@ def request_columns(requests: Requests | None) -> dict[str, Any]:
         "unfinished_before": packed(requests.unfinished_before),
         "rate_per_s": requests.rate_per_s,
         "capacity_per_s": requests.capacity_per_s,
+        **({} if requests.spread is None else {"spread": json.dumps(spread_kept(requests.spread))}),
     }

@@ -154,7 +154,8 @@ def _noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
     for window in kept:
         if window.launch is not launch:  # several windows have it one after the other
             launch, packed = window.launch, dumps(window.launch, _MARSHAL)
-        after = crc32(packed, crc32(dumps(window.row, _MARSHAL)))
+        row = window.row if window.row[-1] is not None else window.row[:-1]  # no file had the last before 12
+        after = crc32(packed, crc32(dumps(row, _MARSHAL)))
         found[window.row[WINDOW_ID]] = digest(*window.void, after=after) if window.void else after
         yield window
 

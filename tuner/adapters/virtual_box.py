@@ -8,7 +8,7 @@ own commands do not run on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import exp, sqrt
@@ -135,6 +135,9 @@ class VirtualBox:
     @property
     def pace(self) -> None:
         """It goes on as it begins."""
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
+        """Whoever works finds the items."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Nobody asks for it."""

@@ -20,6 +20,7 @@ from tuner.bootstrap.configs import described_service, described_services, setti
 from tuner.bootstrap.fleet import first_box, fleet_of
 from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
 from tuner.bootstrap.lab_typed import lab_command
+from tuner.bootstrap.loading import with_clients_found
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, foretold, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
@@ -76,6 +77,7 @@ __all__ = [
     "study_stamp",
     "takes_unicode",
     "this_box",
+    "with_clients_found",
     "write_profile",
     "written_config",
 ]

@@ -192,7 +192,10 @@ def _ranked(
         ranking = replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
     elif is_race:
         known = known or recalled(store)
-        ranking = by_claim(ranking, known.claim(), known.strategy.estimates())
+        claim = known.claim()
+        if ranking.starved:  # whatever the race found, it found under too small a load
+            claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
+        ranking = by_claim(ranking, claim, known.strategy.estimates())
     return record, ranking, explanation
 
 

@@ -109,15 +109,16 @@ def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
 
 
 def _connections(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> int:
-    """Of the load generator; 0 where there is none."""
+    """Those that the load generator needs; 0 where there is none."""
     if service.kind != "script" or service.feeder.kind != "http":
         return 0
-    from tuner.adapters.feeders.http import CONNECTIONS_PER_THREAD, MOST_OUTSTANDING
+    from tuner.adapters.feeders.http import MOST_OUTSTANDING
+    from tuner.core.clients import first_clients
 
     fed = service.feeder
     if fed.rate is not None:
         return fed.max_outstanding or MOST_OUTSTANDING
-    return fed.connections or CONNECTIONS_PER_THREAD * max(layout.total_threads for layout in layouts)
+    return fed.clients or first_clients(layouts)
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:

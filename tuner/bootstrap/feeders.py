@@ -60,8 +60,8 @@ def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> N
     if service.feeder.rate is None:
         warn(
             "latency-at-saturation",
-            "max_p95 in a closed loop: latency there is connections / throughput, a matter of how many"
-            " connections there are; set feeder.rate (--rate) to limit what users would wait",
+            "max_p95 in a closed loop: latency there is clients / throughput, a matter of how many"
+            " clients there are; set feeder.rate (--rate) to limit what users would wait",
         )
 
 
@@ -95,7 +95,8 @@ def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, w
         body=(asked.body or "").encode(),
         body_file=asked.body_file,
         requests_file=asked.requests,
-        connections=asked.connections,
+        clients=asked.clients,
+        connections=asked.how_connected,
         rate_per_s=asked.rate_per_s,
         pace=asked.pace,
         arrivals=asked.arrivals or "poisson",

@@ -181,6 +181,24 @@ def grid(
             help="Of requests (feeder http): 200 a second, 70% of each layout's capacity, or p95=200ms.",
         ),
     ] = None,
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            rich_help_panel=ORDER,
+            help="Number of clients that send requests (feeder http)"
+            " [default: doubled until throughput stops rising].",
+        ),
+    ] = None,
+    connections: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            rich_help_panel=ORDER,
+            help="Connections of these clients: even (kept, and spread over all worker processes), fresh"
+            " for each request, kept, or reuse:N [default: even].",
+        ),
+    ] = None,
     seed: Annotated[
         str | None,
         typer.Option(metavar="N", rich_help_panel=ORDER, help="Of the order of launches; default 1."),
@@ -266,6 +284,8 @@ def grid(
             ("study", "max_attempts"): max_attempts,
             ("study", "foreign_limit"): foreign_limit,
             ("service", "feeder", "rate"): rate,
+            ("service", "feeder", "clients"): clients,
+            ("service", "feeder", "connections"): connections,
             ("service", "spool"): spool,
         }
     ) | service_options(service, settings, command)

@@ -301,7 +301,7 @@ def _running(
 
     lasting = not is_simulated(record)  # what a power cut costs is simulated again
 
-    def opened() -> SqliteStore:
+    def opened(record: StudyRecord) -> SqliteStore:
         if session.is_new:
             return bootstrap.new_store(file, record, lasting=lasting)
         return bootstrap.open_store(file, lasting=lasting, told=say)
@@ -309,7 +309,7 @@ def _running(
     if is_simulated(record):
         from tuner.adapters.virtual_progress import SimulatedProgress
 
-        with opened() as store:
+        with opened(record) as store:
             box, elapsed_s = bootstrap.simulated_box(record, store, file)
             yield box, store, SimulatedProgress(sys.stderr, elapsed_s)
         return
@@ -327,7 +327,11 @@ def _running(
         live = bootstrap.live_file(file, view)
         progress = ProgressTee([view, live, *(() if shown is None else shown.told)])
         box = stack.enter_context(bootstrap.this_box(session.settings, record, str(file), progress.warning))
-        store = stack.enter_context(opened())
+        if session.is_new:
+            record = bootstrap.with_clients_found(box, record, progress.warning, say, stop.requested)
+            if stop.requested():
+                raise KeyboardInterrupt
+        store = stack.enter_context(opened(record))
         stack.enter_context(bootstrap.begun(store, view, live))
         if shown is not None:
             shown.recall(store.windows())

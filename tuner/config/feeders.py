@@ -27,11 +27,13 @@ from tuner.config.fields import (
     said,
 )
 from tuner.config.paths import ConfigPath, check_file
+from tuner.core.connections import EVEN, KEPT, Connections, parse_connections, render_connections
 from tuner.core.errors import ConfigError
 from tuner.core.http_request import HttpUrl, check_header, check_method, parse_url
 from tuner.core.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
 
 ARRIVALS = ("poisson", "even")
+_EVEN, _KEPT = render_connections(EVEN), render_connections(KEPT)
 
 
 class CommandFeederSettings(Section):
@@ -78,6 +80,35 @@ def _rate(value: Any) -> float | Pace:
 Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
 
 
+def _connections(value: Any) -> str:
+    """``even``, ``fresh``, ``kept``, ``reuse: 100``; YAML reads the last one as a mapping."""
+    if isinstance(value, dict) and [*value] == ["reuse"]:
+        value = f"reuse: {value['reuse']}"
+    if not isinstance(value, str):
+        raise ValueError("should be even, fresh, kept or reuse: N")
+    try:
+        return render_connections(parse_connections(value))
+    except ConfigError as error:
+        raise said(error) from error
+
+
+ConnectionsText = Annotated[str, PlainValidator(_connections)]
+
+
+def with_clients(section: Any, *, is_kept: bool) -> Any:
+    """A feeder's *section* in today's words: `connections` was the number of clients once.
+
+    *is_kept*: a study file holds it, so its clients kept their connections, as all did then.
+    """
+    if not isinstance(section, dict) or "clients" in section or section.get("kind") != "http":
+        return section
+    number = section.get("connections", None if is_kept else _EVEN)
+    if number is not None and not str(number).isdecimal():
+        return section
+    rest = {name: value for name, value in section.items() if name != "connections"}
+    return {**rest, "clients": number, **({"connections": _KEPT} if is_kept else {})}
+
+
 def _headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         try:
@@ -98,7 +129,10 @@ class HttpFeederSettings(Section):
     body: str | None = None  #: of each request
     body_file: ConfigPath | None = None  #: the same, from a file
     requests: ConfigPath | None = None  #: JSON lines, sent in turn; their URLs may be paths
-    connections: Count | None = None  #: closed loop; None: twice the layout's threads
+    clients: Count | None = None  #: of the closed loop; None: as many as it takes, found before the study
+    #: their connections: `even`, kept and spread over all worker processes; `fresh`, a new one for each
+    #: request; `kept`, by the process that accepts it; `reuse: N`, for at most N requests
+    connections: ConnectionsText = _EVEN
     rate: Rate | None = None  #: requests/s that become due, or what they follow from; None: closed loop
     arrivals: Literal["poisson", "even"] | None = None  #: of a rate; None: poisson
     max_outstanding: Count | None = None  #: of a rate; None: 1000
@@ -128,9 +162,14 @@ class HttpFeederSettings(Section):
     @field_validator("rate")
     @classmethod
     def _one_kind_of_loop(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, float) and info.data.get("connections") is not None:
-            raise ValueError("name connections (closed loop) or a rate (open loop), not both")
+        if isinstance(value, float) and info.data.get("clients") is not None:
+            raise ValueError("name clients (closed loop) or a rate (open loop), not both")
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_number_is_of_clients(cls, section: Any, info: ValidationInfo) -> Any:
+        return with_clients(section, is_kept=info.mode == "json")
 
     @model_validator(mode="after")
     def _one_source_of_requests(self) -> Self:
@@ -140,6 +179,11 @@ class HttpFeederSettings(Section):
         if self.requests is not None and one:
             raise ValueError("requests bring their own methods and bodies; leave these out")
         return self
+
+    @property
+    def how_connected(self) -> Connections:
+        """What becomes of connections."""
+        return parse_connections(self.connections)
 
     @property
     def rate_per_s(self) -> float | None:

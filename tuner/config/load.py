@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.config.document import Document, Place, path_of, printable, read_document
+from tuner.config.feeders import with_clients
 from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
@@ -29,7 +30,9 @@ __all__ = [
 ]
 
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
-_RATE = ("service", "feeder", "rate")  #: an option for it needs a feeder that has one
+_FEEDER = ("service", "feeder")
+#: options for them need a feeder that sends requests
+_OF_LOAD: tuple[Place, ...] = tuple((*_FEEDER, name) for name in ("rate", "clients", "connections"))
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
 #: of a probe; "where token = 'x'" and "password: .*" are no secrets there. `failed` is either's
 _WHAT_PROBES_LOOK_FOR = {"query", "pattern", "failed"}
@@ -58,7 +61,8 @@ def load_settings(
         without: sections that are as if the config did not have them.
         service: reads its service section, where there is one; None: as it is.
         kept: the settings that a study was begun with, which goes on: its study section holds for the
-            config's, its rate where no other is asked for, and all of it where nobody names a service.
+            config's, its load (rate, clients, connections) where no other is asked for, and all of it where
+            nobody names a service.
         look: at the config, where there is one.
 
     Raises:
@@ -82,11 +86,12 @@ def load_settings(
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
-    if kept is not None and _RATE not in options:
-        _put_rate(values, kept)
-    if _RATE in options:  # a known service may have got its feeder only now
-        _check_that_requests_are_sent(values, options[_RATE])
-        _put(values, _RATE, options[_RATE].text)
+    for place in _OF_LOAD:
+        if place in options:  # a known service may have got its feeder only now
+            _check_that_requests_are_sent(values, options[place])
+            _put(values, place, options[place].text)
+    if kept is not None:
+        _put_load(values, kept)
     folder = path.resolve().parent if path is not None else Path.cwd()
     try:
         return Settings.model_validate(values, context={"folder": folder})
@@ -96,9 +101,9 @@ def load_settings(
 
 
 def put_options(values: dict[str, Any], options: Mapping[Place, Given]) -> None:
-    """Put *options* in their places in *values*, but a rate, and leave out what they replace."""
+    """Put *options* in their places in *values*, but those of the load, and leave out what they replace."""
     for place, given in options.items():
-        if place != _RATE:
+        if place not in _OF_LOAD:
             _put(values, place, given.text)
     for one, other in ((_GRID, _LAYOUTS), (_LAYOUTS, _GRID)):
         if one in options and other not in options:  # both typed is a mistake, and told as one
@@ -204,24 +209,28 @@ def _check_that_requests_are_sent(values: Mapping[str, Any], given: Given) -> No
         here = here.get(step) if isinstance(here, dict) else None
     if here != "http":
         raise ConfigError(
-            f"{given.option}: the service's feeder is not http, and no other one sends requests at a rate",
+            f"{given.option}: the service's feeder is not http, and no other one sends requests",
             hint="Give the service a feeder, as feeder: {kind: http, url: ...}",
         )
 
 
 def names_service(place: Place) -> bool:
-    """Whether an option for *place* says which service is measured: its rate does not."""
-    return place[0] == "service" and place != _RATE
+    """Whether an option for *place* says which service is measured: its load does not."""
+    return place[0] == "service" and place not in _OF_LOAD
 
 
-def _put_rate(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    """The rate of a study that goes on, where the service's requests have none."""
-    was, now = (
-        section.get("feeder") if isinstance(section := all_of.get("service"), dict) else None
-        for all_of in (kept, values)
-    )
-    if isinstance(was, dict) and isinstance(now, dict) and was.get("rate") and now.get("kind") == "http":
-        now.setdefault("rate", was["rate"])
+def _put_load(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """The load of a study that goes on, where nothing else is asked for: its clients may have been found."""
+    section, service = values.get("service"), kept.get("service")
+    if not isinstance(section, dict) or not isinstance(service, dict):
+        return
+    was, now = with_clients(service.get("feeder"), is_kept=True), section.get("feeder")
+    if not isinstance(was, dict) or not isinstance(now, dict) or now.get("kind") != "http":
+        return
+    now = section["feeder"] = with_clients(now, is_kept=False)
+    for place in _OF_LOAD:
+        if was.get(place[-1]) is not None:
+            now.setdefault(place[-1], was[place[-1]])
 
 
 def _put(values: dict[str, Any], place: Place, text: str) -> None:

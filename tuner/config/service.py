@@ -169,6 +169,8 @@ class ScriptSettings(RunSettings):
     workers: Workers | None = None
     #: when its threads start, if they are threads of the operating system; None: they are not compared
     os_threads: OsThreads | None = None
+    #: yes: a process works on as many requests as come, whatever threads the layout has (asyncio)
+    event_loop: bool = False
     ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
     probe: ProbeSettings = MmapCounterSettings()  #: who counts its items
     cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one

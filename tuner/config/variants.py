@@ -64,6 +64,7 @@ class VariantSettings(Section):
     threads: bool | None = None  #: None: the service's
     programs: Programs | None = None  #: None: the service's
     workers: Workers | None = None  #: None: the service's
+    event_loop: bool | None = None  #: None: the service's
     ready: ReadySettings | None = None  #: None: the service's
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's

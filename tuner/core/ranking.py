@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from math import exp, log
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from tuner.core.additive import Observation
 from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
+from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.fleet import is_fleet
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -64,6 +65,9 @@ class LatencySeen:
     failed_ratio: float | None  #: 0..1
     rate_per_s: float | None  #: so many became due a second, mean over launches; None: closed loop
     capacity_per_s: float | None  #: of which throughput in a closed loop that is a share; None: of none
+    #: mean connections of each worker process, the most first; None: not to be seen
+    connections_per_worker: tuple[float, ...] | None = None
+    starved_ratio: float | None = None  #: of the threads' time, left without a request by uneven connections
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,11 @@ class Ranking:
     def is_latency_known(self) -> bool:
         """Whether any row has a latency."""
         return any(row.latency is not None for row in self.rows)
+
+    @property
+    def starved(self) -> tuple[Layout, ...]:
+        """The layouts whose figure says how many requests were sent, not what they can do."""
+        return tuple(row.layout for row in self.rows if "connections" in row.bound_by)
 
     def with_bound_by(self, bound_by: Mapping[Layout, tuple[What, ...]], unbound: str | None) -> Ranking:
         """The same, saying what binds each layout, or why that is not known."""
@@ -357,13 +366,15 @@ def _row(
         reason=reason if reason is not None or verdict is None else why_kept_out(verdict),
         items_per_cpu_s=per_cpu_s,
         verdict=verdict,
-        latency=_latency([one.requests for one in own if one.requests is not None]),
+        latency=_latency(layout, [one.requests for one in own if one.requests is not None]),
     )
 
 
-def _latency(launches: Sequence[Requests]) -> LatencySeen | None:
+def _latency(layout: Layout, launches: Sequence[Requests]) -> LatencySeen | None:
     if not launches:
         return None
+    spreads = [one.spread for one in launches if one.spread is not None]
+    spread = reduce(ConnectionSpread.merged, spreads) if spreads else None
     n_total = sum(one.n_total for one in launches)
     p50_s, p95_s, p99_s = (
         _mean_latency([one.latency_s(share) for one in launches]) for share in (0.5, 0.95, 0.99)
@@ -376,6 +387,8 @@ def _latency(launches: Sequence[Requests]) -> LatencySeen | None:
         failed_ratio=sum(one.n_failed for one in launches) / n_total if n_total else None,
         rate_per_s=_geometric_mean([one.rate_per_s for one in launches]),
         capacity_per_s=_geometric_mean([one.capacity_per_s for one in launches]),
+        connections_per_worker=None if spread is None else spread.per_worker,
+        starved_ratio=None if spread is None else spread.starved_ratio(layout.total_threads),
     )
 
 

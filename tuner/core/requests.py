@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.latency import LONGEST_NS, Latencies, bucket_limits_ns
 
 LONGEST_S = LONGEST_NS / 1e9  #: a latency of that much stands for all that are longer, or have no end
@@ -23,6 +25,7 @@ class Requests:
         default_factory=Latencies
     )  #: how long those under way at the end had waited
     unfinished_before: Latencies = field(default_factory=Latencies)  #: and those under way at the beginning
+    spread: ConnectionSpread | None = None  #: of their connections over the workers; None: not looked at
 
     @property
     def n_total(self) -> int:
@@ -89,6 +92,7 @@ class Requests:
             latencies=latencies,
             n_failed=self.n_failed - earlier.n_failed,
             unfinished_before=earlier.unfinished,
+            spread=_changed(self.spread, earlier.spread, ConnectionSpread.since),
         )
 
     def merged(self, other: Requests) -> Requests:
@@ -99,7 +103,17 @@ class Requests:
             n_failed=self.n_failed + other.n_failed,
             unfinished=self.unfinished.merged(other.unfinished),
             unfinished_before=self.unfinished_before.merged(other.unfinished_before),
+            spread=_changed(self.spread, other.spread, ConnectionSpread.merged) or other.spread,
         )
+
+
+def _changed(
+    spread: ConnectionSpread | None,
+    other: ConnectionSpread | None,
+    by: Callable[[ConnectionSpread, ConnectionSpread], ConnectionSpread],
+) -> ConnectionSpread | None:
+    """*spread* changed by *other*, where both are known."""
+    return spread if spread is None or other is None else by(spread, other)
 
 
 def _high_s(bucket: int) -> float:

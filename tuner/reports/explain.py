@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.core.figures import counted
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
+from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.sizing import Rule
 from tuner.core.model.diagnosis.text import percent, sentence, short
@@ -93,6 +94,11 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
         reference = found.references.get(variant)
         if reference is not None:
             notes += [note for note in reference.notes if note not in notes]  # variants may share one
+        elif any((one := known.load) and one.takes_many for known in _of_variant(found, variant)):
+            notes.append(
+                f"{variant or 'The service'} works on many requests at once in each process: the model, which"
+                " has one for each thread, says nothing of it, and gives no rules for its size."
+            )
         else:
             notes.append(
                 f"No layout of {variant or 'the service'} could tell how long items wait, so nothing is"
@@ -102,6 +108,10 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     if missing:
         notes.append(f"Nothing is known of {', '.join(missing)}: no window with CPU clocks counts.")
     return notes
+
+
+def _of_variant(found: Explanation, variant: str) -> list[Evidence]:
+    return [one for layout, one in found.evidence.items() if layout.variant == variant]
 
 
 def _paragraphs(sentences: Sequence[str]) -> str:

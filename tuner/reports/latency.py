@@ -17,7 +17,7 @@ _BEHIND_RATIO = 0.03  #: more than that of what was due is missing ...
 _BEHIND_SDS = 4.0  #: ... and more than Poisson arrivals vary: the layout does not keep up
 
 AT_SATURATION = (
-    "Every connection was always busy: latency is connections / throughput, and tells nothing of a layout."
+    "Every client was always busy: latency is clients / throughput, and says nothing of a layout."
     " What users would wait shows at a rate (feeder.rate)."
 )
 
@@ -31,9 +31,10 @@ def latency_heading(ranking: Ranking) -> str:
 def latency_table(ranking: Ranking) -> Table:
     """One row per layout that was measured."""
     rates, capacities = _rates(ranking), _capacities(ranking)
+    spreads = any(seen.connections_per_worker for seen in _seen(ranking))
     headers = [
         *("layout", *(["capacity"] if capacities else []), *(["rate"] if rates else [])),
-        *("p50", "p95", "p99", "requests", "failed"),
+        *("p50", "p95", "p99", "requests", "failed", *(["connections/worker"] if spreads else [])),
     ]
     rows = []
     for row in ranking.rows:
@@ -48,6 +49,7 @@ def latency_table(ranking: Ranking) -> Table:
                 *(_seconds(value) for value in (seen.p50_s, seen.p95_s, seen.p99_s)),
                 str(seen.n_requests),
                 "-" if seen.failed_ratio is None else f"{100 * seen.failed_ratio:.2g} %",
+                *([_spread(seen)] if spreads else []),
             )
         )
     return Table(tuple(headers), tuple(rows), frozenset(range(1, len(headers))))
@@ -105,7 +107,7 @@ def latency_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
     names = {
         "latency_p50_s": "p50_s", "latency_p95_s": "p95_s", "latency_p99_s": "p99_s",
         "n_requests": "n_requests", "requests_failed_ratio": "failed_ratio",
-        "rate_per_s": "rate_per_s", "capacity_per_s": "capacity_per_s",
+        "rate_per_s": "rate_per_s", "capacity_per_s": "capacity_per_s", "starved_ratio": "starved_ratio",
     }  # fmt: skip
     return {
         header: {row.layout: getattr(row.latency, name) for row in ranking.rows if row.latency is not None}
@@ -126,6 +128,15 @@ def _is_behind(row: RankedLayout) -> bool:
     n_due = max(1.0, row.latency.n_requests)
     missing = 1 - answered / 600 / row.latency.rate_per_s
     return missing > max(_BEHIND_RATIO, _BEHIND_SDS / sqrt(n_due))
+
+
+def _spread(seen: LatencySeen) -> str:
+    """Connections of the workers: one number where all have as many, to a tenth."""
+    held = seen.connections_per_worker
+    if not held:
+        return "-"
+    most, least = f"{held[0]:.1f}", f"{held[-1]:.1f}"
+    return most if most == least else f"{least} to {most}"
 
 
 def _seen(ranking: Ranking) -> list[LatencySeen]:

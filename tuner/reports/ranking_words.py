@@ -59,6 +59,10 @@ def how_told(study: StudyRecord) -> str:
 def verdict(ranking: Ranking) -> str:
     """What the ranking says about the best layout, in one sentence."""
     best = [row for row in ranking.rows if row.rank == 1]
+    if best and ranking.starved:
+        return (
+            f"No layout can be called best: {best[0].layout} measured best, under a load that was too small."
+        )
     if not best and any(row.is_kept_out for row in ranking.rows):
         return f"No layout is shown to keep {limits_told(ranking)}."
     if not best:
@@ -81,7 +85,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
-    found = [*reservations(study), *memory_assumed(study), *boxes_notes(ranking)]
+    found = [*reservations(study, ranking), *memory_assumed(study), *boxes_notes(ranking)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
@@ -98,9 +102,15 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     return [*found, *_not_ranked(ranking)]
 
 
-def reservations(study: StudyRecord) -> list[str]:
+def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     """Why nobody should act on the ranking as it is, a sentence each; none for most."""
     found = []
+    if ranking.starved:
+        found.append(
+            f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
+            " say how many requests were sent at once, not what the layouts can do, so there is no answer."
+            " Measure again with more --clients, or with --connections even."
+        )
     if study.cores > study.box_cores:
         found.append(
             f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"

@@ -153,7 +153,10 @@ def _input(study: StudyRecord) -> str:
 def _rate(feeder: Mapping[str, Any]) -> str:
     rate = feeder.get("rate")
     if rate is None:
-        return "each connection the next one as soon as it is answered"
+        clients, how = feeder.get("clients"), feeder.get("connections")
+        many = "clients" if not isinstance(clients, int) else counted(clients, "client")
+        held = f" on {how} connections" if isinstance(how, str) else ""
+        return f"by {many}{held}, each the next one as soon as the last is answered"
     return f"{rate:g} a second" if isinstance(rate, int | float) else f"at a rate of {rate}"
 
 

@@ -75,10 +75,10 @@ def runbook_page(
     study, ranking = overview.study, overview.ranking
     best = _row_of(ranking, chosen(ranking))
     current = _row_of(ranking, ranking.current)
-    is_answered = ranking.claim is None or ranking.claim.answer.reached
+    is_answered = not ranking.starved and (ranking.claim is None or ranking.claim.answer.reached)
     page: list[Block] = [
         *(Paragraph(sentence) for sentence in simulated_told(study)),
-        *(Note(sentence) for sentence in reservations(study)),
+        *(Note(sentence) for sentence in reservations(study, ranking)),
         Heading("What to run"),
     ]
     if best is None:
@@ -262,5 +262,5 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """All that limits the ranking and is not told on top."""
-    told = reservations(study)
+    told = reservations(study, ranking)
     return [note for note in notes(study, ranking) if note not in told]

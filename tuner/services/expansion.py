@@ -89,7 +89,16 @@ def expanded(
 
 _EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
 #: what a variant of a script has, beside its command and environment
-_OF_VARIANT = ("threads", "programs", "workers", "ready", "stop", "max_extra_threads", "os_threads")
+_OF_VARIANT = (
+    "threads",
+    "programs",
+    "workers",
+    "event_loop",
+    "ready",
+    "stop",
+    "max_extra_threads",
+    "os_threads",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ def _form(name: str, summary: str, kind: str, os_threads: OsThreads) -> Form:
         threads=f"{kind} threads",
         os_threads=os_threads,
         programs="one",
+        event_loop=kind == "runtime",
         ready=_READY,
         stop=_STOP,
     )

@@ -36,7 +36,9 @@ def _form(
     worker_class: str,
     threads: str = "",
     flag: str = "",
+    *,
     os_threads: OsThreads | None = None,
+    event_loop: bool = False,
 ) -> Form:
     flags = ["--workers={processes}", *([flag] if flag else []), f"--worker-class={worker_class}"]
     return Form(
@@ -45,6 +47,7 @@ def _form(
         layout=Told({_CMD_ARGS: " ".join(flags)}, tuple(flags), _LAYOUT_OPTIONS),
         threads=threads,
         os_threads=os_threads,
+        event_loop=event_loop,
         ready=_READY,
         stop=_STOP,
     )
@@ -98,14 +101,19 @@ SERVICE = Service(
             "gthread",
             "threads",
             "--threads={threads}",
-            "on-demand",
+            os_threads="on-demand",
         ),
         # threads of a config file would make gthread of it
         _form("sync", "one request at a time in each worker", "sync", flag="--threads=1"),
         _form("gevent", "greenlets in each worker", "gevent", "greenlets", "--worker-connections={threads}"),
-        _form("asgi", "gunicorn's own event loop in each worker, for ASGI", "asgi"),
-        _form("uvicorn", "uvicorn in each worker, for ASGI", "uvicorn_worker.UvicornWorker"),
-        _form("uvicorn.workers", "the same, as older uvicorn has it", "uvicorn.workers.UvicornWorker"),
+        _form("asgi", "gunicorn's own event loop in each worker, for ASGI", "asgi", event_loop=True),
+        _form("uvicorn", "uvicorn in each worker, for ASGI", "uvicorn_worker.UvicornWorker", event_loop=True),
+        _form(
+            "uvicorn.workers",
+            "the same, as older uvicorn has it",
+            "uvicorn.workers.UvicornWorker",
+            event_loop=True,
+        ),
     ),
     form_of=_form_of,
     grammar=Grammar(
@@ -145,7 +153,7 @@ SERVICE = Service(
     measuring_only=("--no-control-socket",),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
-        "A worker keeps a kept connection: use more connections than the layout has threads in all.",
+        "A worker keeps its connections: tuner spreads them evenly, unless told --connections kept.",
         "Numbers in gunicorn.conf.py lose against tuner's. A bind there is not seen: --set url=...",
     ),
 )

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from tuner.services.record import Command, Counted, Section, Setting
 
 _ANYWHERE = ("", "*", "0.0.0.0", "[::]", "::")
-CLIENTS = Setting("clients", "connections of the load generator; default: twice the layout's threads")
+CLIENTS = Setting("clients", "clients of the load generator; default: as many as load the service fully")
 BY_GENERATOR = Counted(
     "generator",
     "good answers that the load generator got",
@@ -49,5 +49,5 @@ def url_of_socket(path: str) -> str | None:
 
 def http_feeder(settings: Mapping[str, str]) -> Section:
     """Requests to where the setting ``url`` says, by so many ``clients``."""
-    keys = {"url": "url", "clients": "connections"}
-    return {"kind": "http", **{key: settings[name] for name, key in keys.items() if name in settings}}
+    keys = ("url", "clients")
+    return {"kind": "http", **{name: settings[name] for name in keys if name in settings}}

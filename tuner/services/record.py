@@ -51,6 +51,7 @@ class Form:
     max_extra_threads: int | None = None
     os_threads: OsThreads | None = None  #: when the layout's threads start; None: they are none of the system
     loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
+    event_loop: bool = False  #: a process works on as many requests as come
 
     def section(self) -> dict[str, Any]:
         """The keys of the service that this form says, but for its command and environment."""
@@ -58,6 +59,8 @@ class Form:
             "threads": "yes" if self.threads else "no",
             "programs": self.programs,
         }
+        if self.event_loop:
+            section["event_loop"] = "yes"
         if self.workers is not None:
             section["workers"] = self.workers
         if self.ready is not None:

@@ -34,6 +34,7 @@ SERVICE = Service(
             summary="worker processes with an event loop each",
             layout=Told({"UVICORN_WORKERS": "{processes}"}, ("--workers={processes}",), ("--workers",)),
             programs="one",
+            event_loop=True,
             workers="children-if-several",  # one worker is the program itself
             ready={"kind": "log", "pattern": "Started server process"},
             stop={"signal": "TERM", "wait": "40s"},
@@ -53,8 +54,8 @@ SERVICE = Service(
         "--reload": "it watches files and has one worker only; leave it out",
     },
     advice=(
-        "An event loop takes as many requests as come: let --set clients be what production has.",
+        "An event loop takes as many requests as come: tuner looks for the number of clients that loads it.",
         "The access log is on unless --no-access-log: it costs about 0.1 ms a request.",
-        "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
+        "Plain def functions of FastAPI share 40 threads in each worker, whatever the layout: see the page.",
     ),
 )

@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
 
+from tuner.core.connection_spread import uneven_told
 from tuner.core.errors import ConfigError
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.load_facts import load_facts, spread_of_launches
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
 from tuner.core.model.calibration.clocks import Clocks, clocks_of_layouts, spare_cores_of
@@ -78,7 +80,7 @@ def read_calibration(
             f"{name} was measured at a rate: what its threads wait for is not known",
             hint="Measure it in a closed loop: leave the feeder's rate out.",
         )
-    clocks = _used(all_clocks, name, variant)
+    clocks = _loaded(study, sums, _used(all_clocks, name, variant), name)
     layouts = sorted({one.layout for one in clocks})
     machine = machine_of(study, layouts[0].variant)
     try:
@@ -239,6 +241,33 @@ def _memory_seen(clocks: Clocks) -> MemorySeen:
     else:
         n_children = 0.0
     return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0, clocks.n_windows)
+
+
+def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str) -> list[Clocks]:
+    """*clocks* of the layouts that had a request for each thread.
+
+    Raises:
+        ConfigError: none had, or a process works on more requests than the model has threads for.
+    """
+    facts = load_facts(study)
+    if facts is None:
+        return list(clocks)
+    found = []
+    for one in clocks:
+        spread = spread_of_launches(launch for launch in sums.launches if launch.layout == one.layout)
+        if facts.takes_many(one.layout, spread):
+            raise ConfigError(
+                f"{name}: each process works on many requests at once, and the model has one for each thread",
+                hint=f"Compare what was measured: tuner rank {name}",
+            )
+        if spread is None or uneven_told(spread, one.layout.total_threads) is None:
+            found.append(one)
+    if not found:
+        raise ConfigError(
+            f"{name}: in every layout threads lacked requests, as connections were uneven",
+            hint="Measure again with --connections even.",
+        )
+    return found
 
 
 def _noise(store: Store, sums: Sums) -> ProfileNoise:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
+from tuner.core.connection_spread import uneven_told
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
@@ -61,6 +62,7 @@ class Workbench:
                     self.store.add_window(launch_id, window)
                 window_taken(window, launch_id)
                 refuse_alike(window)
+                self._warn_of_uneven_connections(window)
                 if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
                     raise Braked(f"in window {index + 1}: {passed[0]}")
                 if spoils_launch(window):
@@ -132,6 +134,13 @@ class Workbench:
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
         return launch
+
+    def _warn_of_uneven_connections(self, window: Window) -> None:
+        spread = None if window.requests is None else window.requests.spread
+        if spread is not None and (told := uneven_told(spread, window.layout.total_threads)) is not None:
+            self.progress.warning(
+                "connections-uneven", f"{window.layout} in window {window.index + 1}: {told}"
+            )
 
     def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
         text = f"{problem} (attempt {launch.attempt} of {self.study.max_attempts})"

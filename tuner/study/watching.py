@@ -266,6 +266,7 @@ class RunningLayout:
         The last is what the second probe read, where there is one.
         """
         looked_s = self.clock.monotonic_s()
+        self.feeder.follow(self.launch.worker_pids)
         reading = self.counting.read()
         sample = self.watch.sample(reading)
         return looked_s, reading, sample, () if self.second is None else (self.second.read(reading),)

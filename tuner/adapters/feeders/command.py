@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -99,6 +99,9 @@ class CommandFeeder:
     @property
     def pace(self) -> None:
         """It goes on as it begins."""
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
+        """Whoever works finds the items."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Nobody asks for it."""

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.load.order import Order, Request, tell_rate
+from tuner.adapters.load.order import Order, Request, tell_rate, tell_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
+from tuner.core.clients import CLIENTS_PER_THREAD, first_clients
+from tuner.core.connections import EVEN, Connections
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import HttpUrl, rendered_request
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
 from tuner.core.requests import Requests
 
-CONNECTIONS_PER_THREAD = 2  #: unless told: one is answered while the other's request waits
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 MANY_FAILED_RATIO = 0.01
 #: ``-I -S``: no PYTHON* variables of the user, no site-packages; the generator needs none
@@ -41,7 +42,8 @@ class Traffic:
     body: bytes = b""
     body_file: Path | None = None
     requests_file: Path | None = None  #: instead of one request; see ``read_requests``
-    connections: int | None = None  #: None: twice the threads of the layout
+    clients: int | None = None  #: of the closed loop; None: twice the threads of the largest layout
+    connections: Connections = EVEN
     rate_per_s: float | None = None  #: None: closed loop
     pace: Pace | None = None  #: what the rate follows from once the closed loop has warmed up
     arrivals: str = "poisson"
@@ -73,20 +75,22 @@ class HttpFeeder:
         self._warn = warn
         self._generator: CommandFeeder | None = None
         self._rate_file: Path | None = None
+        self._workers_file: Path | None = None
+        self._workers: frozenset[int] = frozenset()
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
         self._n_fed = 0  #: launches: each has arrivals of its own, or all would share their luck
 
     def prepare(self) -> None:
-        """See that all requests can be made, and that the connections keep every layout busy."""
+        """Check that all requests can be made, and that there is a client for each thread of every layout."""
         self._requests()
         largest = max(self._layouts, key=lambda layout: layout.total_threads)
-        n = self._traffic.connections
+        n = self._traffic.clients
         if self._traffic.rate_per_s is None and n is not None and n < largest.total_threads:
             n_threads = largest.total_threads
             raise ConfigError(
-                f"{n} connections leave threads of {largest} without a request: it has {n_threads}",
-                hint=f"Set connections to {CONNECTIONS_PER_THREAD * n_threads}, or leave it out.",
+                f"{n} clients leave threads of {largest} without a request: it has {n_threads}",
+                hint=f"Set clients to {CLIENTS_PER_THREAD * n_threads} or more, or leave it out.",
             )
 
     @contextmanager
@@ -100,6 +104,7 @@ class HttpFeeder:
             order = Path(folder) / "order.json"
             self._rate_per_s, self._capacity_per_s = self._traffic.rate_per_s, None
             self._rate_file = None if self._traffic.pace is None else Path(folder) / "rate"
+            self._workers_file, self._workers = Path(folder) / "workers", frozenset()
             self._order(layout).write(order)
             self._n_fed += 1
             root = str(Path(tuner.__file__).parent.parent)
@@ -112,6 +117,7 @@ class HttpFeeder:
                 if self._totals.exists():
                     self._tell(layout, read_totals(self._totals))
                     self._totals.unlink()
+                self._workers_file = None
 
     def is_dry(self) -> bool:
         """Whether the generator has died."""
@@ -135,12 +141,33 @@ class HttpFeeder:
             latencies=totals.latencies,
             n_failed=totals.n_failed_total,
             unfinished=totals.unfinished(time.monotonic_ns()),
+            spread=totals.spread if totals.spread.seconds else None,
         )
+
+    @property
+    def lacks_clients(self) -> bool:
+        """Whether there is a closed loop, and nobody has said with how many clients."""
+        return self._traffic.clients is None and self._traffic.rate_per_s is None
+
+    @property
+    def timeout_s(self) -> float:
+        """After so long without an answer a request has failed."""
+        return self._traffic.timeout_s
+
+    def use_clients(self, n_clients: int) -> None:
+        """Send by so many clients from the next launch on."""
+        self._traffic = replace(self._traffic, clients=n_clients)
 
     @property
     def pace(self) -> Pace | None:
         """As the traffic has it."""
         return self._traffic.pace
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:
+        """Tell the generator, where they are others than before."""
+        if self._workers_file is not None and (pids := workers()) != self._workers:
+            tell_workers(self._workers_file, pids)
+            self._workers = pids
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Tell the generator, which looks ten times a second."""
@@ -155,7 +182,12 @@ class HttpFeeder:
             host=traffic.url.host,
             port=traffic.url.port,
             requests=self._requests(),
-            connections=traffic.connections or CONNECTIONS_PER_THREAD * layout.total_threads,
+            clients=traffic.clients or first_clients(self._layouts),
+            reuse=traffic.connections.reuse,
+            spreads=traffic.connections.is_even,
+            processes=layout.processes,
+            threads=layout.threads,
+            workers_file=str(self._workers_file),
             rate_per_s=traffic.rate_per_s,
             rate_file=None if self._rate_file is None else str(self._rate_file),
             arrivals=traffic.arrivals,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tuner.core.layout import Layout
@@ -33,6 +33,9 @@ class NoFeeder:
     @property
     def pace(self) -> None:
         """It goes on as it begins."""
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
+        """Whoever works finds the items."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Nobody asks for it."""

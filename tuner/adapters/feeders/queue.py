@@ -115,6 +115,9 @@ class QueueFeeder:
     def pace(self) -> None:
         """It goes on as it begins."""
 
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
+        """Whoever works finds the items."""
+
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Nobody asks for it."""
         raise NotImplementedError

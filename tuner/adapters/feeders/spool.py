@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,6 +62,9 @@ class SpoolFeeder:
     @property
     def pace(self) -> None:
         """It goes on as it begins."""
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
+        """Whoever works finds the items."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Nobody asks for it."""

@@ -1,14 +1,20 @@
-"""One HTTP/1.1 client: one request at a time, on a connection that it keeps as long as the server does."""
+"""One HTTP/1.1 client: one request at a time, each on a new connection or on one that it keeps."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
 from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.order import Request
 from tuner.adapters.load.totals import TotalsWriter
+from tuner.adapters.load.workers import Peer, peer_of
+
+#: So long a server may take to close a connection that has taken its last request. A server that closes
+#: first keeps the port of our end free: else a minute of TIME_WAIT on each would use them up.
+_CLOSING_S = 0.25
 
 
 class Client:
@@ -25,11 +31,15 @@ class Client:
         totals: TotalsWriter,
         number: int,
         ended: Callable[[Client, str | None], None],
+        *,
+        reuse: int | None = None,
     ) -> None:
         """*ended* is told the kind of failure, or None when there was an answer, whatever its status.
 
-        *number* is its own among the clients of *totals*, from 0 on.
+        *number* is its own among the clients of *totals*, from 0 on. *reuse* is how many requests go over one
+        connection at most; None: any number.
         """
+        self._reuse = reuse
         self._host = host
         self._port = port
         self._totals = totals
@@ -40,12 +50,24 @@ class Client:
         self._request: Request | None = None
         self._due_ns = 0
         self._is_retry = False
+        self._moves = False
         self.gives_up_ns = 0  #: when its answer is overdue
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is under way."""
         return self._request is not None
+
+    @property
+    def peer(self) -> Peer | None:
+        """What its connection is known by; None: it has none."""
+        return None if self._connection is None else self._connection.peer
+
+    def move(self) -> None:
+        """Take another connection for the next request."""
+        self._moves = True
+        if not self.is_busy:
+            self._drop()
 
     def send(self, request: Request, due_ns: int, gives_up_ns: int) -> None:
         """Send *request*; its latency counts from *due_ns* of ``time.monotonic_ns()``, when it was due."""
@@ -71,7 +93,10 @@ class Client:
         """Its connection has a whole answer."""
         now_ns = time.monotonic_ns()
         self._request = None
-        if not answer.keeps_alive:
+        if self._connection is not None and self._connection.n_answered == self._reuse:
+            self._connection.leave()
+            self._connection = None
+        elif self._moves or not answer.keeps_alive:
             self._drop()
         self._totals.answered(answer.status, answer.n_bytes, self._due_ns, now_ns)
         self._totals.ended(self._number)
@@ -95,7 +120,8 @@ class Client:
         if self._request is None:
             return
         if self._connection is not None:
-            self._connection.send(self._request)
+            is_last = self._connection.n_answered + 1 == self._reuse
+            self._connection.send(self._request, is_last=is_last)
         else:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
@@ -116,6 +142,7 @@ class Client:
         self._go()
 
     def _drop(self) -> None:
+        self._moves = False
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
@@ -138,21 +165,24 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
         self._is_lost = False
+        self.peer: Peer | None = None
         self.n_answered = 0
         self.has_begun = False  #: something of the present answer has come
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        with contextlib.suppress(OSError):  # it is lost already
+            self.peer = peer_of(transport.get_extra_info("socket"))
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request, *, is_last: bool) -> None:
         assert self._transport is not None
         self.has_begun = False
         if self._is_lost:
             self._client.lost(self, "closed")
             return
         self._answer = Answer(is_head=request.method == "HEAD")
-        self._transport.write(request.wire)
+        self._transport.write(request.last_wire if is_last else request.wire)
 
     def data_received(self, data: bytes) -> None:
         answer = self._answer
@@ -175,6 +205,11 @@ class _Connection(asyncio.Protocol):
             self._whole(answer)
         else:
             self._client.lost(self, "closed")
+
+    def leave(self) -> None:
+        """Let the server close it; close it here where that takes too long."""
+        if not self._is_lost:
+            asyncio.get_running_loop().call_later(_CLOSING_S, self.abort)
 
     def abort(self) -> None:
         self._answer = None  # else one that ends with its connection would be whole by our leaving

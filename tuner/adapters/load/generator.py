@@ -20,9 +20,12 @@ from pathlib import Path
 from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.client import Client
 from tuner.adapters.load.order import Order, Request, read_order, told_rate
+from tuner.adapters.load.spread_watch import SpreadWatch
 from tuner.adapters.load.totals import TotalsWriter
 
 NO_ANSWER_EXIT = 3
+#: between the first requests of two clients: of those that come at once one worker process takes most
+_START_EVERY_S = 0.001
 _LOOK_EVERY_S = 0.1  #: for answers that take too long
 _TRY_EVERY_S = 0.1  #: to reach a service that does not answer
 _DRAIN_S = 2.0  #: after SIGTERM; the feeder kills after 5 s
@@ -49,6 +52,8 @@ class Generator:
         self._is_stopping = False
         self._looks_s = 0.0  #: when it looks for a rate again
         self._over = asyncio.Event()
+        self._chance = random.Random(order.seed)
+        self._spread = SpreadWatch(order, totals)
 
     async def run(self) -> None:
         """Send until it is told to stop, or all is sent.
@@ -61,13 +66,16 @@ class Generator:
         if self._waiting.cancelled() or not self._waiting.result():
             return
         watching = asyncio.create_task(self._watch())
+        spreading = asyncio.create_task(self._spread.go_on(self._clients))
         if self._rate_per_s is None:
-            for _ in range(self._order.connections):
+            for _ in range(self._order.clients):
                 self._next(self._new_client())
+                await asyncio.sleep(_START_EVERY_S)
             await self._closed_loop()
         if self._rate_per_s is not None:
             await self._arrivals(self._rate_per_s)
         watching.cancel()
+        spreading.cancel()
         for client in self._clients:
             client.close()
         await asyncio.sleep(0)  # connections are closed
@@ -169,7 +177,7 @@ class Generator:
                 if request is None:
                     break
                 if self._idle or len(self._clients) < n_clients_most:
-                    client = self._idle.pop() if self._idle else self._new_client()
+                    client = self._any_idle() if self._idle else self._new_client()
                     client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
                 else:
                     self._totals.failed("overdue", now_ns)
@@ -183,6 +191,12 @@ class Generator:
             if (told := self._new_rate()) is not None:
                 mean_ns = _mean_gap_ns(told)
                 due_ns = time.monotonic_ns() + next(gaps) * mean_ns
+
+    def _any_idle(self) -> Client:
+        """One of them at random: always the last one would load the one worker that it is connected to."""
+        place = self._chance.randrange(len(self._idle))
+        self._idle[place], self._idle[-1] = self._idle[-1], self._idle[place]
+        return self._idle.pop()
 
     # Both.
 
@@ -207,7 +221,8 @@ class Generator:
         return told
 
     def _new_client(self) -> Client:
-        client = Client(self._host, self._order.port, self._totals, len(self._clients), self._ended)
+        number, reuse = len(self._clients), self._order.reuse
+        client = Client(self._host, self._order.port, self._totals, number, self._ended, reuse=reuse)
         self._clients.add(client)
         return client
 
@@ -280,7 +295,7 @@ def _raise_file_limit() -> None:
 
 
 async def _main(order: Order, path: Path) -> None:
-    totals = TotalsWriter(path, order.n_clients)
+    totals = TotalsWriter(path, order.n_clients, order.processes)
     try:
         generator = Generator(order, totals)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, generator.stop)

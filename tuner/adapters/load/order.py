@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ class Request:
     wire: bytes
 
     @property
+    def last_wire(self) -> bytes:
+        """The request with a header that ends its connection after the answer."""
+        line, end, rest = self.wire.partition(b"\r\n")
+        return line + end + b"Connection: close\r\n" + rest
+
+    @property
     def is_idempotent(self) -> bool:
         """Whether sending it twice does no more than once."""
         return self.method in _IDEMPOTENT
@@ -33,7 +40,13 @@ class Order:
     host: str  #: or the whole path of a unix socket
     port: int
     requests: tuple[Request, ...]  #: sent in turn
-    connections: int  #: closed loop: each one sends its next request when the last is answered
+    clients: int  #: closed loop: each one sends its next request when the last is answered
+    reuse: int | None = None  #: requests over one connection, at most; None: as long as the server keeps it
+    processes: int = 1  #: worker processes of the layout
+    threads: int = 1  #: of each of them
+    #: holds the pids of these processes, once they are there; see `tell_workers`; None: nobody tells
+    workers_file: str | None = None
+    spreads: bool = False  #: whether connections are opened anew until each worker has as many as the others
     rate_per_s: float | None = None  #: open loop: requests that become due per second; None: closed loop
     rate_file: str | None = (
         None  #: once it is there it holds the rate, which may change, and be 0; see ``tell_rate``
@@ -49,7 +62,7 @@ class Order:
     def n_clients(self) -> int:
         """Requests that may be under way at once."""
         is_closed_only = self.rate_per_s is None and self.rate_file is None
-        return self.connections if is_closed_only else max(self.connections, self.max_outstanding)
+        return self.clients if is_closed_only else max(self.clients, self.max_outstanding)
 
     def write(self, path: Path) -> None:
         """Keep it where only this user reads it: headers hold secrets."""
@@ -63,6 +76,21 @@ def tell_rate(path: Path, rate_per_s: float) -> None:
     draft = path.with_name(f"{path.name}.new")
     draft.write_text(repr(rate_per_s), encoding="ascii")
     os.replace(draft, path)
+
+
+def tell_workers(path: Path, pids: Iterable[int]) -> None:
+    """Say who the workers are to the generator whose order names *path* as its file."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(" ".join(map(str, sorted(pids))), encoding="ascii")
+    os.replace(draft, path)
+
+
+def told_workers(path: str) -> tuple[int, ...]:
+    """What ``tell_workers`` told; empty: nothing yet."""
+    try:
+        return tuple(int(word) for word in Path(path).read_text(encoding="ascii").split())
+    except FileNotFoundError:
+        return ()
 
 
 def told_rate(path: str) -> float | None:

@@ -6,22 +6,22 @@ import mmap
 import os
 import struct
 from collections import Counter, deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
 
 #: why a request failed: could not connect; connection lost before the answer's end; no answer in time; no
 #: HTTP; status 400 to 499; 500 and above; not sent at all, as too many were outstanding
 KINDS = ("refused", "closed", "timeout", "garbage", "4xx", "5xx", "overdue")
-_MAGIC = int.from_bytes(b"tunload2", "little")
+_MAGIC = int.from_bytes(b"tunload3", "little")
 _BYTES, _DONE, _FAILED = 1, 2, 3  #: places, in words of 8 bytes; the magic number is in the first
 _UNANSWERED = _FAILED + len(KINDS)  #: failures since the last request that was done was sent, by kind
 _LATENCIES = _UNANSWERED + len(KINDS)
-_UNDER_WAY = (
-    _LATENCIES + N_BUCKETS
-)  #: from here on a word for each client: since when its request is due, or 0
+_SPREAD = _LATENCIES + N_BUCKETS  #: ns looked at, ns starved, ns waiting, workers; then ns of each worker
+_HELD = _SPREAD + 4  #: after the workers a word for each client: since when its request is due, or 0
 _HEAD = struct.Struct(f"={_LATENCIES}Q")
 
 
@@ -41,6 +41,7 @@ class Totals:
     latencies: Latencies  #: of the requests that were done
     #: since when each of those under way is due, in ns of ``time.monotonic_ns()``
     due_ns: tuple[int, ...] = ()
+    spread: ConnectionSpread = field(default_factory=ConnectionSpread)  #: of connections over the workers
 
     @property
     def n_failed_total(self) -> int:
@@ -55,12 +56,13 @@ class Totals:
 class TotalsWriter:
     """Counts into a new file; each count is there for readers at once."""
 
-    def __init__(self, path: Path, n_clients: int = 0) -> None:
+    def __init__(self, path: Path, n_clients: int = 0, n_workers: int = 0) -> None:
         """Make the file whole before it has its name: a reader finds all of it or none.
 
-        *n_clients* may have a request under way at once.
+        *n_clients* may have a request under way at once; *n_workers* may hold their connections.
         """
-        n_bytes = 8 * (_UNDER_WAY + n_clients)
+        self._under_way = _HELD + n_workers
+        n_bytes = 8 * (self._under_way + n_clients)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -70,6 +72,7 @@ class TotalsWriter:
             os.close(descriptor)
         self._words = memoryview(self._mapped).cast("Q")
         self._words[0] = _MAGIC
+        self._words[_SPREAD + 3] = n_workers
         os.replace(draft, path)
         self._unanswered: deque[tuple[int, int]] = (
             deque()
@@ -77,11 +80,11 @@ class TotalsWriter:
 
     def sent(self, client: int, due_ns: int) -> None:
         """A request that was due at *due_ns* is under way; clients are numbered from 0 on."""
-        self._words[_UNDER_WAY + client] = due_ns
+        self._words[self._under_way + client] = due_ns
 
     def ended(self, client: int) -> None:
         """Nothing of that client's is under way any more."""
-        self._words[_UNDER_WAY + client] = 0
+        self._words[self._under_way + client] = 0
 
     def answered(self, status: int, n_bytes: int, due_ns: int, now_ns: int) -> None:
         """Count one whole answer, which came at *now_ns* to a request that was due at *due_ns*."""
@@ -94,6 +97,15 @@ class TotalsWriter:
                 words[_UNANSWERED + self._unanswered.popleft()[1]] -= 1
         else:
             self.failed("4xx" if status < 500 else "5xx", now_ns)
+
+    def spread(self, for_ns: int, held: Sequence[int], n_starved: int, n_waiting: int) -> None:
+        """For so long each worker *held* so many connections, and *n_waiting* were not accepted."""
+        words = self._words
+        words[_SPREAD] += for_ns
+        words[_SPREAD + 1] += n_starved * for_ns
+        words[_SPREAD + 2] += n_waiting * for_ns
+        for place, n in zip(range(_HELD, self._under_way), held, strict=False):
+            words[place] += n * for_ns
 
     def failed(self, kind: str, now_ns: int) -> None:
         """Count one failure of *kind*, which was seen at *now_ns*."""
@@ -124,16 +136,24 @@ def read_totals(path: Path) -> Totals:
     """Everything that was counted up to now; raises as ``read_counts``."""
     content = path.read_bytes()
     words = _unpacked(path, content)
-    if len(content) < 8 * _UNDER_WAY or len(content) % 8:
+    if len(content) < 8 * _HELD or len(content) % 8:
         raise DamagedTotalsError(f"{path} ends too early")
     counts = memoryview(content).cast("Q")
+    looked_ns, starved_ns, waiting_ns, n_workers = counts[_SPREAD:_HELD]
+    under_way = _HELD + n_workers
     return Totals(
         n_done=words[_DONE],
         n_failed=_by_kind(words[_FAILED:_UNANSWERED]),
         n_failed_since_done=_by_kind(words[_UNANSWERED:_LATENCIES]),
         n_bytes=words[_BYTES],
-        latencies=Latencies.of(counts[_LATENCIES:_UNDER_WAY]),
-        due_ns=tuple(due for due in counts[_UNDER_WAY:] if due),
+        latencies=Latencies.of(counts[_LATENCIES:_SPREAD]),
+        due_ns=tuple(due for due in counts[under_way:] if due),
+        spread=ConnectionSpread(
+            looked_ns / 1e9,
+            starved_ns / 1e9,
+            tuple(held_ns / 1e9 for held_ns in counts[_HELD:under_way]),
+            waiting_ns / 1e9,
+        ),
     )
 
 

@@ -20,7 +20,7 @@ def answer_section(overview: Overview) -> Section:
     study, ranking = overview.study, overview.ranking
     answer = verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)
     blocks: list[Block] = [Text([answer], "answer")]
-    warnings = [*simulated_told(study), *reservations(study)]
+    warnings = [*simulated_told(study), *reservations(study, ranking)]
     blocks += [Text([sentence], "warning") for sentence in warnings]
     blocks.append(Text([guarantee(ranking)]))
     if facts := _facts(ranking):

@@ -31,7 +31,7 @@ def to_do(overview: Overview) -> list[Block]:
         return _shown(next_steps(overview))
     if overview.is_over is False or (ranking.claim is not None and not ranking.claim.answer.reached):
         return _shown(go_on_steps(overview, "change nothing yet; the study goes on where it stopped"))
-    if is_simulated(study) or reservations(study):
+    if is_simulated(study) or reservations(study, ranking):
         return []  # the warning above says why nobody should act on it
     if ranking.current == best.layout:
         return [Text([f"{_TITLE}: nothing. {best.layout} is in use."])]

@@ -12,6 +12,10 @@ can ever pass (utilization law). So, by the CPU clocks of a layout's windows:
   service does, the cores bind only if its threads wait for them for 1 - `BUSY` of their time or more.
 - The backends that the config names work for the items, on the same cores: their CPU fills these as that of
   children does, and meanwhile a thread sleeps.
+- The load generator's connections bind where no station is busy and they leave the service without requests:
+  they spread so unevenly that threads lack one while other workers have too many, or a process works on as
+  many requests as come (an event loop) and more clients were not seen to bring nothing. Such a layout was
+  not measured, the load was.
 - Memory binds where a limit keeps the layout out, or where tasks waited for memory.
 
 Own CPU of a worker counts as time with its GIL, less what a calibration knows to be without: an upper end
@@ -26,13 +30,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tuner.core.connection_spread import STARVED_RATIO
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
-from tuner.core.model.diagnosis.evidence import Evidence
+from tuner.core.model.diagnosis.evidence import Evidence, Loaded
 from tuner.core.model.diagnosis.expected import Expected, expected_of, gil_ratio_of
 from tuner.core.model.machine import Machine
 
-What = Literal["gil", "cores", "waiting", "backend", "memory"]
+What = Literal["gil", "cores", "waiting", "backend", "memory", "connections"]
 Station = Literal["gil", "cores"]
 Share = Literal[
     "python", "child", "master", "core_line", "gil_line", "asleep", "blocked", "contended", "elsewhere"
@@ -70,6 +75,7 @@ class Diagnosis:
     backend_cores: float  #: of that, the backends that the config names
     backend_elsewhere_cores: float = 0.0  #: what these used of cores that the service may not use
     memory: str | None = None  #: why memory binds, in words
+    load: Loaded | None = None  #: by the load generator; None: it sends nothing
     shape: Layout | None = None  #: how many processes, and threads that share a GIL; None: the layout's
 
     def n_threads(self, share: Share) -> Figure | None:
@@ -110,7 +116,15 @@ def diagnose_one(
         gain_ratio = None  # what others would leave to more threads is not known
         if amounts.get("core_line", 0.0) < 1 - BUSY:
             levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
-    what = bound_by(levels, amounts, gain_ratio=gain_ratio, short_of_memory=seen.memory is not None)
+    if seen.load is not None and seen.load.takes_many:
+        gain_ratio = None  # the model has one request per thread
+    what = bound_by(
+        levels,
+        amounts,
+        gain_ratio=gain_ratio,
+        short_of_memory=seen.memory is not None,
+        short_of_requests=lacks_requests(seen),
+    )
     return Diagnosis(
         layout=seen.layout,
         what=what,
@@ -123,7 +137,19 @@ def diagnose_one(
         backend_elsewhere_cores=seen.backend_elsewhere_s / seen.length_s,
         memory=seen.memory,
         shape=seen.shape,
+        load=seen.load,
     )
+
+
+def lacks_requests(seen: Evidence) -> bool:
+    """Whether the clients left the service without requests that it could have worked on, cores aside."""
+    if seen.load is None:
+        return False
+    spread = seen.load.spread
+    starved = None if spread is None else spread.starved_ratio(seen.layout.total_threads)
+    if starved is not None and starved >= STARVED_RATIO:
+        return True
+    return seen.load.takes_many and not seen.load.facts.is_enough
 
 
 def bound_by(
@@ -132,6 +158,7 @@ def bound_by(
     *,
     gain_ratio: float | None = None,
     short_of_memory: bool = False,
+    short_of_requests: bool = False,
 ) -> tuple[What, ...]:
     """The rule: what binds, the most first; never empty.
 
@@ -140,11 +167,14 @@ def bound_by(
         shares: of the threads' time.
         gain_ratio: throughput with twice the threads over that with these; None: not known, taken for a gain.
         short_of_memory: a limit keeps it out, or tasks waited for memory.
+        short_of_requests: see `lacks_requests`; it counts where no station is busy.
     """
     if short_of_memory:
         return ("memory",)
     stations: list[Station] = sorted(utilization, key=lambda station: -utilization[station])
     highest = utilization[stations[0]]
+    if short_of_requests and highest < BUSY:
+        return ("connections",)
     if highest >= BUSY or (gain_ratio is not None and gain_ratio < NO_GAIN):
         return tuple(station for station in stations if utilization[station] >= NEAR * highest)
     of_backend = shares.get("blocked", 0.0) + shares.get("contended", 0.0)

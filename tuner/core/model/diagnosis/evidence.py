@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.limits import Verdict
+from tuner.core.load_facts import LoadFacts, load_facts, spread_of_launches
 from tuner.core.masters import has_master
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.pooled import pooled_variants
@@ -39,6 +41,15 @@ AT_A_RATE = (
 
 
 @dataclass(frozen=True, slots=True)
+class Loaded:
+    """How clients in a closed loop loaded a layout."""
+
+    facts: LoadFacts
+    spread: ConnectionSpread | None  #: of their connections over the workers; None: not to be seen
+    takes_many: bool  #: a process works on more requests at a time than it has threads to choose
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What was seen of a layout: sums over its windows. None: these clocks were not read."""
 
@@ -61,6 +72,7 @@ class Evidence:
     read_windows: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
     read_launches: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
     has_master: bool = False  #: child_cpu_s is also that of a master that starts the workers
+    load: Loaded | None = None  #: by the load generator; None: it sends nothing
     is_pooled: bool = False  #: the layout's threads are processes of a pool, each with a GIL of its own
 
     def __post_init__(self) -> None:
@@ -113,6 +125,7 @@ def evidence_of(
             short[own.layout].append(own)
     found = []
     pooled = pooled_variants(study.config)
+    facts = load_facts(study)
     for layout in dict.fromkeys((*study.layouts, *good, *short)):
         n_good = sum(one.n_windows - one.n_at_a_rate for one in good[layout])
         memory = _memory(verdicts.get(layout), sum(one.n_short for one in short[layout]), n_good)
@@ -122,9 +135,15 @@ def evidence_of(
             else _of_short(layout, short[layout], sums, study, memory)
         )
         if one is not None:
-            one = replace(one, has_master=has_master(study.config, layout))
+            load = None if facts is None else _loaded(facts, layout, good[layout])
+            one = replace(one, has_master=has_master(study.config, layout), load=load)
             found.append(_as_pool(one) if layout.variant in pooled else one)
     return found
+
+
+def _loaded(facts: LoadFacts, layout: Layout, launches: Sequence[LaunchTally]) -> Loaded:
+    spread = spread_of_launches(launches)
+    return Loaded(facts, spread, facts.takes_many(layout, spread))
 
 
 def _as_pool(one: Evidence) -> Evidence:

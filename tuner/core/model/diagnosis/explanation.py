@@ -87,7 +87,8 @@ def explain(
         own = [one for one in seen if one.layout.variant == variant]
         gil = (gils or {}).get(variant, machine.has_gil)
         of_own = of_variants[variant] = machine if gil is None else replace(machine, has_gil=gil)
-        reference = reference_of(own, of_own)
+        takes_many = any(one.load is not None and one.load.takes_many for one in own)
+        reference = None if takes_many else reference_of(own, of_own)
         if reference is None:
             diagnoses += diagnose(own, of_own, None)
             continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tuner.core.clients import requests_at_once
+from tuner.core.connection_spread import STARVED_RATIO, uneven_told
 from tuner.core.figures import counted
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
@@ -16,6 +18,7 @@ _WORDS: dict[What, str] = {
     "waiting": "waiting",
     "backend": "backend",
     "memory": "memory",
+    "connections": "connections",
 }
 MODELLED = "~"  #: before a figure of the model; all others were measured
 _DOING: dict[Share, str] = {
@@ -106,7 +109,21 @@ def _waiting(of: Diagnosis) -> str:
         full = f"others keep {strangers:.2g} of {counted(of.cores, 'core')} busy, and make way"
     more = "threads" if (of.shape or of.layout).has_threads else "processes"
     gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
+    if of.load is not None and of.load.takes_many:
+        return f"{full} ({', '.join(stations)}), and more connections bring nothing{_hidden_limit(of)}"
     return f"{full} ({', '.join(stations)}), its threads {_time_of(of)}{gain}"
+
+
+def _hidden_limit(of: Diagnosis) -> str:
+    """What an event loop may wait for that takes no more requests."""
+    assert of.load is not None
+    found = of.load.facts.found
+    at_once = None if found is None else requests_at_once(found)
+    about = "" if at_once is None else f", about {at_once:.3g} requests in each process"
+    return (
+        f": something in the service lets only so many be worked on at once{about} (a pool of threads, a"
+        " semaphore, connections to a database)"
+    )
 
 
 def _backend(of: Diagnosis) -> str:
@@ -118,6 +135,24 @@ def _backend(of: Diagnosis) -> str:
     used = of.backend_cores + of.backend_elsewhere_cores
     named = f"; the backends of the config use {counted(used, 'core', '.2g')}" if used >= 0.005 else ""
     return f"its threads {' and '.join(found)}: on something that items share{named}"
+
+
+def _connections(of: Diagnosis) -> str:
+    busy = ", ".join(f"{_WORDS[name]} {percent(figure)}" for name, figure in of.utilization.items())
+    assert of.load is not None
+    spread = of.load.spread
+    starved = None if spread is None else spread.starved_ratio(of.layout.total_threads)
+    if spread is not None and starved is not None and starved >= STARVED_RATIO:
+        return (
+            f"the load generator's connections are its bottleneck, and nothing is full ({busy}):"
+            f" {uneven_told(spread, of.layout.total_threads)}"
+        )
+    n = of.load.facts.n_clients
+    many = "all connections" if n is None else f"all {counted(n, 'connection')}"
+    return (
+        f"the load generator's connections are its bottleneck: {many} are always busy and nothing is full"
+        f" ({busy}), so more of them would bring more"
+    )
 
 
 def _memory(of: Diagnosis) -> str:
@@ -145,4 +180,5 @@ _TELLERS: dict[What, Callable[[Diagnosis], str]] = {
     "waiting": _waiting,
     "backend": _backend,
     "memory": _memory,
+    "connections": _connections,
 }

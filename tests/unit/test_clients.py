@@ -1,0 +1,70 @@
+"""How many clients load a service: the rules of the search, and what it tells beside the number."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.core.clients import (
+    FOUND,
+    Found,
+    Tried,
+    choose,
+    first_clients,
+    found_in,
+    found_text,
+    hardest_to_load,
+    has_risen,
+    requests_at_once,
+)
+from tuner.core.connections import EVEN, FRESH, KEPT, Connections, parse_connections, render_connections
+from tuner.core.errors import ConfigError
+from tuner.core.layout import parse_layout
+
+
+def test_the_search_begins_with_two_clients_a_thread_of_the_largest_layout() -> None:
+    layouts = [parse_layout(text) for text in ("1x2", "1x8", "4x2", "2x2")]
+
+    assert first_clients(layouts) == 16
+    assert str(hardest_to_load(layouts)) == "4x2"
+
+
+@pytest.mark.parametrize(
+    ("rates", "risen", "clients"),
+    [((10.0,), True, 4), ((10.0, 10.2), True, 8), ((10.0, 10.19), False, 8), ((10.0, 9.0), False, 4)],
+)
+def test_doubling_goes_on_while_it_brings_two_percent(rates, risen, clients) -> None:
+    tried = [Tried(4 * 2**n, per_s) for n, per_s in enumerate(rates)]
+
+    assert has_risen(tried) is risen
+    assert choose(tried) == clients
+
+
+def test_what_was_found_is_kept_with_the_study() -> None:
+    found = Found(64, "2x-", (Tried(32, 300.5), Tried(64, 301.0)), saturates=True)
+
+    assert found_in({FOUND: found_text(found)}) == found
+    assert found_in({}) is None
+    assert found_in({FOUND: "[]"}) is None
+
+
+def test_by_littles_law_the_threads_are_found_that_an_event_loop_hides() -> None:
+    """40 threads in each of 2 processes, items of 100 ms: 800/s, however many clients there are."""
+    tried = tuple(Tried(n, min(n / 0.1, 800.0)) for n in (4, 8, 16, 32, 64, 128, 256))
+
+    assert requests_at_once(Found(128, "2x-", tried, saturates=True)) == pytest.approx(40)
+    assert requests_at_once(Found(8, "2x4", (Tried(16, 80), Tried(32, 80)), saturates=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "connections"),
+    [("even", EVEN), ("fresh", FRESH), ("Kept", KEPT), ("reuse: 100", Connections(100)), ("reuse:1", FRESH)],
+)
+def test_connections_are_read_and_written(text: str, connections: Connections) -> None:
+    assert parse_connections(text) == connections
+    assert parse_connections(render_connections(connections)) == connections
+
+
+@pytest.mark.parametrize("text", ["", "new", "reuse", "reuse: 0", "-1", "64"])
+def test_other_words_for_connections_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_connections(text)

@@ -1,0 +1,58 @@
+"""The number of clients of a new study, found before anything is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tuner.core.records import StudyRecord
+
+if TYPE_CHECKING:
+    from tuner.ports import Box
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+
+
+def with_clients_found(
+    box: Box, record: StudyRecord, warn: Warn, say: Callable[[str], None], stop_requested: Callable[[], bool]
+) -> StudyRecord:
+    """*record* with the number of clients that load its layouts, where a closed loop lacks one.
+
+    Where it cannot be found, the record and the feeder stay with the least that gives each thread a request.
+    """
+    from tuner.adapters.feeders.http import HttpFeeder
+    from tuner.core.clients import FOUND, first_clients, found_text
+    from tuner.core.errors import MeasurementError
+    from tuner.study.loading import find_clients, told
+
+    feeder = box.feeder
+    if not isinstance(feeder, HttpFeeder) or not feeder.lacks_clients:
+        return record
+    say("Looking for the number of clients that loads every layout ...")
+    try:
+        found = find_clients(box, feeder, record, warn, stop_requested)
+    except MeasurementError as error:
+        n_clients = first_clients(record.layouts)
+        warn(
+            "clients-not-found",
+            f"the number of clients that loads every layout was not found: {error.problem};"
+            f" {n_clients} clients send requests, which may be too few (--clients N)",
+        )
+        return _with(record, n_clients, {})
+    if found is None:
+        return record
+    say(f"{told(found)}.")
+    feeder.use_clients(found.clients)
+    return _with(record, found.clients, {FOUND: found_text(found)})
+
+
+def _with(record: StudyRecord, n_clients: int, provenance: dict[str, str]) -> StudyRecord:
+    config = json.loads(record.config)
+    config["service"]["feeder"]["clients"] = n_clients
+    return replace(
+        record,
+        config=json.dumps(config, sort_keys=True, separators=(",", ":")),
+        provenance={**record.provenance, **provenance},
+    )

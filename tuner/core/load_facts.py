@@ -1,0 +1,73 @@
+"""How a study loads its service, and whether that was enough: by its settings and by a search before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from tuner.core.clients import Found, found_in
+from tuner.core.connection_spread import ConnectionSpread
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.core.tally import LaunchTally
+
+_SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFacts:
+    """Of a study whose requests come from clients, each of which has one under way."""
+
+    n_clients: int | None  #: None: twice the threads, or nobody knows
+    found: Found | None  #: how that number was found; None: the user gave it
+    event_loops: frozenset[str]  #: variants whose processes work on as many requests as come; "": as it is
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether twice the clients were seen to bring nothing."""
+        return self.found is not None and self.found.saturates
+
+    def takes_many(self, layout: Layout, spread: ConnectionSpread | None) -> bool:
+        """Whether a process of *layout* works on more requests at a time than it has threads to choose.
+
+        It says so (``event_loop``), or it was seen to hold several connections.
+        """
+        if layout.variant in self.event_loops:
+            return True
+        held = () if spread is None else spread.per_worker
+        return not layout.has_threads and bool(held) and sum(held) / len(held) >= _SEVERAL
+
+
+def load_facts(study: StudyRecord) -> LoadFacts | None:
+    """How *study* loaded its service; None: no clients send requests, or they come at a fixed rate."""
+    service: Any = json.loads(study.config).get("service") if study.config else None
+    if not isinstance(service, dict):
+        return None
+    feeder = service.get("feeder")
+    if not isinstance(feeder, dict) or feeder.get("kind") != "http":
+        return None
+    if isinstance(feeder.get("rate"), int | float):
+        return None
+    number = feeder.get("clients", feeder.get("connections"))
+    return LoadFacts(
+        number if isinstance(number, int) else None, found_in(study.provenance), _event_loops(service)
+    )
+
+
+def spread_of_launches(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:
+    """How connections spread in all windows of *launches* that are not at a rate; None: not to be seen."""
+    requests = [one.requests for one in launches if one.requests is not None and not one.n_at_a_rate]
+    spreads = [one.spread for one in requests if one.spread is not None]
+    return reduce(ConnectionSpread.merged, spreads) if spreads else None
+
+
+def _event_loops(service: Mapping[str, Any]) -> frozenset[str]:
+    own = service.get("event_loop") is True
+    told = {"": own}
+    for name, variant in (service.get("variants") or {}).items():
+        asked = variant.get("event_loop")
+        told[name] = own if asked is None else asked is True
+    return frozenset(name for name, is_one in told.items() if is_one)
