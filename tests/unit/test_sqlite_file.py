@@ -53,9 +53,10 @@ VERSION_7 = GOLDEN / "study_version_7.db"  #: likewise
 VERSION_8 = GOLDEN / "study_version_8.db"  #: likewise
 VERSION_9 = GOLDEN / "study_version_9.db"  #: likewise
 VERSION_10 = GOLDEN / "study_version_10.db"  #: likewise
+VERSION_11 = GOLDEN / "study_version_11.db"  #: likewise
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
-    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10),
+    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11),
 ]
 
 
@@ -176,7 +177,7 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 12")
+        connection.execute("PRAGMA user_version = 13")
 
     assert refused(file) == wording("study-file.newer-version", file=file)
 
@@ -733,7 +734,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 11,
+        "user_version": 12,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }
