@@ -211,16 +211,28 @@ def _tells_core_line(seen: Evidence) -> bool:
 
 
 def _whole_line(seen: Evidence, line: Figure | None, *, is_modelled: bool) -> float | None:
-    """The share of time in which items wait for a core, in children and backends too; None: not known.
-
-    Where these compute less than the workers do, they are taken to wait as long for each second of it.
-    """
+    """The share of time in which items wait for a core, in children and backends too; None: not known."""
     if line is None or is_modelled or _tells_core_line(seen):
         return None if line is None else line.value
-    children_s = seen.of_children_s
-    awaited_s = (seen.child_cpu_s if children_s is None else children_s) + seen.backend_cpu_s
+    ratio = _alike_ratio(seen)
+    return None if ratio is None else line.value * (1 + ratio)
+
+
+def _alike_ratio(seen: Evidence) -> float | None:
+    """How long children and backends wait for a core, over how long items' threads do.
+
+    Where they compute less than the workers do, they are taken to wait as long for each second of it; None
+    where they compute more.
+    """
+    awaited_s = _awaited_s(seen)
     own_s = seen.own_cpu_s if seen.item_cpu_s is None else seen.item_cpu_s
-    return line.value * (1 + awaited_s / own_s) if awaited_s <= own_s else None
+    return awaited_s / own_s if own_s and awaited_s <= seen.own_cpu_s else None
+
+
+def _awaited_s(seen: Evidence) -> float:
+    """CPU of children, a master's included where it is not told apart, and of backends."""
+    children_s = seen.of_children_s
+    return (seen.child_cpu_s if children_s is None else children_s) + seen.backend_cpu_s
 
 
 def _shares(
@@ -254,11 +266,16 @@ def _shares(
     modelled: dict[Share, float] = {"asleep": expected.n_asleep / n}
     if machine.has_gil and seen.shape.threads > 1 and "gil_line" not in measured:
         modelled["gil_line"] = expected.n_gil_waiting / n
-    awaited_s = (seen.child_cpu_s if children_s is None else children_s) + seen.backend_cpu_s
+    awaited_s = _awaited_s(seen)
     if "core_line" not in measured:
         modelled["core_line"] = expected.n_core_waiting / n
     elif not _tells_core_line(seen):  # the part of those at whom nobody looks
-        modelled["core_line"] = expected.n_core_waiting / n * awaited_s / (seen.own_cpu_s + awaited_s)
+        ratio = _alike_ratio(seen)
+        modelled["core_line"] = (
+            expected.n_core_waiting / n * awaited_s / (seen.own_cpu_s + awaited_s)
+            if ratio is None
+            else measured["core_line"] * ratio
+        )
     if "blocked" not in measured:
         modelled["blocked"] = expected.n_blocked / n
     known = sum(modelled.values())
