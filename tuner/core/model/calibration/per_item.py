@@ -21,6 +21,7 @@ class PerItem:
     n_done: int
     service_s: float  #: CPU of workers, children and all below
     worker_s: float | None  #: CPU of the workers' own threads
+    item_s: float | None  #: CPU of the threads that work on items, a part of that
     child_s: float | None  #: CPU of children
     backend_s: float  #: CPU of the backends that the config names
     delay_s: float | None  #: waiting of threads that work on items for a core
@@ -68,6 +69,7 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
         n_done=n_done,
         service_s=fsum(one.service_cpu_s for one in windows) / n_done,
         worker_s=each(_total(windows, lambda one: one.worker_cpu_s)),
+        item_s=each(_total(windows, lambda one: one.item_cpu_s)),
         child_s=each(_total(windows, lambda one: one.child_cpu_s)),
         backend_s=fsum(one.backend_cpu_s for one in windows) / n_done,
         delay_s=each(_total(windows, lambda one: one.run_delay_s)),
