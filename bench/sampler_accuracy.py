@@ -22,6 +22,7 @@ from statistics import fmean, median
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.process_tree import TICKS_PER_S, ProcessTable
 from tuner.adapters.procfs import ProcSampler
+from tuner.core.layout import Layout
 from tuner.core.load import mean_active_from_load1
 from tuner.core.window import Reading, Sample, VoidReason
 
@@ -38,6 +39,7 @@ LOADS = {  # name -> modes of load.py
 
 class Workers:
     running_after_s = 0.0
+    shape = Layout(24, 64)  # of which all threads work on items
 
     def __init__(self, processes: list[subprocess.Popen[bytes]]) -> None:
         self.processes = processes

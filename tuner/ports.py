@@ -36,6 +36,10 @@ class Launch(Protocol):
     def running_after_s(self) -> float:
         """Seconds from the start until every process was RUNNING."""
 
+    @property
+    def shape(self) -> Layout:
+        """How many worker processes there are to be, and threads in each that work on items."""
+
     def worker_pids(self) -> frozenset[int]:
         """The processes that work on items, as far as they are alive: those that supervisord started, or
         their children, where the service has a master or a wrapper."""

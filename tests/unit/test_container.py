@@ -13,6 +13,7 @@ from tuner.adapters.container import container_here
 from tuner.adapters.host import describe_host
 from tuner.adapters.procfs import ProcSampler, ProcWatch
 from tuner.adapters.virtual_box import VirtualClock
+from tuner.core.layout import Layout
 from tuner.core.window import Reading, VoidReason
 from tuner.reports.ranking_words import LOAD_TOLD, OWN_LOAD_TOLD
 
@@ -26,6 +27,7 @@ READING = Reading(1000.0, 12, 3)
 
 class RecordedLaunch:
     running_after_s = 0.5
+    shape = Layout(2, 64)  # of which all threads work on items
 
     def worker_pids(self) -> frozenset[int]:
         return frozenset({50, 51})

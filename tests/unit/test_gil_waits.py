@@ -274,3 +274,16 @@ def test_looking_in_a_thread_of_its_own_ends_with_it(box: Box) -> None:
 
     assert watch.waited_s() > (0.0, 0.0)
     assert "gil-watch" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_of_those_who_wait_only_threads_that_work_on_items_are_counted(box: Box) -> None:
+    """The main thread and an item's wait in line while another of these computes; a third wants a core."""
+    box.threads(futex(box.gil), futex(box.gil), RUNNING, RUNNING, READ)
+    waits = GilWaits(box.proc, "x86_64", lambda _: box._tick() * box.cores, box._tick)
+    found = []
+    for items in (None, {PID + 1, PID + 2, PID + 3}, {PID + 1}, {PID}):
+        waits.follow([PID], lambda _, items=items: None if items is None else frozenset(items))
+        found.append(waits.look())
+    waits.close()
+
+    assert found == [InLine(2, 1), InLine(1, 1), InLine(1, 0), InLine(1, 0)]

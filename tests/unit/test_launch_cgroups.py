@@ -12,6 +12,7 @@ from tuner.adapters import launch_cgroup
 from tuner.adapters.cgroup import LaunchCgroups, launch_cgroups, own_cgroup
 from tuner.adapters.cpu_accounts import ServiceAccount, ServiceUse
 from tuner.adapters.process_tree import TICKS_PER_S
+from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
 from ..wording import wording
@@ -119,6 +120,7 @@ class RecordedLaunch:
     """That of tests/proc/busy_box."""
 
     running_after_s = 0.5
+    shape = Layout(2, 64)  # of which all threads work on items
 
     def worker_pids(self) -> frozenset[int]:
         return frozenset({50, 51})

@@ -400,6 +400,120 @@ def test_the_cpu_of_a_master_is_called_so_and_not_a_childs() -> None:
     assert wording("model.master-at-work") in sentence(found)
 
 
+def test_a_master_whose_cpu_is_known_takes_no_share_of_the_threads_time() -> None:
+    """No item's thread waits for it: it fills the cores, and they sleep meanwhile."""
+    seen = Evidence(
+        Layout(2, 1), 100.0, 100, 100, own_cpu_s=50.0, child_cpu_s=30.0, has_master=True, master_cpu_s=24.0
+    )
+
+    found = diagnose_one(seen, Machine(8), Expected(0.0, 0.0, 0.5, 0.0, 1.9))
+
+    assert "master" not in found.shares
+    assert found.shares["child"].value == pytest.approx(6 / 200)
+    assert found.utilization["cores"].value == pytest.approx(80 / 800)
+    assert found.beside_cores == pytest.approx(0.24)
+
+
+PREFORK = Evidence(
+    Layout(4, 1, has_threads=False), 100.0, 1000, 1000, own_cpu_s=60.0, child_cpu_s=10.0, others_cpu_s=130.0,
+    run_delay_s=320.0, blocked_s=0.0, has_master=True,
+)  # fmt: skip
+"""Four pool processes that compute all the time, on two cores of which others use 1.3."""
+
+
+def test_threads_that_wait_for_cores_are_bound_by_them_whatever_their_master_uses() -> None:
+    """Their own clock of waiting says so; that children might wait as well takes nothing away from it."""
+    for master_cpu_s in (10.0, None):  # None: the file is older, and does not tell it from children's
+        (found,) = diagnose([replace(PREFORK, master_cpu_s=master_cpu_s)], Machine(2), None)
+
+        assert found.what == ("cores",)
+        assert found.shares["core_line"] == Figure(pytest.approx(0.8), "measured")
+        assert found.shares["python"].value == pytest.approx(0.15)
+
+
+def test_a_line_for_cores_that_is_not_known_is_no_reason_to_say_that_others_make_way() -> None:
+    """The kernel keeps no such account; or children, who do most of the work, may stand in line unseen."""
+    children = replace(PREFORK, has_master=False, own_cpu_s=10.0, child_cpu_s=60.0, run_delay_s=4.0)
+    for seen in (replace(PREFORK, run_delay_s=None, master_cpu_s=10.0), children):
+        (found,) = diagnose([seen], Machine(2), None)
+
+        assert found.what == ("cores",)
+
+
+def test_others_make_way_where_threads_are_known_not_to_wait_for_cores() -> None:
+    quiet = replace(PREFORK, own_cpu_s=8.0, child_cpu_s=2.0, others_cpu_s=190.0, run_delay_s=4.0)
+    a_little_of_children = replace(quiet, master_cpu_s=0.0)
+    for seen in (replace(quiet, master_cpu_s=2.0), a_little_of_children):
+        (found,) = diagnose([seen], Machine(2), None)
+
+        assert found.what == ("waiting",)
+
+
+def test_longer_waits_on_a_host_that_others_fill_do_not_show_that_items_share_something() -> None:
+    """They wait longer than an item alone: maybe for who deals items out, and he for a core."""
+    slow = replace(own_cpu("1x4", 0.1), others_cpu_s=180.0, run_delay_s=12.0, blocked_s=0.0)
+    expected = Expected(n_core_waiting=0.1, n_gil_waiting=0.0, n_asleep=1.2, n_blocked=0.0, gain_ratio=1.9)
+
+    on_a_full_host = diagnose_one(slow, Machine(2), expected)
+    on_a_quiet_one = diagnose_one(replace(slow, others_cpu_s=0.0), Machine(2), expected)
+
+    assert on_a_full_host.shares["contended"].value > 0.5
+    assert on_a_full_host.what == ("waiting",)
+    assert on_a_quiet_one.what == ("backend",)
+
+
+#: a node of Celery with one thread, whose tasks sleep for 10 ms of the 13.5 that each takes: its main thread
+#: computes for 2.2 ms of them, the pool's for 2.4, and waits for a core for 0.9 and for the GIL for 0.2
+NODE = Evidence(
+    Layout(1, 1), 135.0, 10_000, 10_000, own_cpu_s=46.0, child_cpu_s=0.0, run_delay_s=9.0, blocked_s=0.0,
+    gil_waiting_s=2.0, gil_waking_s=0.0, item_cpu_s=24.0, master_cpu_s=0.0,
+)  # fmt: skip
+
+
+def alone_in(one: Evidence) -> Demands:
+    """As `told_by_1x1` has them: all CPU of the process, and sleep for the rest of an item's time."""
+    own_s, waited_s = one.own_cpu_s / one.n_done, (one.run_delay_s or 0.0) / one.n_done
+    return Demands(gil_s=own_s, asleep_s=one.length_s / one.n_done - own_s - waited_s)
+
+
+def test_what_a_process_computes_beside_its_items_is_no_time_of_the_items_threads() -> None:
+    (found,) = diagnose([NODE], Machine(2), alone_in(NODE))
+
+    shares = {name: figure.value for name, figure in found.shares.items()}
+    assert shares["python"] == pytest.approx(24 / 135)
+    assert shares["asleep"] == pytest.approx(100 / 135, abs=0.01)
+    assert shares["core_line"] == pytest.approx(9 / 135)
+    assert found.utilization["gil"].value == pytest.approx(46 / 135)  # both take it
+    assert found.beside_cores == pytest.approx(22 / 135)
+    assert sentence(found) == wording("model.node-of-celery")
+
+
+def test_the_one_thread_of_a_layout_waits_for_the_gil_where_another_thread_of_its_process_has_it() -> None:
+    (found,) = diagnose([NODE], Machine(2), alone_in(NODE))
+
+    assert found.shares["gil_line"] == Figure(pytest.approx(2 / 135), "measured")
+
+
+def test_more_threads_that_do_as_one_alone_did_share_nothing() -> None:
+    """Four of them take 4 % longer an item, for a core and the GIL: nobody waits for a backend."""
+    four = replace(
+        NODE, layout=Layout(1, 4), n_done=38_500, n_items=38_500, own_cpu_s=4 * 44.0, item_cpu_s=4 * 23.0,
+        run_delay_s=4 * 11.0, gil_waiting_s=4 * 4.0,
+    )  # fmt: skip
+    _, found = diagnose([NODE, four], Machine(4), alone_in(NODE))
+
+    assert found.shares["asleep"].value == pytest.approx(38_500 * 0.01 / (4 * 135), abs=0.02)
+    assert found.shares.get("contended", Figure(0.0, "modelled")).value < 0.02
+
+
+def test_a_gil_that_threads_beside_the_items_hold_may_be_waited_for_by_all_of_these() -> None:
+    """Two wait half of the time: it is held for half of it, not for all of it."""
+    seen = replace(NODE, layout=Layout(1, 2), gil_waiting_s=135.0, item_cpu_s=24.0)
+    (found,) = diagnose([seen], Machine(2), None)
+
+    assert found.utilization["gil"].value == pytest.approx(0.5)
+
+
 def test_without_a_model_the_wait_is_one_figure_and_measured() -> None:
     (found,) = diagnose([own_cpu("1x4", 0.2)], Machine(2), None)
 

@@ -81,6 +81,7 @@ def test_who_is_active_beside_an_item_is_told_per_item() -> None:
     "accounted",
     [
         replace(BESIDE, run_delay_s=360.0),
+        replace(BESIDE, beside_delay_s=360.0),
         replace(BESIDE, child_blocked_s=360.0),
         replace(BESIDE, backend_cpu_s=360.0),
         replace(BESIDE, n_active=0.5),

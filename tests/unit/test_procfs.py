@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.box_times import read_box_times
-from tuner.adapters.process_tree import ProcessTable, parse_stat
+from tuner.adapters.process_tree import ProcessStat, ProcessTable, parse_stat
 from tuner.adapters.procfs import ProcSampler, ProcWatch
-from tuner.adapters.pss import read_pss_bytes
+from tuner.adapters.pss import PssReader, PssSeen
 from tuner.adapters.virtual_box import VirtualClock
 from tuner.core.errors import ConfigError
+from tuner.core.layout import Layout
 from tuner.core.window import Reading, VoidReason
 
 from ..permitted import closed
@@ -34,6 +35,7 @@ class RecordedLaunch:
     """The launch that was recorded; its pids may be changed."""
 
     running_after_s = 0.5
+    shape = Layout(2, 64)  # of which all threads work on items
 
     def __init__(self) -> None:
         self.workers = frozenset({50, 51})
@@ -91,6 +93,11 @@ def box(tmp_path: Path) -> RecordedBox:
 def watch(box: RecordedBox) -> Iterator[ProcWatch]:
     with box.sampler(REDIS_NAME).watching(box.launch, frozenset({FEEDER})) as watch:
         yield watch
+
+
+def pss_bytes(box: RecordedBox, members: list[ProcessStat]) -> int | None:
+    seen = PssReader(box.proc, "x86_64").read(lambda: members)
+    return None if seen is None else seen.pss_bytes
 
 
 def reading(at_s: float = 1000.0) -> Reading:
@@ -410,7 +417,8 @@ def test_what_nobody_may_see_of_a_thread_in_d_is_not_known_and_not_nothing(
 def test_only_threads_in_d_are_asked_for_their_call(box: RecordedBox) -> None:
     """Nobody may see any call; and as nobody was in D, nobody was starting a child."""
     for pid, thread in ((50, 502), (51, 511)):
-        (box.proc / str(pid) / "task" / str(thread) / "stat").write_text(f"{thread} (python) S 40 {thread}")
+        stat = box.proc / str(pid) / "task" / str(thread) / "stat"
+        stat.write_text(stat.read_text().replace(") D ", ") S "))
 
     assert spawning_s(box) == (0, 0)
 
@@ -463,18 +471,41 @@ def test_pressure_is_none_where_the_kernel_does_not_tell(watch: ProcWatch) -> No
     assert usage.memory_pressure_s_total is None
 
 
-def test_memory_leaves_out_a_child_that_still_is_its_parents_copy(watch: ProcWatch) -> None:
-    """62 has not run its program yet: its memory is 61's."""
+def parent_waits_for_its_copy(box: RecordedBox) -> None:
+    """61 is in vfork, so that 62 has its memory until it runs its program."""
+    for file in (box.proc / "61" / "stat", box.proc / "61" / "task" / "61" / "stat"):
+        file.write_text(file.read_text().replace(") R ", ") D "))
+    box.waits_in(61, 61, VFORK)
+
+
+def test_memory_leaves_out_a_child_that_has_its_parents(box: RecordedBox, watch: ProcWatch) -> None:
+    parent_waits_for_its_copy(box)
+
     assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500) * 1024
+
+
+def test_memory_of_a_child_counts_from_its_birth_where_its_parent_goes_on(watch: ProcWatch) -> None:
+    """62 is a second old, and was forked: a worker that is replaced often is never older."""
+    assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500 + 300) * 1024
+
+
+def test_memory_of_a_child_counts_where_its_parent_waits_for_something_else(
+    box: RecordedBox, watch: ProcWatch
+) -> None:
+    parent_waits_for_its_copy(box)
+    box.waits_in(61, 61, READ)
+
+    assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500 + 300) * 1024
 
 
 def test_memory_of_an_older_copy_counts(box: RecordedBox) -> None:
     """Preforked: it will never run another program."""
+    parent_waits_for_its_copy(box)
     table = ProcessTable(box.proc)
     (box.proc / "uptime").write_text("10100.00 1.00\n")
     members = [stat for stat in map(table.stat, (61, 62)) if stat]
 
-    assert read_pss_bytes(box.proc, members) == 600 * 1024
+    assert pss_bytes(box, members) == 600 * 1024
 
 
 def test_memory_nobody_can_see_is_none_and_told_once(box: RecordedBox, watch: ProcWatch) -> None:
@@ -531,11 +562,49 @@ def test_a_service_that_is_gone_uses_no_memory_and_that_is_no_reason_to_warn(box
     assert box.warnings == []
 
 
-def test_a_process_that_ends_while_memory_is_read_is_left_out(box: RecordedBox) -> None:
-    members = list(ProcessTable(box.proc).trees([50]).members.values())
+def test_memory_is_read_again_where_a_process_ended_meanwhile(box: RecordedBox) -> None:
+    """60 ends before it is read: what it shared is its parent's alone by then."""
+    members = [list(ProcessTable(box.proc).trees([50]).members.values())]
     box.kill(60)
+    (box.proc / "50" / "smaps_rollup").write_text("0-1 ---p 0 00:00 0 [rollup]\nPss: 30250 kB\n")
+    members.append(members[0][:1])
 
-    assert read_pss_bytes(box.proc, members) == 30000 * 1024
+    seen = PssReader(box.proc, "x86_64").read(lambda: members.pop(0) if len(members) > 1 else members[0])
+
+    assert seen == PssSeen(30250 * 1024, n_read=1)
+
+
+def test_where_processes_come_and_go_all_the_time_those_alike_stand_for_one_that_was_missed(
+    box: RecordedBox,
+) -> None:
+    """Three like 60, of which one ends unread: the others have 500 and 700 kB, 200 and 400 for themselves, so
+    it is taken for (600 + 300) / 2. Who has just ended is there at each look, another one each time."""
+    (parent, child) = ProcessTable(box.proc).trees([50]).members.values()
+    for pid, size_kb in ((63, 500), (64, 700)):
+        (box.proc / str(pid)).mkdir()
+        sizes = f"Pss: {size_kb} kB\nPrivate_Clean: 50 kB\nPrivate_Dirty: {size_kb - 350} kB\n"
+        (box.proc / str(pid) / "smaps_rollup").write_text(f"0-1 ---p 0 00:00 0 [rollup]\n{sizes}")
+    box.kill(60)
+    pids = iter(range(1000, 2000))
+
+    def looked() -> list[ProcessStat]:
+        return [
+            parent,
+            *(child._replace(pid=pid) for pid in (60, 63, 64)),
+            child._replace(pid=next(pids), state="Z"),
+        ]
+
+    assert PssReader(box.proc, "x86_64").read(looked) == PssSeen((30000 + 450 + 500 + 700) * 1024, 3, 1)
+
+
+def test_what_was_missed_of_memory_is_told_once_it_is_more_than_a_little(box: RecordedBox) -> None:
+    """Each reading misses 60, of five processes: 20 %."""
+    with box.sampler().watching(box.launch, frozenset()) as watch:
+        (box.proc / "60" / "smaps_rollup").write_text("")
+        for _ in range(25):
+            watch.usage(closing=True)
+
+    assert box.warnings == [("memory-missed", wording("sampler.memory-missed"))]
 
 
 def test_within_a_window_memory_is_read_only_as_often_as_its_cost_allows(
@@ -549,7 +618,7 @@ def test_within_a_window_memory_is_read_only_as_often_as_its_cost_allows(
     closing = watch.usage(closing=True).pss_bytes
 
     assert at_once is None
-    assert first == due == closing == 50800 * 1024
+    assert first == due == closing == 51100 * 1024
 
 
 def test_without_children_files_parents_are_asked_instead(box: RecordedBox, watch: ProcWatch) -> None:

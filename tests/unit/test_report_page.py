@@ -21,6 +21,7 @@ from tuner.core.window import VoidReason
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
+from tuner.reports.ties import among_ties
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
 from ..wording import key_of, start_of, wording
@@ -205,6 +206,21 @@ def test_the_page_says_what_to_do_with_the_answer() -> None:
     assert "tuner export gunicorn.tuner.db --snippet list\n" in told
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
     assert "tuner export './-$(x).tuner.db' --snippet list\n" in hidden
+
+
+@pytest.mark.parametrize("unknown_bytes", [None, 5e8])
+def test_nothing_is_said_of_memory_where_that_of_a_layout_as_good_is_not_known(
+    unknown_bytes: float | None,
+) -> None:
+    """It may need less, or not: neither is claimed."""
+    ranking = runbook_study.overview(current=None).ranking
+    first, second = ranking.rows[:2]
+    rows = (replace(first, rank=1, pss_bytes=2e8), replace(second, rank=1, pss_bytes=unknown_bytes))
+
+    told = among_ties(rows[0], replace(ranking, rows=rows), 0.02)
+
+    least = wording("rank.what-do-now-run").rpartition(". ")[2].replace("248 MB", "200 MB")
+    assert told == ([] if unknown_bytes is None else [least])
 
 
 def test_the_commands_of_the_method_name_the_file_as_a_shell_reads_it(race: Overview) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tuner.adapters import launch_cgroup
 from tuner.adapters.cgroup import launch_cgroup_of
-from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, read_shown
+from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable, Tree, read_shown
 from tuner.ports import Clock, Launch
 
 TICKS_CUT_OFF = 4  #: at most, of a process: its four times are each told in whole ticks
@@ -21,9 +22,12 @@ class ServiceUse:
 
     cpu_s_total: float
     worker_cpu_s_total: float  #: of the workers' own threads, ended workers included
+    unseen_cpu_s_total: float  #: the part of it that workers used between the last look at them and their end
     child_cpu_s_total: float  #: of all else
+    master_cpu_s_total: float  #: the part of it that programs used themselves which start the workers
     members: tuple[ProcessStat, ...]  #: workers and their descendants
     workers: tuple[ProcessStat, ...]  #: workers alive
+    masters: tuple[ProcessStat, ...]  #: programs alive that only start them
 
     @property
     def n_threads(self) -> int:
@@ -65,16 +69,26 @@ class ServiceAccount:
         self._strays: dict[int, ProcessStat] = {}
         self._lost_ticks = 0
         self._highest_ticks = 0
-        self._highest_child_ticks = 0
+        self._highest_child_ticks = 0.0
         self._worker_ticks: dict[tuple[int, int], int] = {}  # (pid, start) -> its own, ended workers included
+        self._masters = MasterAccount()
+
+    def members(self) -> tuple[ProcessStat, ...]:
+        """Workers and their descendants now; nothing is added up."""
+        tree, strays = self._trees(self._launch.overhead_pids(), self._launch.worker_pids())
+        return (*tree.members.values(), *strays.members.values())
+
+    def _trees(self, overhead: frozenset[int], workers: frozenset[int]) -> tuple[Tree, Tree]:
+        """The service, and who left it."""
+        started = {child for pid in overhead for child in self._table.children(pid)}
+        tree = self._table.trees(sorted((workers | started) - overhead))
+        return tree, self._table.trees(self._left(tree.members))
 
     def use(self) -> ServiceUse:
         """Add it up."""
         of_cgroup_s = None if self._cgroup is None else launch_cgroup.cpu_s(str(self._cgroup))
         overhead, workers = self._launch.overhead_pids(), self._launch.worker_pids()
-        started = {child for pid in overhead for child in self._table.children(pid)}
-        tree = self._table.trees(sorted((workers | started) - overhead))
-        strays = self._table.trees(self._left(tree.members))
+        tree, strays = self._trees(overhead, workers)
         keepers = [stat for stat in map(self._table.stat, overhead) if stat]
         self._remember(tree.members, strays.members)
         ticks = tree.ticks + strays.ticks + self._lost_ticks + sum(stat.reaped_ticks for stat in keepers)
@@ -87,16 +101,22 @@ class ServiceAccount:
         alive = [
             tree.members[pid] for pid in workers if pid in tree.members and tree.members[pid].state != "Z"
         ]
-        for worker in alive:
+        ended_or_not = [tree.members[pid] for pid in workers if pid in tree.members]
+        for worker in ended_or_not:
             self._worker_ticks[worker.pid, worker.started_ticks] = worker.own_ticks
-        worker_ticks = sum(self._worker_ticks.values())
+        self._masters.look(ended_or_not, tree.members)
+        unseen_ticks = self._masters.unseen_ticks
+        worker_ticks = sum(self._worker_ticks.values()) + unseen_ticks
         self._highest_child_ticks = max(self._highest_child_ticks, self._highest_ticks - worker_ticks)
         return ServiceUse(
             cpu_s_total=self._highest_ticks / TICKS_PER_S,
             worker_cpu_s_total=worker_ticks / TICKS_PER_S,
+            unseen_cpu_s_total=unseen_ticks / TICKS_PER_S,
             child_cpu_s_total=self._highest_child_ticks / TICKS_PER_S,
+            master_cpu_s_total=self._masters.own_ticks / TICKS_PER_S,
             members=(*tree.members.values(), *strays.members.values()),
             workers=tuple(alive),
+            masters=tuple(one for one in tree.members.values() if self._masters.has(one)),
         )
 
     def _ticks_beside(self, keeper: ProcessStat) -> int:
@@ -127,6 +147,82 @@ class ServiceAccount:
                 self._lost_ticks += stray.own_ticks + stray.reaped_ticks
         self._seen = {**tree, **strays}
         self._strays = {pid: stray for pid, stray in strays.items() if stray.parent not in self._seen}
+
+
+Named = tuple[int, int]  #: a process for good: its pid, and when it started
+
+
+def _named(stat: ProcessStat) -> Named:
+    return stat.pid, stat.started_ticks
+
+
+class _LastSeen(NamedTuple):
+    """A worker at the last look at it."""
+
+    master: Named
+    own_ticks: int
+    all_ticks: int  #: and those of children that it reaped
+
+
+class MasterAccount:
+    """The programs that start the workers: what they used themselves, and what workers used that ended.
+
+    A master that replaces its workers often has most of their CPU in its own account of reaped children: what
+    they used after the last look at them, and all of those that nobody looked at. That is theirs, and that of
+    children that their items started, in the proportion in which it is among those who were looked at.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[Named, int] = {}  # master -> its own ticks
+        self._workers: dict[Named, _LastSeen] = {}  # workers alive
+        self._ended: dict[
+            Named, tuple[int, int]
+        ] = {}  # master -> own and all ticks of its workers that ended
+        self._unseen: dict[Named, int] = {}  # master -> ticks that it reaped, and nobody saw
+        self.unseen_ticks = 0.0  #: the workers' part of these
+
+    def has(self, process: ProcessStat) -> bool:
+        """Whether it is a master."""
+        return _named(process) in self._own
+
+    @property
+    def own_ticks(self) -> int:
+        """CPU of the masters' own threads."""
+        return sum(self._own.values())
+
+    def look(self, workers: Sequence[ProcessStat], members: Mapping[int, ProcessStat]) -> None:
+        """Look at the *workers*, zombies included, among all *members* of the service."""
+        pids = {worker.pid for worker in workers}
+        for named, last in list(self._workers.items()):
+            if named[0] not in members:
+                own_ticks, all_ticks = self._ended.get(last.master, (0, 0))
+                self._ended[last.master] = own_ticks + last.own_ticks, all_ticks + last.all_ticks
+                del self._workers[named]
+        for worker in workers:
+            above = members.get(worker.parent)
+            if above is not None and above.pid not in pids:
+                self._workers[_named(worker)] = _LastSeen(
+                    _named(above), worker.own_ticks, worker.own_ticks + worker.reaped_ticks
+                )
+            while above is not None and above.pid not in pids:  # what starts a master (uv run) is one
+                self._own[_named(above)] = above.own_ticks
+                above = members.get(above.parent)
+        for master in {*self._ended, *(one.master for one in self._workers.values())}:
+            stat = members.get(master[0])
+            if stat is not None and _named(stat) == master:
+                self._add_unseen(master, stat.reaped_ticks)
+
+    def _add_unseen(self, master: Named, reaped_ticks: int) -> None:
+        own_ticks, all_ticks = self._ended.get(master, (0, 0))
+        unseen_ticks = reaped_ticks - all_ticks
+        before = self._unseen.setdefault(master, unseen_ticks)  # what it reaped before it had workers
+        if unseen_ticks <= before:
+            return
+        self._unseen[master] = unseen_ticks
+        for one in self._workers.values():
+            if one.master == master:
+                own_ticks, all_ticks = own_ticks + one.own_ticks, all_ticks + one.all_ticks
+        self.unseen_ticks += (unseen_ticks - before) * (own_ticks / all_ticks if all_ticks else 1.0)
 
 
 class TunerAccount:

@@ -80,15 +80,22 @@ class GilWaits:
         self._tries: dict[int, int] = {}
         self._files: dict[int, dict[int, int]] = {}  # pid -> thread -> its file
         self._n_threads: dict[int, int] = {}
+        self._items: dict[int, frozenset[int] | None] = {}  # pid -> threads that work on items; None: all
         self._line_ratio: dict[int, float] = {}  # pid -> how often it had a line, lately
 
     def close(self) -> None:
         """Close every file."""
         self.follow(())
 
-    def follow(self, pids: Iterable[int]) -> None:
-        """From now on look at the threads that *pids* have now, and at no others."""
+    def follow(
+        self, pids: Iterable[int], items: Callable[[int], frozenset[int] | None] = lambda _pid: None
+    ) -> None:
+        """From now on look at the threads that *pids* have now, and at no others.
+
+        Of a pid *items* gives the threads that work on items, which alone are counted; None: all do.
+        """
         wanted = set(pids) if self._futex is not None else set()
+        self._items = {pid: items(pid) for pid in wanted}
         for gone in self._tries.keys() - wanted:
             self._forget(gone)
         for pid in wanted - self._runtime_of.keys():
@@ -120,7 +127,8 @@ class GilWaits:
         self._n_threads[pid] = len(threads)
         for gone in files.keys() - set(threads):
             os.close(files.pop(gone))
-        for thread in threads:
+        items = self._items.get(pid) or frozenset()
+        for thread in sorted(threads, key=lambda thread: thread not in items):
             if thread not in files and len(files) < most and self._n_files() < MOST_LOOKED_AT:
                 self._open(pid, thread)
 
@@ -128,25 +136,37 @@ class GilWaits:
         return sum(map(len, self._files.values()))
 
     def _in_line(self, pid: int) -> InLine:
-        """Threads of *pid* that wait for its GIL; those looked at stand for the others."""
+        """Threads of *pid* that work on items and wait for its GIL; those looked at stand for the others.
+
+        Anybody in line shows that there is one, and any thread may be on a core.
+        """
         files = self._files[pid]
         if len(files) < 2:  # who is alone waits for nobody
             return _NOBODY
         try:
             began_s, cpu_before_s = self._now_s(), self._cpu_s(pid)
-            told = [self._call(files[thread]) for thread in files]
+            told = {thread: self._call(file) for thread, file in files.items()}
             elapsed_s, cpu_s = self._now_s() - began_s, self._cpu_s(pid) - cpu_before_s
         except OSError:  # it has ended, or a thread has
             self._follow_threads(pid, len(files))
             return _NOBODY
         runtime, ratio = self._runtime_of[pid], self._n_threads[pid] / len(files)
-        n_asleep = ratio * sum(call is not None and call[0] in _WAITS and call[1] in runtime for call in told)
-        n_runnable = ratio * told.count(_RUNNABLE)
+        asleep = {
+            thread for thread, call in told.items() if call and call[0] in _WAITS and call[1] in runtime
+        }
+        runnable = {thread for thread, call in told.items() if call == _RUNNABLE}
         before = self._line_ratio.get(pid, 0.0)
-        self._line_ratio[pid] = _LINE_MEMORY * before + (1 - _LINE_MEMORY) * (n_asleep > 0)
+        self._line_ratio[pid] = _LINE_MEMORY * before + (1 - _LINE_MEMORY) * bool(asleep)
         n_on_cores = cpu_s / elapsed_s if elapsed_s > 0 else 1.0
-        n_without = max(0.0, n_runnable - max(1.0, n_on_cores))
-        return InLine(n_asleep, n_without * (1.0 if n_asleep else before))
+        n_without = max(0.0, ratio * len(runnable) - max(1.0, n_on_cores))
+        n_waking = n_without * (1.0 if asleep else before)
+        items = self._items.get(pid)
+        if items is None:
+            return InLine(ratio * len(asleep), n_waking)
+        looked_at = items & told.keys()
+        ratio = len(items) / len(looked_at) if looked_at else 0.0
+        of_items = len(runnable & items) / len(runnable) if runnable else 0.0
+        return InLine(ratio * len(asleep & items), of_items * n_waking)
 
     def _call(self, file: int) -> tuple[int, int] | None:
         """Operation and address of a thread in futex(2); `_RUNNABLE`; None: it waits elsewhere."""
@@ -171,7 +191,7 @@ class GilWaits:
         for file in self._files.pop(pid, {}).values():
             os.close(file)
         known: dict[int, Any]
-        for known in (self._runtime_of, self._tries, self._line_ratio, self._n_threads):
+        for known in (self._runtime_of, self._tries, self._line_ratio, self._n_threads, self._items):
             known.pop(pid, None)
 
 
@@ -200,10 +220,12 @@ class GilWatch:
             self._thread.join()
         self._waits.close()
 
-    def follow(self, pids: Iterable[int]) -> None:
+    def follow(
+        self, pids: Iterable[int], items: Callable[[int], frozenset[int] | None] = lambda _pid: None
+    ) -> None:
         """See `GilWaits.follow`."""
         with self._lock:
-            self._waits.follow(pids)
+            self._waits.follow(pids, items)
             self._is_known = self._is_known or self._waits.is_known
 
     def waited_s(self) -> tuple[float, float] | None:

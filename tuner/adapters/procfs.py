@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 from tuner.adapters.box_times import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
 from tuner.adapters.container import Container, container_here
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.gil_waits import GilWaits, GilWatch
-from tuner.adapters.pss import read_pss_bytes
-from tuner.adapters.run_delays import RunDelays
+from tuner.adapters.item_threads import ItemThreads
+from tuner.adapters.pss import PssReader
 from tuner.adapters.task_states import ActiveTasks, StatesSeen, StateTimes
 from tuner.core.errors import ConfigError
+from tuner.core.figures import percent
 from tuner.core.load import LoadAverage
 from tuner.core.window import Reading, Sample, Usage
 from tuner.ports import Clock, Launch
 
-PSS_SHARE_RATIO = 0.0002  #: of one core: what reading PSS may cost within a window
+PSS_SHARE_RATIO = 0.001  #: of one core: what reading PSS may cost within a window
+MISSED_RATIO = 0.05  #: of the processes whose memory was to be read: where more ended before, it is reported
+MISSED_AMONG = 100  #: processes; among fewer chance decides
 FOLLOW_EVERY_S = 5.0  #: how often new threads of the workers are looked for
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md, and what is the matter
@@ -123,13 +128,17 @@ class ProcWatch:
             raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
         if container is not None:
             self._warn("container-load", container.told)
-        self._delays = RunDelays(proc)
+        self._items = ItemThreads(proc)
+        self._item_cpu_s = 0.0
         self._worker_states, self._child_states = StateTimes(), StateTimes()
         self._gil: GilWatch | None = None
         self._followed_s = float("-inf")
         self._before: tuple[float, BoxTimes] | None = None
         self._box_cpu_s = 0.0
+        self._pss = PssReader(proc, platform.machine() if machine is None else machine)
         self._next_pss_s = float("-inf")
+        self._n_read = self._n_missed = 0  #: processes whose memory was read, or ended before
+        self._random = Random(1)
 
     def close(self) -> None:
         """Close what is kept open, look no more."""
@@ -145,12 +154,12 @@ class ProcWatch:
 
     def sample(self, reading: Reading) -> Sample:
         """Load and active count now, beside what the probe just read; `ActiveTasks` says what is counted."""
-        if reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
+        if self._tasks.has_lost or reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
             self._followed_s = reading.at_s
             pids = self._launch.worker_pids()
             self._tasks.follow(pids)
             if self._gil is not None:
-                self._gil.follow(pids)
+                self._gil.follow(pids, self._items.of)
         n_active, (load1, load5, load15) = self._look_at_tasks()
         self._worker_states.look(self._clock.monotonic_s(), self._tasks.followed)
         return Sample(
@@ -186,6 +195,15 @@ class ProcWatch:
         box = self._look_at_box(at_s)
         service = self._service.use()
         is_seen = service.worker_cpu_s_total > 0 or bool(service.workers)
+        items = self._items.look(
+            service.workers,
+            self._launch.shape,
+            masters=service.masters,
+            unseen_cpu_s=service.unseen_cpu_s_total,
+        )
+        if items is not None:
+            item_cpu_s = service.worker_cpu_s_total - items.beside_cpu_s_total
+            self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # the two are cut off to ticks apart
         workers, children = self._worker_states, self._child_states
         workers.advance(at_s)
         gil = None if self._gil is None else self._gil.waited_s()
@@ -212,7 +230,7 @@ class ProcWatch:
             io_pressure_s_total=self._pressure_s("io"),
             worker_cpu_s_total=service.worker_cpu_s_total if is_seen else None,
             child_cpu_s_total=service.child_cpu_s_total if is_seen else None,
-            run_delay_s_total=self._delays.total_s(service.workers),
+            run_delay_s_total=None if items is None else items.run_delay_s_total,
             running_s_total=workers.running_s if is_seen else None,
             blocked_s_total=workers.blocked_s if is_seen else None,
             child_running_s_total=children.running_s if is_seen else None,
@@ -220,7 +238,10 @@ class ProcWatch:
             spawning_s_total=workers.spawning_s if is_seen else None,
             gil_waiting_s_total=None if gil is None else gil[0],
             gil_waking_s_total=None if gil is None else gil[1],
-            pss_bytes=self._pss_bytes(service) if closing or at_s >= self._next_pss_s else None,
+            item_cpu_s_total=None if items is None or not is_seen else self._item_cpu_s,
+            master_cpu_s_total=service.master_cpu_s_total if is_seen else None,
+            beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
+            pss_bytes=self._pss_bytes() if closing or at_s >= self._next_pss_s else None,
         )
 
     def _look_at_box(self, at_s: float) -> BoxTimes:
@@ -239,13 +260,25 @@ class ProcWatch:
             self._warn("no-backend", f"no process is called {name}; its CPU counts as foreign once it runs")
         return total_s
 
-    def _pss_bytes(self, service: ServiceUse) -> int | None:
-        """Taken last: at the end of a window its cost then falls outside."""
+    def _pss_bytes(self) -> int | None:
+        """Taken last: at the end of a window its cost then falls outside.
+
+        Within one it is taken at random moments, so that no rhythm of the service's (a child for each item,
+        a worker that is replaced) meets them.
+        """
         began_s = time.thread_time()
-        pss_bytes = read_pss_bytes(self._proc, service.members)
+        seen = self._pss.read(self._service.members)
         cost_s = time.thread_time() - began_s
-        self._next_pss_s = self._clock.monotonic_s() + cost_s / PSS_SHARE_RATIO
-        if pss_bytes is None:
+        wait_s = self._random.uniform(0.5, 1.5) * cost_s / PSS_SHARE_RATIO
+        self._next_pss_s = self._clock.monotonic_s() + wait_s
+        if seen is None:
             text = "the workers' memory cannot be seen: they are another user's, or the kernel does not tell"
             self._warn("no-memory-figures", text)
-        return pss_bytes
+            return None
+        self._n_read += seen.n_read
+        self._n_missed += seen.n_missed
+        n_all = self._n_read + self._n_missed
+        if n_all >= MISSED_AMONG and self._n_missed > MISSED_RATIO * n_all:
+            missed = f"{percent(self._n_missed / n_all)} of the service's processes ended before their memory"
+            self._warn("memory-missed", f"{missed} could be read; those like them stand for them")
+        return seen.pss_bytes

@@ -16,7 +16,8 @@
 --   9  a digest of everything that is read, so that a digit which changed on the disk is seen
 --   10 what the windows of each launch that ended add up to
 --   11 of these also how many children ran
---   12 how the connections of tuner's load generator spread over the worker processes
+--   12 how the connections of tuner's load generator spread over the worker processes; the CPU of threads that work on items
+--      apart from that of other threads of the workers, and that of masters apart from that of children
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -128,7 +129,7 @@ CREATE TABLE window (
   pss_bytes      REAL,              -- mean proportional set size of workers and descendants, bytes
   worker_cpu_s   REAL,              -- CPU seconds of the workers' own threads
   child_cpu_s    REAL,              -- CPU seconds of the rest of the service: children and below
-  run_delay_s    REAL,              -- thread-seconds that workers waited for a core
+  run_delay_s    REAL,              -- thread-seconds that threads which work on items waited for a core (before version 12: all)
   running_s      REAL,              -- thread-seconds of workers in state R (running, or waiting for a core)
   blocked_s      REAL,              -- thread-seconds of workers in state D (uninterruptible)
   spawning_s     REAL,              -- of these, thread-seconds in which they were starting a child
@@ -136,8 +137,11 @@ CREATE TABLE window (
   child_blocked_s    REAL,          -- seconds x children in state D
   probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
   probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
-  gil_waiting_s      REAL,          -- thread-seconds that workers waited for the GIL
+  gil_waiting_s      REAL,          -- thread-seconds that threads which work on items waited for the GIL (before version 12: all)
   gil_waking_s       REAL,          -- of these, awake to ask for it: waiting for a core
+  item_cpu_s         REAL,          -- the part of worker_cpu_s that threads used which work on items
+  master_cpu_s       REAL,          -- the part of child_cpu_s that programs used which only start the workers
+  beside_delay_s     REAL,          -- thread-seconds that these programs, and other threads of the workers, waited for a core
   -- Of the requests that tuner's load generator sent; NULL: it sends none. In an open loop latency counts from when a
   -- request was due. What failed counts as taking longest; 3600 stands for all that is longer, or has no end.
   -- What was under way at its end counts as taking longer than it had waited: tuner/core/requests.py.
@@ -196,15 +200,18 @@ CREATE TABLE launch_sum (
   is_told        INTEGER NOT NULL CHECK (is_told IN (0, 1)),  -- 1: each of these windows tells the CPU of workers, none is at a rate
   worker_cpu_s   REAL,              -- CPU seconds of the workers' own threads; NULL, as below: one of the windows lacks it
   child_cpu_s    REAL,              -- CPU seconds of children and below
-  run_delay_s    REAL,              -- thread-seconds that workers waited for a core
+  run_delay_s    REAL,              -- thread-seconds that threads which work on items waited for a core (before version 12: all)
   blocked_s      REAL,              -- thread-seconds of workers in state D
   spawning_s     REAL,              -- of these, thread-seconds in which they were starting a child
   child_running_s    REAL,          -- seconds x children in state R
   child_blocked_s    REAL,          -- the same in state D
   probe_python_cpu_s REAL,          -- CPU seconds of threads that work on items, as the probe was told
   probe_child_cpu_s  REAL,          -- CPU seconds of the children that items started, as the probe was told
-  gil_waiting_s      REAL,          -- thread-seconds that workers waited for the GIL
+  gil_waiting_s      REAL,          -- thread-seconds that threads which work on items waited for the GIL (before version 12: all)
   gil_waking_s       REAL,          -- of these, awake to ask for it
+  item_cpu_s         REAL,          -- the part of worker_cpu_s that threads used which work on items
+  master_cpu_s       REAL,          -- the part of child_cpu_s that programs used which only start the workers
+  beside_delay_s     REAL,          -- thread-seconds that these programs, and other threads of the workers, waited for a core
   n_void         INTEGER NOT NULL,  -- windows that do not count
   n_short        INTEGER NOT NULL,  -- of these: for memory pressure alone, and not at a rate
   void           TEXT,              -- JSON: how many windows by slug of table void_reason; NULL: none
@@ -315,6 +322,9 @@ CREATE TABLE usage (
   spawning_s_total         REAL,              -- the part of blocked_s_total in which they were starting a child
   gil_waiting_s_total      REAL,              -- seconds x workers' threads that waited for the GIL, from some looks a second
   gil_waking_s_total       REAL,              -- the part of gil_waiting_s_total in which they waited for a core to ask for it
+  item_cpu_s_total         REAL,              -- the part of worker_cpu_s_total that threads used which work on items
+  master_cpu_s_total       REAL,              -- the part of child_cpu_s_total that programs used which only start the workers
+  beside_delay_s_total     REAL,              -- thread-seconds that these programs, and other threads of the workers, waited for a core
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;
 

@@ -25,6 +25,8 @@ CLOCKS = (
     "spawning_s",  #: since version 4
     *("gil_waiting_s", "gil_waking_s"),  #: since version 5
 )  #: of a window since version 3, as WindowRecord has them
+#: the same since version 12: they stand last where a window is read, so that the digest of an older one holds
+LATER_CLOCKS = ("item_cpu_s", "master_cpu_s", "beside_delay_s")
 #: of a window since version 6, as `requests_of` takes them; the last two since version 7
 REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
@@ -47,14 +49,14 @@ def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: 
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
         " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
         " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, "
-    ) + ", ".join((*CLOCKS, *requests))
+    ) + ", ".join((*CLOCKS, *LATER_CLOCKS, *requests))
     values = (
         *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
         *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
         *(record.n_active_mean, record.n_active_from_load1),
         *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
         *(record.steal_s, record.pss_bytes),
-        *(getattr(record, clock) for clock in CLOCKS),
+        *(getattr(record, clock) for clock in (*CLOCKS, *LATER_CLOCKS)),
         *requests.values(),
     )
     cursor = connection.execute(

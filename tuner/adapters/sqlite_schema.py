@@ -12,7 +12,7 @@ from tuner.adapters.sqlite_rows import layout_columns, study_columns
 from tuner.adapters.sqlite_windows import OF_LAUNCHES, kept_windows, listed_windows
 from tuner.core.records import StudyRecord
 
-_SUMS_SINCE = 11  #: the version in which launches have all their sums: 10 had one less
+_SUMS_SINCE = 12  #: the version in which launches have all their sums: 10 and 11 had fewer
 
 
 def new_database(study: StudyRecord) -> bytes:

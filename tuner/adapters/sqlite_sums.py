@@ -45,7 +45,7 @@ def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> It
 
 
 def has_sums(connection: sqlite3.Connection) -> bool:
-    """Whether the file keeps all sums that this tuner asks for: those of version 10 were one less."""
+    """Whether the file keeps all sums that this tuner asks for: versions 10 and 11 had fewer."""
     return rows.columns_of(connection, "launch_sum") >= set(_OTHERS)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from tuner.adapters.sqlite_details import CLOCKS, requests_in, requests_of
+from tuner.adapters.sqlite_details import CLOCKS, LATER_CLOCKS, REQUESTS, requests_in, requests_of
 from tuner.adapters.sqlite_rows import columns_of, layout_of
 from tuner.core.records import WindowRecord
 from tuner.core.window import VoidReason
@@ -20,7 +20,8 @@ _WINDOW = (
     *("backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id", "n_active_from_load1"),
 )
 WINDOW_ID = _WINDOW.index("window.id")
-_LATENCIES = len(_WINDOW) + len(CLOCKS)  #: the first of the columns of `requests_of`, which stand last
+_LATENCIES = len(_WINDOW) + len(CLOCKS)  #: the first of the columns of `requests_of`
+_LATER = _LATENCIES + len(REQUESTS)  #: the first of LATER_CLOCKS, which a file of an older version lacks
 _COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
 _NOTHING: list[Row] = []
 OF_ONE = "window.id = ?"
@@ -57,7 +58,9 @@ def listed_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
         window.block, window.layout, window.box = block, layout(processes, threads, variant), box
         window.void = tuple(VoidReason(*reason) for reason in void) if void else ()
         if row[_LATENCIES] is not None:
-            window.requests = requests_of(f"window {row[WINDOW_ID]}", *row[_LATENCIES:])
+            window.requests = requests_of(f"window {row[WINDOW_ID]}", *row[_LATENCIES:_LATER])
+        if len(row) > _LATER:
+            window.item_cpu_s, window.master_cpu_s, window.beside_delay_s = row[_LATER:]
         windows.append(window)
     return windows
 
@@ -72,7 +75,8 @@ def _query(connection: sqlite3.Connection, where: str) -> str:
             clocks[CLOCKS.index(clock)] = f"(after.{column} - before.{column}) * 1e-9"
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
-    columns = ", ".join((*_WINDOW, *clocks, *requests_in(known)))
+    later = LATER_CLOCKS if known >= set(LATER_CLOCKS) else ()
+    columns = ", ".join((*_WINDOW, *clocks, *requests_in(known), *later))
     return f"SELECT {columns} FROM {tables} WHERE {where or 'true'} ORDER BY window.id"
 
 

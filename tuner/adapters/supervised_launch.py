@@ -69,6 +69,11 @@ class SupervisedLaunch:
         self._long_logs: set[Path] = set()  #: whose length was told
         self._n_oom_kills = n_oom_kills()
 
+    @property
+    def shape(self) -> Layout:
+        """How many worker processes there are to be, and threads in each that work on items."""
+        return self._spec.shape(self.layout)
+
     def worker_pids(self) -> frozenset[int]:
         """The living worker processes: the programs, what these run, or all that these started themselves."""
         self._note_deaths()

@@ -89,6 +89,7 @@ class ActiveTasks:
     def __init__(self, proc: Path, machine: str | None = None) -> None:
         """*machine* as platform.machine() has it, and that is the default."""
         self.followed = StatesSeen()  #: threads of the followed processes, at the last look
+        self.has_lost = False  #: a followed thread has ended since `follow`: others may run in its place
         self._proc = str(proc)
         self._table = ProcessTable(proc)
         self._calls = WaitingCalls(proc, platform.machine() if machine is None else machine)
@@ -108,6 +109,7 @@ class ActiveTasks:
         wanted = {(pid, thread) for pid in pids for thread in self._table.thread_ids(pid)}
         for gone in self._files.keys() - wanted:
             self._forget(gone)
+        self.has_lost = False
         n_kept = sum(file is not None for file in self._files.values())
         for new in sorted(wanted - self._files.keys()):
             self._files[new] = self._open(new) if n_kept < MOST_KEPT_OPEN else None
@@ -177,6 +179,7 @@ class ActiveTasks:
             line = self._read_once(task) if file is None else os.pread(file, 512, 0)
         except (ProcessLookupError, FileNotFoundError, PermissionError):
             self._forget(task)
+            self.has_lost = True
             return b""
         at = line.rfind(b")") + 2
         return line[at : at + 1]

@@ -1,4 +1,4 @@
--- From version 9 to 10; what each column means: schema.sql. The upgrade adds up the windows of the launches that ended.
+-- From version 9 to 10; what each column means: schema.sql.
 CREATE TABLE launch_sum (
   launch_id      INTEGER PRIMARY KEY REFERENCES launch,
   n_windows      INTEGER NOT NULL,

@@ -1,3 +1,3 @@
--- From version 10 to 11; what each column means: schema.sql. The upgrade adds up the windows of the launches that ended anew.
+-- From version 10 to 11; what each column means: schema.sql.
 DELETE FROM launch_sum;
 ALTER TABLE launch_sum ADD COLUMN child_running_s REAL;

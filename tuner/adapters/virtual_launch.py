@@ -51,6 +51,11 @@ class RunningLayout:
         """Items finished since the launch."""
         return self._n_done_before + int(self._n_done)
 
+    @property
+    def shape(self) -> Layout:
+        """The layout."""
+        return self.layout
+
     def worker_pids(self) -> frozenset[int]:
         """Made up, as many as there are."""
         if self._has_ended:

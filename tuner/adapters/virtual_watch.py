@@ -91,4 +91,7 @@ class VirtualWatch:
             spawning_s_total=busy_s * truth.n_spawning,
             gil_waiting_s_total=None if truth.n_gil_waiting is None else busy_s * truth.n_gil_waiting,
             gil_waking_s_total=None if truth.n_gil_waiting is None else 0.0,
+            item_cpu_s_total=busy_s * truth.worker_cores,
+            master_cpu_s_total=0.0,
+            beside_delay_s_total=0.0,
         )

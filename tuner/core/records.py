@@ -105,7 +105,7 @@ class WindowRecord:
     # What the kernel's clocks say of workers and children; None: it does not tell, or the file is older.
     worker_cpu_s: float | None = None  #: CPU of the workers' own threads
     child_cpu_s: float | None = None  #: CPU of all the service ran beside these
-    run_delay_s: float | None = None  #: thread-seconds that workers waited for a core
+    run_delay_s: float | None = None  #: thread-seconds that threads which work on items waited for a core
     running_s: float | None = None  #: thread-seconds of workers in R, from looks a second apart
     blocked_s: float | None = None  #: ... in D
     child_running_s: float | None = None  #: the same of children, from looks 5 s apart
@@ -115,8 +115,11 @@ class WindowRecord:
     probe_child_cpu_s: float | None = None  #: CPU of the children that items started
     #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
     spawning_s: float | None = None
-    gil_waiting_s: float | None = None  #: thread-seconds of workers in line for the GIL; None also: no Python
+    gil_waiting_s: float | None = None  #: the same for the GIL; None also: no Python
     gil_waking_s: float | None = None  #: of these, awake to ask for it: waiting for a core
+    item_cpu_s: float | None = None  #: the part of worker_cpu_s of threads that work on items
+    master_cpu_s: float | None = None  #: the part of child_cpu_s of programs that only start the workers
+    beside_delay_s: float | None = None  #: thread-seconds that all these, beside the items, waited for a core
     #: that ended in it; None: not known
     requests: Requests | None = field(default=None, hash=False)
 

@@ -103,6 +103,9 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         spawning_s=_grown(first.spawning_s_total, last.spawning_s_total, scale),
         gil_waiting_s=_grown(first.gil_waiting_s_total, last.gil_waiting_s_total, scale),
         gil_waking_s=_grown(first.gil_waking_s_total, last.gil_waking_s_total, scale),
+        item_cpu_s=_grown(first.item_cpu_s_total, last.item_cpu_s_total, scale),
+        master_cpu_s=_grown(first.master_cpu_s_total, last.master_cpu_s_total, scale),
+        beside_delay_s=_grown(first.beside_delay_s_total, last.beside_delay_s_total, scale),
         requests=window.requests,
     )
 

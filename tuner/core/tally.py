@@ -21,6 +21,7 @@ TOLD = (
     *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
     *("child_running_s", "child_blocked_s"),
     *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
+    *("item_cpu_s", "master_cpu_s", "beside_delay_s"),
 )
 told_by = attrgetter(*TOLD)  #: of one window
 _means_of = attrgetter("length_s", "active", "active_s", "from_load1", "from_load1_s", "pss_bytes", "n_pss")

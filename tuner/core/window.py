@@ -64,7 +64,9 @@ class Usage:
     io_pressure_s_total: float | None
     worker_cpu_s_total: float | None = None  #: the worker processes' own threads, ended ones included
     child_cpu_s_total: float | None = None  #: all else of the service: children and below, reaped or not
-    run_delay_s_total: float | None = None  #: thread-seconds that the workers' threads waited for a core
+    run_delay_s_total: float | None = (
+        None  #: thread-seconds that threads which work on items waited for a core
+    )
     # Seconds x tasks in a state, from looks: each stands until the next. Workers' threads are looked at every
     # second; children (their main threads) every few, as the rest of this.
     running_s_total: float | None = None  #: workers' threads in R: running, or waiting for a core
@@ -74,11 +76,16 @@ class Usage:
     #: the part of blocked_s_total in which workers' threads were starting a child; None also: not to be seen
     spawning_s_total: float | None = None
     gil_waiting_s_total: float | None = (
-        None  #: workers' threads in line for the GIL, from some looks a second
+        None  #: threads that work on items in line for the GIL, from some looks a second
     )
     gil_waking_s_total: float | None = None  #: the part of it in which they were awake, waiting for a core
     #: threads of the worker process that has the most; None: not seen. It is not stored
     n_threads_most: int | None = field(default=None, metadata={"stored": False})
+    item_cpu_s_total: float | None = None  #: the part of worker_cpu_s_total of threads that work on items
+    #: the part of child_cpu_s_total of programs that only start the workers
+    master_cpu_s_total: float | None = None
+    #: thread-seconds that such programs, and workers' threads that do not work on items, waited for a core
+    beside_delay_s_total: float | None = None
 
     @property
     def foreign_cpu_s_total(self) -> float:

@@ -49,7 +49,9 @@ def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], ranking: Ranking
         and row.pss_bytes < _CHEAPER * best.pss_bytes
         and (value_ranked_by(row, ranking).mean or 0.0) >= (1 - within) * mean
     ]
-    if not alike and all((row.pss_bytes or 0.0) >= best.pss_bytes for row in tied):
+    if not alike and any(row.pss_bytes is None for row in tied):
+        return []  # one of them may need less
+    if not alike and all(row.pss_bytes >= best.pss_bytes for row in tied if row.pss_bytes is not None):
         return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."]
     if not alike:
         return [f"None that needs less memory measured within {percent(within)} of it."]

@@ -92,6 +92,7 @@ def test_each_of_several_masters_has_a_pool_of_as_many_workers_as_the_layout_has
         workers = await_workers(launch, 6)
 
         assert len(launch.watch.alive()) == 2
+        assert launch.shape == Layout(6, 1, has_threads=False)
         assert (launch.problems(), launch.problems()) == ((), ())
         os.kill(min(workers), signal.SIGKILL)
         await_workers(launch, 5)
@@ -111,7 +112,11 @@ def test_the_cpu_of_workers_below_a_master_is_the_workers(launcher_of: Launchers
 
     assert (usage.n_processes, usage.n_threads) == (3, 3)
     assert usage.worker_cpu_s_total is not None
-    assert usage.service_cpu_s_total > usage.worker_cpu_s_total
+    assert usage.master_cpu_s_total is not None
+    assert usage.master_cpu_s_total > 0
+    # nobody's children have used anything: what is no worker's is the master's, but for what started it
+    assert usage.child_cpu_s_total == pytest.approx(usage.master_cpu_s_total, abs=0.05)
+    assert usage.service_cpu_s_total == pytest.approx(usage.worker_cpu_s_total + usage.child_cpu_s_total)
 
 
 def test_a_worker_that_its_master_replaces_is_no_problem(launcher_of: LaunchersOf) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.core.layout import Layout
 from tuner.core.window import VoidReason
 
 LOAD = Path(__file__).with_name("load.py")
@@ -21,6 +22,7 @@ class Workers:
     """Processes that were started here, as a launch."""
 
     running_after_s = 0.0
+    shape = Layout(1, 64)  # of which all threads work on items
 
     def __init__(self) -> None:
         self.processes: list[subprocess.Popen[str]] = []

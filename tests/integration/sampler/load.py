@@ -14,6 +14,11 @@ burn CPU_MS         such a child
 gil KIND THREADS    threads that each for ever: compute in Python (python), hold the GIL in C while they sleep
                     (held), compute in C without it (free), sleep (asleep); prints a line once they run
 prefork MIB         memory filled, then shared with a forked child
+pool THREADS ITEMS  the main thread deals ITEMS out to threads that a pool starts for them, and both compute
+                    for 2 ms each; then prints what the pool's threads used of CPU, in seconds, and waits
+master MIB WORKERS OWN_MS
+                    memory filled, then for ever that many workers at a time, forked, each of which fills a
+                    tenth of it for itself, computes for OWN_MS and ends; the master computes for as long
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import queue
 import random
 import resource
 import signal
@@ -129,6 +135,61 @@ def prefork(mib: int) -> None:
         end_with_parent(parent)
     say(len(memory))
     signal.pause()
+
+
+def compute(ms: float) -> None:
+    until = time.thread_time() + ms / 1000
+    while time.thread_time() < until:
+        pass
+
+
+def pool(threads: int, items: int) -> None:
+    used_s = [0.0] * threads
+    todo: queue.Queue[int] = queue.Queue()
+
+    def one_thread(number: int) -> None:
+        for _ in iter(todo.get, -1):
+            compute(2)
+        used_s[number] = time.thread_time()
+
+    started = []
+    for number in range(threads):
+        started.append(threading.Thread(target=one_thread, args=(number,), daemon=True))
+        todo.put(number)
+        compute(20)  # a pool starts its threads with the first items
+        started[-1].start()
+    for number in range(items):
+        compute(2)
+        todo.put(number)
+    for _ in started:
+        todo.put(-1)
+    for one in started:
+        one.join()
+    say(sum(used_s))
+    signal.pause()
+
+
+def master(mib: int, workers: int, own_ms: float) -> None:
+    memory = bytearray(mib << 20)
+    for page in range(0, len(memory), 4096):
+        memory[page] = 1
+    parent = os.getpid()
+    say(len(memory))
+
+    def started() -> None:
+        if os.fork() == 0:
+            end_with_parent(parent)
+            for page in range(0, len(memory) // 10, 4096):
+                memory[page] ^= 1
+            compute(own_ms)
+            os._exit(0)
+
+    for _ in range(workers):
+        started()
+    while True:
+        compute(own_ms / workers)
+        os.wait()
+        started()
 
 
 def value(word: str) -> int | float | str:

@@ -103,11 +103,17 @@ def _demands(item: PerItem, machine: Machine) -> list[float]:
     """`NAMES` of one launch: the residence time, taken apart.
 
     Where strangers leave less than a core, computing takes longer than its CPU: the workers' clock of waiting
-    for a core says by how much, and for children (and without that clock) the share of a core does.
+    for a core says by how much, and for children (and without that clock) the share of a core does. Children
+    and backends that compute less than the workers are taken to wait as these do, where their threads for
+    items are told apart.
     """
     left = item.foreign_cores + machine.foreign_cores
     speed = min(1.0, max(0.1, machine.cores - left))
-    computing_s = item.children_s / speed
+    if item.delay_s is not None and item.item_s and item.children_s <= item.own_s:
+        speed_of_children = item.item_s / (item.item_s + item.delay_s)
+    else:
+        speed_of_children = speed
+    computing_s = item.children_s / speed_of_children
     computing_s += item.own_s / speed if item.delay_s is None else item.own_s + item.delay_s
     waiting_s = max(0.0, item.residence_s - computing_s)
     blocked_s = min(item.blocked_s or 0.0, waiting_s)

@@ -54,12 +54,15 @@ class Clocks:
     service_cpu_s: float  #: workers, children and all below
     worker_cpu_s: float | None = None  #: the workers' own threads
     child_cpu_s: float | None = None  #: all else of the service
-    run_delay_s: float | None = None  #: thread-seconds that workers waited for a core
+    run_delay_s: float | None = None  #: thread-seconds that threads which work on items waited for a core
     blocked_s: float | None = None  #: thread-seconds of workers in state D
     spawning_s: float | None = None  #: of these, in which they were starting a child
     child_blocked_s: float | None = None  #: the same of children
-    gil_waiting_s: float | None = None  #: thread-seconds of workers in line for the GIL
+    gil_waiting_s: float | None = None  #: the same for the GIL
     gil_waking_s: float | None = None  #: of these, awake to ask for it: they are in run_delay_s, too
+    item_cpu_s: float | None = None  #: the part of worker_cpu_s of threads that work on items
+    master_cpu_s: float | None = None  #: the part of child_cpu_s of programs that only start the workers
+    beside_delay_s: float | None = None  #: thread-seconds that all these, beside the items, waited for a core
     running_s: float | None = None  #: thread-seconds of workers in state R
     child_running_s: float | None = None
     backend_cpu_s: float = (
@@ -133,6 +136,9 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
         child_blocked_s=window.child_blocked_s if source == "kernel" else None,
         gil_waiting_s=window.gil_waiting_s if source == "kernel" else None,
         gil_waking_s=window.gil_waking_s if source == "kernel" else None,
+        item_cpu_s=window.item_cpu_s if source == "kernel" else None,
+        master_cpu_s=window.master_cpu_s if source == "kernel" else None,
+        beside_delay_s=window.beside_delay_s if source == "kernel" else None,
         running_s=window.running_s if source == "kernel" else None,
         child_running_s=window.child_running_s if source == "kernel" else None,
         backend_cpu_s=charged_ratio * backend_s,

@@ -122,8 +122,12 @@ def told_others_s(windows: Iterable[Clocks]) -> float:
     if not alone:
         return 0.0
     item = per_item(alone)
-    n_active = item.n_active or 0.0
-    own_s = item.own_s + (item.delay_s or 0.0) + item.children_s + (item.blocked_s or 0.0)
+    if item.n_active is None:  # of a launch that is not of one kind
+        return 0.0
+    n_active = item.n_active
+    # where the kernel keeps no account of a wait, who waits so is taken for another
+    own_s = item.own_s + item.children_s
+    own_s += sum(one for one in (item.delay_s, item.beside_delay_s, item.blocked_s) if one is not None)
     strangers = fsum(one.strangers_cores * one.length_s for one in alone) / item.length_s
     others = n_active - strangers - own_s * item.throughput_per_s
     n_looks = fsum(one.n_active_looks or _LOOKS_PER_S * one.length_s for one in alone)

@@ -21,9 +21,11 @@ class PerItem:
     n_done: int
     service_s: float  #: CPU of workers, children and all below
     worker_s: float | None  #: CPU of the workers' own threads
+    item_s: float | None  #: CPU of the threads that work on items, a part of that
     child_s: float | None  #: CPU of children
     backend_s: float  #: CPU of the backends that the config names
-    delay_s: float | None  #: waiting of workers' threads for a core
+    delay_s: float | None  #: waiting of threads that work on items for a core
+    beside_delay_s: float | None  #: the same of masters and other threads of the workers
     blocked_s: float | None  #: workers and children in state D
     foreign_cores: float
     n_active: float | None
@@ -67,9 +69,11 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
         n_done=n_done,
         service_s=fsum(one.service_cpu_s for one in windows) / n_done,
         worker_s=each(_total(windows, lambda one: one.worker_cpu_s)),
+        item_s=each(_total(windows, lambda one: one.item_cpu_s)),
         child_s=each(_total(windows, lambda one: one.child_cpu_s)),
         backend_s=fsum(one.backend_cpu_s for one in windows) / n_done,
         delay_s=each(_total(windows, lambda one: one.run_delay_s)),
+        beside_delay_s=each(_total(windows, lambda one: one.beside_delay_s)),
         blocked_s=each(None if blocked_s is None else blocked_s + (of_children_s or 0.0)),
         foreign_cores=fsum(one.foreign_cores * one.length_s for one in windows) / length_s,
         n_active=None if active is None else active / length_s,

@@ -26,7 +26,7 @@ Source: Denning & Buzen, The operational analysis of queueing network models (19
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,6 +48,7 @@ BUSY = 0.8  #: a station that is busy for so much of the time binds: more thread
 NEAR = 0.95  #: so does one whose utilization is this share of the highest, or more
 NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain
 _FEW = 0.01  #: children that use less than that of their parents' CPU are none
+_LITTLE_TIME = 0.005  #: a modelled part of a share below it leaves the share a measured one
 _LITTLE = 0.1  #: backends that use less than that of the workers' CPU are a small part of the line for cores
 
 
@@ -77,6 +78,7 @@ class Diagnosis:
     memory: str | None = None  #: why memory binds, in words
     load: Loaded | None = None  #: by the load generator; None: it sends nothing
     shape: Layout | None = None  #: how many processes, and threads that share a GIL; None: the layout's
+    beside_cores: float = 0.0  #: what masters and threads use that work on no items, as far as told apart
 
     def n_threads(self, share: Share) -> Figure | None:
         """How many of the layout's threads that is at a time, on average; None: not known."""
@@ -113,8 +115,12 @@ def diagnose_one(
     amounts = {name: figure.value for name, figure in shares.items()}
     gain_ratio = None if expected is None else expected.gain_ratio
     if levels["cores"] >= BUSY and seen.others_cpu_s > seen.items_cpu_s:
+        # whoever deals items out, sends requests or answers queries may wait for a core, too: waits that are
+        # longer than an item's alone do not show that items share something
+        amounts["elsewhere"] = amounts.get("elsewhere", 0.0) + amounts.pop("contended", 0.0)
         gain_ratio = None  # what others would leave to more threads is not known
-        if amounts.get("core_line", 0.0) < 1 - BUSY:
+        line = _whole_line(seen, shares.get("core_line"), is_modelled=expected is not None)
+        if line is not None and line < 1 - BUSY:
             levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
     if seen.load is not None and seen.load.takes_many:
         gain_ratio = None  # the model has one request per thread
@@ -138,6 +144,7 @@ def diagnose_one(
         memory=seen.memory,
         shape=seen.shape,
         load=seen.load,
+        beside_cores=seen.beside_cpu_s / seen.length_s,
     )
 
 
@@ -213,10 +220,49 @@ def _held_at_least(seen: Evidence) -> float:
     While it is held, all threads of the process but one may wait: their mean number is at most so many times
     that share. So a GIL is seen that is held by who sleeps or computes in C: its CPU says nothing of it.
     """
-    if seen.gil_waiting_s is None or seen.shape.threads == 1:
+    n_others = seen.shape.threads - (0 if _has_helpers(seen) else 1)  # a thread beside the items' may hold it
+    if seen.gil_waiting_s is None or not n_others:
         return 0.0
     n_waiting = seen.gil_waiting_s / (seen.length_s * seen.shape.processes)
-    return min(1.0, n_waiting / (seen.shape.threads - 1))
+    return min(1.0, n_waiting / n_others)
+
+
+def _has_helpers(seen: Evidence) -> bool:
+    """Whether its processes have threads at work beside those of the items."""
+    return seen.helping_cpu_s > _FEW * seen.own_cpu_s
+
+
+def _tells_core_line(seen: Evidence) -> bool:
+    """Whether nobody but the items' threads waits for a core: of children and backends no clock tells it."""
+    children_s = seen.of_children_s
+    if children_s is None or children_s > _FEW * seen.own_cpu_s:
+        return False
+    return seen.run_delay_s is not None and seen.backend_cpu_s <= _LITTLE * seen.own_cpu_s
+
+
+def _whole_line(seen: Evidence, line: Figure | None, *, is_modelled: bool) -> float | None:
+    """The share of time in which items wait for a core, in children and backends too; None: not known."""
+    if line is None or is_modelled or _tells_core_line(seen):
+        return None if line is None else line.value
+    ratio = _alike_ratio(seen)
+    return None if ratio is None else line.value * (1 + ratio)
+
+
+def _alike_ratio(seen: Evidence) -> float | None:
+    """How long children and backends wait for a core, over how long items' threads do.
+
+    Where they compute less than the workers do, they are taken to wait as long for each second of it; None
+    where they compute more.
+    """
+    awaited_s = _awaited_s(seen)
+    own_s = seen.own_cpu_s if seen.item_cpu_s is None else seen.item_cpu_s
+    return awaited_s / own_s if own_s and awaited_s <= seen.own_cpu_s else None
+
+
+def _awaited_s(seen: Evidence) -> float:
+    """CPU of children, a master's included where it is not told apart, and of backends."""
+    children_s = seen.of_children_s
+    return (seen.child_cpu_s if children_s is None else children_s) + seen.backend_cpu_s
 
 
 def _shares(
@@ -227,12 +273,16 @@ def _shares(
 ) -> dict[Share, Figure]:
     """What threads spend their time on: what clocks say as it is, the rest as the model divides it."""
     n, thread_s = seen.layout.total_threads, seen.length_s * seen.layout.total_threads
-    beside: Share = "master" if seen.has_master else "child"
-    measured: dict[Share, float] = {"python": seen.own_cpu_s / thread_s, beside: seen.child_cpu_s / thread_s}
-    others_wait = seen.child_cpu_s > _FEW * seen.own_cpu_s or seen.backend_cpu_s > _LITTLE * seen.own_cpu_s
-    if seen.run_delay_s is not None and not others_wait:
+    item_s = seen.own_cpu_s if seen.item_cpu_s is None else min(seen.item_cpu_s, seen.own_cpu_s)
+    children_s = seen.of_children_s
+    measured: dict[Share, float] = {"python": item_s / thread_s}
+    if children_s is None:
+        measured["master"] = seen.child_cpu_s / thread_s
+    else:
+        measured["child"] = children_s / thread_s
+    if seen.run_delay_s is not None:  # of the items' threads; what they wait for may stand in line, too
         measured["core_line"] = max(0.0, seen.run_delay_s - (seen.gil_waking_s or 0.0)) / thread_s
-    if seen.gil_waiting_s is not None and machine.has_gil and seen.shape.threads > 1:
+    if seen.gil_waiting_s is not None and machine.has_gil and (seen.shape.threads > 1 or _has_helpers(seen)):
         measured["gil_line"] = seen.gil_waiting_s / thread_s
     if seen.blocked_s is not None:
         measured["blocked"] = seen.blocked_s / thread_s
@@ -246,20 +296,51 @@ def _shares(
     modelled: dict[Share, float] = {"asleep": expected.n_asleep / n}
     if machine.has_gil and seen.shape.threads > 1 and "gil_line" not in measured:
         modelled["gil_line"] = expected.n_gil_waiting / n
+    awaited_s = _awaited_s(seen)
     if "core_line" not in measured:
         modelled["core_line"] = expected.n_core_waiting / n
+    elif not _tells_core_line(seen):  # the part of those at whom nobody looks
+        ratio = _alike_ratio(seen)
+        modelled["core_line"] = (
+            expected.n_core_waiting / n * awaited_s / (seen.own_cpu_s + awaited_s)
+            if ratio is None
+            else measured["core_line"] * ratio
+        )
     if "blocked" not in measured:
         modelled["blocked"] = expected.n_blocked / n
     known = sum(modelled.values())
     if known > rest:
         modelled = {name: share * rest / known for name, share in modelled.items()}
     else:  # those who wait longer than the model has it wait for a busy station, or for what it has not
-        where = _longest_line(utilization, modelled)
-        modelled[where] = modelled.get(where, 0.0) + rest - known
-    return {**shares, **{name: Figure(share, "modelled") for name, share in modelled.items()}}
+        # a line of the items' threads alone was looked at
+        open_lines = modelled.keys() - (
+            {"core_line"} if "core_line" in measured and awaited_s <= item_s else ()
+        )
+        where, left = _longest_line(utilization, open_lines), rest - known
+        if where == "contended":  # who deals items out may itself wait for a core, and all others for it
+            of_line = left * _dealer_waits(seen)
+            modelled["core_line"] = modelled.get("core_line", 0.0) + of_line
+            left -= of_line
+        modelled[where] = modelled.get(where, 0.0) + left
+    for name, share in modelled.items():
+        if share >= _LITTLE_TIME or name not in shares:
+            shares[name] = Figure(measured.get(name, 0.0) + share, "modelled")
+    return shares
 
 
-def _longest_line(utilization: Mapping[Station, float], modelled: Mapping[Share, float]) -> Share:
+def _dealer_waits(seen: Evidence) -> float:
+    """For how much of the time in which items' threads wait for one that deals items out it waits for a core.
+
+    That is a process's main thread, say, or a master. 0 where it has time left: nobody waits for it then.
+    """
+    if seen.beside_delay_s is None or not seen.beside_delay_s:
+        return 0.0
+    at_it_s = seen.beside_cpu_s + seen.beside_delay_s
+    n_dealers = seen.shape.processes if _has_helpers(seen) else seen.layout.processes if seen.is_pooled else 1
+    return seen.beside_delay_s / at_it_s if at_it_s >= BUSY * seen.length_s * n_dealers else 0.0
+
+
+def _longest_line(utilization: Mapping[Station, float], modelled: Collection[Share]) -> Share:
     """Where those stand of whom the model has nothing: a line that was measured has all of its own."""
     lines: dict[Station, Share] = {"gil": "gil_line", "cores": "core_line"}
     busy = [

@@ -62,9 +62,9 @@ class Evidence:
     others_cpu_s: float = 0.0  #: CPU of strangers on the cores, what a hypervisor took included
     backend_cpu_s: float = 0.0  #: CPU of the backends that the config names on the cores: items wait for it
     backend_elsewhere_s: float = 0.0  #: CPU of these backends on cores that the service may not use
-    run_delay_s: float | None = None  #: workers' threads that wanted a core and had none, thread-seconds
+    run_delay_s: float | None = None  #: items' threads that wanted a core and had none, thread-seconds
     blocked_s: float | None = None  #: workers' threads in uninterruptible waits, thread-seconds
-    gil_waiting_s: float | None = None  #: workers' threads in line for the GIL, thread-seconds
+    gil_waiting_s: float | None = None  #: items' threads in line for the GIL, thread-seconds
     gil_waking_s: float | None = None  #: of these, that wanted a core to ask for it: in run_delay_s, too
     memory: str | None = None  #: why memory binds, in words; None: it does not
     spare_cores: float = 0.0  #: cores that the service may not use
@@ -73,6 +73,11 @@ class Evidence:
     read_launches: Callable[[], Sequence[WindowRecord]] = field(default=tuple, repr=False)
     has_master: bool = False  #: child_cpu_s is also that of a master that starts the workers
     load: Loaded | None = None  #: by the load generator; None: it sends nothing
+    item_cpu_s: float | None = None  #: the part of own_cpu_s of threads that work on items; None: not apart
+    #: the part of child_cpu_s that masters used, which no item's thread waits for; None: not told apart
+    master_cpu_s: float | None = None
+    #: masters, and workers' threads beside the items', that wanted a core and had none, thread-seconds
+    beside_delay_s: float | None = None
     is_pooled: bool = False  #: the layout's threads are processes of a pool, each with a GIL of its own
 
     def __post_init__(self) -> None:
@@ -98,6 +103,23 @@ class Evidence:
     def items_cpu_s(self) -> float:
         """CPU of all that works on items: workers, children, backends."""
         return self.own_cpu_s + self.child_cpu_s + self.backend_cpu_s
+
+    @property
+    def of_children_s(self) -> float | None:
+        """CPU of the children that items started; None: not told apart from that of a master."""
+        if self.master_cpu_s is not None:
+            return max(0.0, self.child_cpu_s - self.master_cpu_s)
+        return None if self.has_master else self.child_cpu_s
+
+    @property
+    def helping_cpu_s(self) -> float:
+        """CPU of the workers' threads that do not work on items, as far as it is told apart."""
+        return 0.0 if self.item_cpu_s is None else max(0.0, self.own_cpu_s - self.item_cpu_s)
+
+    @property
+    def beside_cpu_s(self) -> float:
+        """CPU that no item's thread waits for, as far as it is told apart: of these, and of masters."""
+        return self.helping_cpu_s + (self.master_cpu_s or 0.0)
 
     @property
     def awaited_cpu_s(self) -> float:
@@ -230,6 +252,9 @@ def _evidence(
         blocked_s=clocks.blocked_s,
         gil_waiting_s=clocks.gil_waiting_s,
         gil_waking_s=clocks.gil_waking_s,
+        item_cpu_s=clocks.item_cpu_s,
+        master_cpu_s=clocks.master_cpu_s,
+        beside_delay_s=clocks.beside_delay_s,
         memory=memory,
         spare_cores=spare_cores,
         read_windows=read_windows,

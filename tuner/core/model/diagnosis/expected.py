@@ -19,7 +19,9 @@ class Expected:
 
     n_core_waiting: float
     n_gil_waiting: float
-    n_asleep: float  #: those that wait for a backend to compute included, for as long as an item alone does
+    #: those that wait for a backend to compute included, for as long as an item alone does, and those that
+    #: sleep while masters and threads beside the items' compute, by as much as for an item alone
+    n_asleep: float
     n_blocked: float  #: those that wait for a child to start included
     gain_ratio: float  #: throughput with twice the threads over that with these
 
@@ -34,6 +36,8 @@ def expected_of(seen: Sequence[Evidence], machine: Machine, demands: Demands) ->
     per_s = np.array([one.done_per_s for one in seen])
     alone = min(seen, key=lambda one: (one.layout.total_threads, one.shape.threads))
     backend_s = alone.backend_cpu_s / alone.n_done  # beyond it, items are in each other's way there
+    # the demands have it in place of sleep: cores and GIL are taken, but the item's thread is not at it
+    beside_s = alone.beside_cpu_s / alone.n_done
     of_backends = np.array(
         [min(one.backend_cpu_s / one.length_s, one.done_per_s * backend_s) for one in seen]
     )
@@ -42,7 +46,7 @@ def expected_of(seen: Sequence[Evidence], machine: Machine, demands: Demands) ->
         for values in zip(
             now.n_core_waiting,
             now.n_gil_waiting,
-            per_s * as_it_is.asleep_s + of_backends,
+            per_s * (as_it_is.asleep_s + beside_s) + of_backends,
             per_s * (as_it_is.blocked_s + as_it_is.spawn_s),
             _gain_ratios(seen, machine, demands, now),
             strict=True,

@@ -106,8 +106,8 @@ def _by_utilization(demands: Demands, machine: Machine, seen: Seen, of: str) -> 
         "utilization",
         f"{of} in all: cores / utilization",
         ceil(machine.free_cores / busy_ratio - 1e-9),
-        f"alone, a thread computes {100 * busy_ratio:.3g} % of the time ({_time(demands.cpu_s)} of"
-        f" {_time(demands.total_s)}): {machine.free_cores:.3g} / {busy_ratio:.3g}",
+        f"alone, an item takes {_time(demands.total_s)}, and {_time(demands.cpu_s)} of CPU"
+        f" ({100 * busy_ratio:.3g} %): {machine.free_cores:.3g} / {busy_ratio:.3g}",
         outside,
         machine.cores,
     )

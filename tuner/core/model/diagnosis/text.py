@@ -36,6 +36,7 @@ _OF_BACKENDS: tuple[Share, ...] = ("blocked", "contended")
 _ALL = 0.95  #: of the cores: all of them are busy
 _OTHERS = 0.02  #: of the cores: so much used by others is told
 _WORTH_TELLING = 0.005  #: of the threads' time
+_BESIDE_WORTH_CORES = 0.05
 
 
 def short(what: Sequence[What]) -> str:
@@ -46,6 +47,9 @@ def short(what: Sequence[What]) -> str:
 def sentence(diagnosis: Diagnosis) -> str:
     """``1x24: the GIL is busy 97 %, ~15 of 24 threads wait for it``."""
     parts = [_TELLERS[one](diagnosis) for one in diagnosis.what]
+    if diagnosis.beside_cores >= _BESIDE_WORTH_CORES:
+        used = counted(diagnosis.beside_cores, "core", ".2g")
+        parts.append(f"masters and threads that work on no items use {used}")
     return f"{diagnosis.layout}: {'; '.join(parts)}"
 
 
