@@ -15,7 +15,7 @@
 --   8  the boxes of a study that was measured on several
 --   9  a digest of everything that is read, so that a digit which changed on the disk is seen
 --   10 what the windows of each launch that ended add up to
---   11 of these also how many children ran
+--   11 of these sums also the time of children in state R
 --   12 how the connections of tuner's load generator spread over the worker processes; the CPU of threads that work on items
 --      apart from that of other threads of the workers, and that of masters apart from that of children
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
