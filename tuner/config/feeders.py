@@ -157,7 +157,7 @@ class HttpFeederSettings(Section):
         return parse_url(self.url)
 
 
-FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq")
+FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq")
 FORMS_ON_RABBITMQ = ("celery", "dramatiq")
 FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
@@ -179,7 +179,7 @@ class QueueFeederSettings(Section):
     """Clones of recorded messages, so many that a queue never runs dry."""
 
     kind: Literal["queue"]  #: which feeder
-    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq"]  #: whose messages
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq"]  #: whose messages
     url: BrokerUrl  #: of the broker
     queue: Annotated[str, Field(min_length=1)]  #: its name there
     sample: ConfigPath  #: what `tuner sample` wrote

@@ -23,6 +23,7 @@ OWN = (
     "huey",
     "procrastinate",
     "rq",
+    "saq",
     "taskiq",
     "uvicorn",
     "uwsgi",
