@@ -33,17 +33,23 @@ def app(environ, start_response):
     return [b"ok\\n"]
 
 
-async def asgi(scope, receive, send):
+async def asgi(scope, receive, send, sleep=asyncio.sleep):
     if scope["type"] != "http":
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
         return
     begin()
-    await asyncio.sleep(WAIT_S)
+    await sleep(WAIT_S)
     finish()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"3")]})
     await send({"type": "http.response.body", "body": b"ok\\n"})
+
+
+async def on_trio(scope, receive, send):
+    import trio
+
+    await asgi(scope, receive, send, trio.sleep)
 """
 LONG_ITEM = {"ITEM_S": "3"}
 

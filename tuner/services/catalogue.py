@@ -21,6 +21,7 @@ OWN = (
     "granian",
     "gunicorn",
     "huey",
+    "hypercorn",
     "procrastinate",
     "rq",
     "saq",
