@@ -72,13 +72,20 @@ def counts_are_the_truth(
 
 
 def a_stop_answers_what_was_accepted(
-    folder: Path, services_venv: Path, command: str, layout: str, n_clients: int
+    folder: Path,
+    services_venv: Path,
+    command: str,
+    layout: str,
+    n_clients: int,
+    *,
+    kind: str | None = None,
+    port: int | None = None,
 ) -> None:
     """Requests of 3 s are in hand when the study ends: each that was begun is finished and answered."""
     (folder / "app.py").write_text(APP)
-    port = free_port()
+    port = port or free_port()
     (folder / "s.yaml").write_text(
-        f"service:\n  kind: {command.split()[0]}\n  command: {command.format(port=port)}\n"
+        f"service:\n  kind: {kind or command.split()[0]}\n  command: {command.format(port=port)}\n"
         "  environment: {ITEM_S: '3'}\n"
         "  probe: {kind: command, command: [sh, -c, 'cat finished 2>/dev/null | wc -c'], timeout: 20s}\n"
         "  feeder: {kind: none}\n"

@@ -37,9 +37,12 @@ def test_counts_of_a_wsgi_application_are_the_truth(tmp_path: Path, services_ven
 
 @pytest.mark.full
 @pytest.mark.parametrize("form", list(FORMS))
-def test_a_stop_answers_what_was_accepted(tmp_path: Path, services_venv: Path, form: str) -> None:
-    command = f"{FORMS[form]} --worker-class {form}"
-    http.a_stop_answers_what_was_accepted(tmp_path, services_venv, command, "2x-", 4)
+def test_a_stop_of_one_worker_answers_what_was_accepted(
+    tmp_path: Path, services_venv: Path, form: str
+) -> None:
+    # of several, hypercorn 0.18 ends the others as soon as the first has ended
+    command = f"{FORMS[form]} --worker-class {form} --graceful-timeout 10"
+    http.a_stop_answers_what_was_accepted(tmp_path, services_venv, command, "1x-", 4)
 
 
 @pytest.mark.full

@@ -47,9 +47,12 @@ class NoFeederSettings(Section):
     kind: Literal["none"] = "none"  #: which feeder
 
 
+_NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
+
+
 def _url(text: str) -> str:
     try:
-        parse_url(text)
+        parse_url(text.replace(_NUMBER, "0"))
     except ConfigError as error:
         raise said(error) from error
     return text
@@ -91,7 +94,7 @@ class HttpFeederSettings(Section):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
     kind: Literal["http"]  #: which feeder
-    url: Annotated[str, AfterValidator(_url)]  #: where the requests go
+    url: Annotated[str, AfterValidator(_url)]  #: where the requests go; {process} in it: each process has an address of its own
     method: Annotated[str, AfterValidator(_method)] = "GET"  #: of each request
     #: of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
@@ -152,9 +155,18 @@ class HttpFeederSettings(Section):
         return None if isinstance(self.rate, float) else self.rate
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether each process listens at an address of its own."""
+        return _NUMBER in self.url
+
+    @property
     def target(self) -> HttpUrl:
-        """Where the requests go."""
-        return parse_url(self.url)
+        """Where the requests go; of several processes, those of the first."""
+        return self.targets(1)[0]
+
+    def targets(self, processes: int) -> list[HttpUrl]:
+        """Where the requests of so many *processes* go."""
+        return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
 
 
 FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq")

@@ -28,6 +28,7 @@ OWN = (
     "taskiq",
     "uvicorn",
     "uwsgi",
+    "waitress",
 )
 
 

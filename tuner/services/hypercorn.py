@@ -16,14 +16,7 @@ from tuner.services.http_address import (
 from tuner.services.record import Command, Counted, Form, Section, Service, Told
 
 _PORT = "8000"
-_GRACE = "--graceful-timeout"
-_CONFIG = ("-c", "--config")
 _ERROR_LOG = ("--error-logfile", "--log-file", "--error-log")
-
-
-def _words(command: Command) -> tuple[str, ...]:
-    """With 30 s for requests at a stop, as gunicorn has, where neither the command nor a file says a time."""
-    return command.words if command.has(_GRACE, *_CONFIG) else (*command.words, f"{_GRACE}=30")
 
 
 def _form(name: str, summary: str) -> Form:
@@ -31,11 +24,12 @@ def _form(name: str, summary: str) -> Form:
         name=name,
         summary=summary,
         layout=Told(flags=("--workers={processes}", f"--worker-class={name}")),
-        words=_words,
         programs="one",
         workers="children",  # one worker is a child, too
         ready={"kind": "log", "pattern": "Running on https?://"},
-        stop={"signal": "TERM", "wait": "40s"},
+        stop={"signal": "TERM", "wait": "70s"},
+        loses="requests that take longer than its --graceful-timeout (3 s unless you say more), and with"
+        " several workers those in hand once the first worker has ended",
     )
 
 
@@ -105,7 +99,7 @@ SERVICE = Service(
         "A WSGI application runs in threads that no option sets: cores + 4 in each worker (32 at most), with"
         " trio 40.",
         "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
-        "Requests get 30 s to end at a stop, unless the command has --graceful-timeout or -c: its default is 3 s.",
+        "At a stop requests get its --graceful-timeout, 3 s unless you say more.",
         "Numbers in a file of -c lose against tuner's. A bind there is not seen: --set url=...",
     ),
 )

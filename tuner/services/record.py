@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.core.service import Programs, Workers
 
+GIVEN = "<given>"  #: in a flag of `Told`
 Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappings, lists, texts
 
 
@@ -50,8 +51,9 @@ class Told:
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  #: `GIVEN` in one stands for the value that the command has for *set_by*
     set_by: tuple[str, ...] = ()  #: options of the command that variables lose against
+    besides: Mapping[str, str] = field(default_factory=dict)  #: variables that flags do not stand for
 
     def by_flags(self, command: Command) -> bool:
         """Whether *command* needs the flags."""
@@ -127,6 +129,7 @@ class Counted:
     ]  #: of the command and the settings: ``service.probe``
     told: Told = field(default_factory=Told)  #: what the service needs to be told for it
     forms: tuple[str, ...] = ()  #: those that it counts; empty: every one
+    counts_too: str = ""  #: what it takes for items that are none, as it cannot tell; printed before a study
     cost_warning: str = ""  #: told before a study, where counting costs the service over 1 % of an item
 
 
@@ -148,6 +151,7 @@ class Service:
     unfed: str = ""
     #: variables that several speakers write to, blank between: what is there already is kept before it
     joined: tuple[str, ...] = ()
+    separators: Mapping[str, str] = field(default_factory=dict)  #: what stands between instead, by variable
     #: variables that tell programs apart that share a box, in production, with ``{process}``
     names: Mapping[str, str] = field(default_factory=dict)
     #: whether it logs the lines that its forms' ready checks wait for; else nothing is waited for
@@ -164,6 +168,10 @@ class Service:
         """What counts all of *forms*, unless the user names another; None: nothing counts them together."""
         counting = (one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
         return next(counting, None)
+
+    def separator(self, variable: str) -> str:
+        """What stands between the parts of a joined *variable*."""
+        return self.separators.get(variable, " ")
 
     def form(self, name: str) -> Form | None:
         """The form of that name."""

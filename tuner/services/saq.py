@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 
 from tuner.services.record import Command, Form, Service, Told
 from tuner.services.redis_queue import (
+    ALSO_FAILED,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -90,6 +91,7 @@ SERVICE = Service(
             "jobs that were finished, whether well or not",
             "nothing per item: two lengths are read once a second",
             {"zcard": "saq:{queue}:incomplete"},
+            counts_too=ALSO_FAILED,
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("saq", settings),

@@ -169,7 +169,7 @@ class Generator:
                 if request is None:
                     break
                 if self._idle or len(self._clients) < n_clients_most:
-                    client = self._idle.pop() if self._idle else self._new_client()
+                    client = self._idle_client() if self._idle else self._new_client()
                     client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
                 else:
                     self._totals.failed("overdue", now_ns)
@@ -206,8 +206,15 @@ class Generator:
         self._rate_per_s = told
         return told
 
+    def _idle_client(self) -> Client:
+        """The one whose connection is warm; of several processes the one whose turn it is."""
+        return self._idle.pop(0 if self._order.others else -1)
+
     def _new_client(self) -> Client:
-        client = Client(self._host, self._order.port, self._totals, len(self._clients), self._ended)
+        number = len(self._clients)
+        addresses = ((self._host, self._order.port), *self._order.others)
+        host, port = addresses[number % len(addresses)]
+        client = Client(host, port, self._totals, number, self._ended)
         self._clients.add(client)
         return client
 
