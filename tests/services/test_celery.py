@@ -114,11 +114,10 @@ def test_what_failed_or_is_retried_is_no_finished_task(
     )
 
     tell(said)
-    check_counts(tmp_path, tmp_path / "s.tuner.db", [layout])
+    check_counts(tmp_path, tmp_path / "s.tuner.db", [layout], some_fail=True)
     last = windows_of(tmp_path / "s.tuner.db")[-1].readings[1]
     assert 0 < last.n_done_total <= len(moments(tmp_path, "finished"))
     assert abs(last.n_done_total - last.n_failed_total) <= 6
-    assert ", 0 failed" not in said
     assert "are not in the throughput: " in said
     assert (tmp_path / "imported").exists()  # what the command itself has included
 

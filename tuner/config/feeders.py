@@ -94,7 +94,8 @@ class HttpFeederSettings(Section):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
     kind: Literal["http"]  #: which feeder
-    url: Annotated[str, AfterValidator(_url)]  #: where the requests go; {process} in it: each process has an address of its own
+    #: where the requests go; `{process}` in it stands for 0, 1, ...: each process has its own address
+    url: Annotated[str, AfterValidator(_url)]
     method: Annotated[str, AfterValidator(_method)] = "GET"  #: of each request
     #: of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)

@@ -9,7 +9,6 @@ from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
     http_feeder,
-    url_of,
     url_of_address,
     url_of_socket,
     url_setting,
@@ -18,8 +17,8 @@ from tuner.services.record import Command, Form, Section, Service, Told
 
 _PORT = "8080"
 _NUMBER = "{process}"
-#: Where the processes listen while they are measured: 6100 to 6109, then 61010 to 61099, beyond the ports that
-#: Linux takes for clients. waitress has no option by which several processes share one address
+#: Where the processes listen while they are measured: 6100 to 6109, then 61010 to 61099, beyond the ports
+#: that Linux takes for clients. waitress has no option by which several processes share one address
 _OURS = f"127.0.0.1:610{_NUMBER}"
 _LISTEN = ("--listen", "--host", "--port", "--unix-socket")
 _SHORTEST = len("--po")  #: of their beginnings that it takes for them
@@ -32,7 +31,9 @@ def _is_numbered(command: Command) -> bool:
 
 def _words(command: Command) -> tuple[str, ...]:
     """With an address for each process. waitress takes no option behind its application, the last word."""
-    words = command.words if _is_numbered(command) else (*_without_address(command.words[:-1]), command.words[-1])
+    words = command.words
+    if not _is_numbered(command):
+        words = (*_without_address(words[:-1]), words[-1])
     return words if "--" in words else (*words[:-1], "--", words[-1])
 
 
@@ -94,8 +95,8 @@ SERVICE = Service(
     ),
     probes=(BY_GENERATOR,),
     feeder=_feeder,
-    in_production="Each process listens at a port of its own, 6100, 6101 and so on (--listen): put the address"
-    " there that your proxy sends to. waitress has {threads} threads in each.",
+    in_production="Each process listens at a port of its own, 6100, 6101 and so on (--listen): put the"
+    " addresses there that your proxy sends to. Each process has {threads} threads.",
     advice=(
         "Its documentation: it runs one process; several of them need a proxy that shares requests out.",
         "It has 4 threads unless --threads says otherwise, and one more that reads and writes.",

@@ -44,7 +44,8 @@ class Order:
     wait_s: float = 60.0  #: for the service's first answer
     n_requests: int | None = None  #: after so many it ends; None: when it is told to
     seed: int = 1  #: of the arrivals
-    others: tuple[tuple[str, int], ...] = ()  #: hosts and ports of further processes: clients take all in turn
+    #: hosts and ports of further processes: clients take all in turn
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def n_clients(self) -> int:

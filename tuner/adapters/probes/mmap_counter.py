@@ -63,16 +63,21 @@ class CounterProbe:
                 shutil.copyfile(counter.__file__, Path(name) / "tuner_counter.py")
             if self._owner is not None:
                 os.chown(name, *self._owner)
-            yield CounterCounting(self._clock, Path(name), reader)
+            yield CounterCounting(self._clock, Path(name), reader, is_own_code=self._module is None)
 
 
 class CounterCounting:
-    """The counters of one launch."""
+    """The counters of one launch.
 
-    def __init__(self, clock: Clock, folder: Path, reader: Reader) -> None:
+    A module of tuner's counts items and no stages of them; and of greenlets, which come and go with a task,
+    those that count are fewer than the layout has. Only the workers' own code tells these.
+    """
+
+    def __init__(self, clock: Clock, folder: Path, reader: Reader, *, is_own_code: bool = True) -> None:
         self._clock = clock
         self._folder = folder
         self._reader = reader
+        self._is_own_code = is_own_code
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -96,6 +101,8 @@ class CounterCounting:
             raise MeasurementError(str(error)) from error
         if max(totals.n_done, totals.n_failed) > LARGEST_COUNT or max(totals) > _LARGEST_NS:
             raise MeasurementError(f"the counters in {self._folder} are damaged: no worker can count so much")
+        if not self._is_own_code:
+            return Reading(at_s, totals.n_done, totals.n_failed)
         return Reading(
             at_s=at_s,
             n_done_total=totals.n_done,

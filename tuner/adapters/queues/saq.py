@@ -32,7 +32,7 @@ _OF_ATTEMPTS = (
 
 
 class Saq:
-    """Counted as a job ends, well or not: until then it is in the set of incomplete ones, retries included."""
+    """Counted as a job ends, well or not: until then, retried or not, it is in the set of incomplete jobs."""
 
     name = "saq"
     default_queue = "default"
@@ -70,7 +70,7 @@ class Saq:
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
         """As its ``enqueue``, due now."""
         jobs = {f"saq:job:{queue}:".encode() + new_id: parts[BODY] for new_id, parts in clones}
-        pipe.mset(jobs)  # type: ignore[arg-type]  # of the client: bytes are keys, too
+        pipe.mset(jobs)
         pipe.zadd(f"saq:{queue}:incomplete", dict.fromkeys(jobs, 0))
         pipe.rpush(f"saq:{queue}:queued", *jobs)
 
