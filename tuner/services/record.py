@@ -162,6 +162,8 @@ class Service:
     in_production: str = ""  #: what to mind there beside the layout, a sentence; may have ``{threads}``
     #: the command's words as they are there, where a form replaces some to measure
     production_words: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda words: words
+    #: the same for a program that shares its network with no other, where those of one host have to differ
+    alone_words: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
     def counted_by(self, *forms: str) -> Counted | None:

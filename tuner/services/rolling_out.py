@@ -65,6 +65,9 @@ def rollout_of(
     words, environment, remarks = _without_probe_fields(words, environment)
     own_words, _, _ = _without_probe_fields(own_words, {})
     n_programs = 1 if merged.get("programs") == "one" else layout.processes
+    alone = None if service is None or service.alone_words is None else service.alone_words(told.words)
+    if alone is not None and n_programs == 1:
+        words, own_words, alone = alone, _without(alone, options.flags), None
     fill = _Filling(layout, cores, PROCESS if n_programs > 1 else "0")
     if service is None or (form is not None and _reads_variables(form, service)):
         environment = {**_layout_variables(layout), **environment}  # it may read these
@@ -81,6 +84,7 @@ def rollout_of(
         kind="script" if service is None else service.name,
         layout=layout,
         command=tuple(map(fill, words)),
+        alone_command=None if alone is None else tuple(map(fill, alone)),
         own_command=tuple(map(fill, own_words)),
         environment={name: fill(value) for name, value in environment.items()},
         options=_options(map(fill, options.flags)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
@@ -21,6 +22,7 @@ _NUMBER = "{process}"
 #: that Linux takes for clients. waitress has no option by which several processes share one address
 _OURS = f"127.0.0.1:610{_NUMBER}"
 _LISTEN = ("--listen", "--host", "--port", "--unix-socket")
+_OWN = "TUNER_WAITRESS_ADDRESS"  #: a variable that keeps these words for the snippets
 _SHORTEST = len("--po")  #: of their beginnings that it takes for them
 
 
@@ -32,22 +34,37 @@ def _is_numbered(command: Command) -> bool:
 def _words(command: Command) -> tuple[str, ...]:
     """With an address for each process. waitress takes no option behind its application, the last word."""
     words = command.words
+    told: tuple[str, ...] = ()
     if not _is_numbered(command):
-        words = (*_without_address(words[:-1]), words[-1])
-    return words if "--" in words else (*words[:-1], "--", words[-1])
+        kept, own = _apart(words[:-1])
+        words = (*kept, f"--listen={_OURS}", words[-1])
+        told = ("env", f"{_OWN}={shlex.join(own)}") if own else ()
+    return (*told, *(words if "--" in words else (*words[:-1], "--", words[-1])))
 
 
-def _without_address(words: Sequence[str]) -> tuple[str, ...]:
-    """*words* with tuner's own address instead of theirs."""
-    kept = []
+def _apart(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """*words* without those that say an address, and these."""
+    kept, own = [], []
     rest = iter(words)
     for word in rest:
         name, equals, _ = word.partition("=")
         if not any(option.startswith(name) and len(name) >= _SHORTEST for option in _LISTEN):
             kept.append(word)
-        elif not equals:
-            next(rest, None)
-    return (*kept, f"--listen={_OURS}")
+        else:
+            own += [word] if equals else [word, next(rest, "")]
+    return tuple(kept), tuple(own)
+
+
+def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the variable that holds the user's address."""
+    return words[2:] if words[0] == "env" and words[1].startswith(f"{_OWN}=") else words
+
+
+def _alone_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with the user's own address."""
+    kept = _production_words(words)
+    own = shlex.split(words[1].partition("=")[2]) if len(kept) < len(words) else ()
+    return tuple(each for word in kept for each in (own if word == f"--listen={_OURS}" else (word,)))
 
 
 def _url(command: Command) -> str | None:
@@ -58,7 +75,9 @@ def _url(command: Command) -> str | None:
         return url_of_socket(socket.replace(_NUMBER, "0")) and f"http+unix://{socket.replace('/', '%2F')}/"
     address = command.option("--listen") or f"{command.option('--host') or ''}:{command.option('--port')}"
     found = url_of_address(address.replace(_NUMBER, "0"))
-    return "" if found is None else f"http://{urlsplit(found).hostname}:{address.rpartition(':')[2]}/"
+    if found is None:
+        return ""
+    return f"{found.rpartition(':')[0]}:{address.rpartition(':')[2]}/"
 
 
 def _feeder(command: Command, settings: Mapping[str, str]) -> Section:
@@ -95,8 +114,10 @@ SERVICE = Service(
     ),
     probes=(BY_GENERATOR,),
     feeder=_feeder,
-    in_production="Each process listens at a port of its own, 6100, 6101 and so on (--listen): put the"
-    " addresses there that your proxy sends to. Each process has {threads} threads.",
+    in_production="Several processes on one host need an address each, here ports 6100, 6101 and so on, and a"
+    " proxy before them.",
+    production_words=_production_words,
+    alone_words=_alone_words,
     advice=(
         "Its documentation: it runs one process; several of them need a proxy that shares requests out.",
         "It has 4 threads unless --threads says otherwise, and one more that reads and writes.",
