@@ -17,14 +17,14 @@ FORMS = {"asyncio": COMMAND, "uvloop": COMMAND, "trio": TRIO}
 
 def test_counts_are_the_truth(tmp_path: Path, services_venv: Path) -> None:
     layouts = "1x-@asyncio,2x-@asyncio,2x-@uvloop"
-    said = http.counts_are_the_truth(tmp_path, services_venv, COMMAND, layouts, "clients=16")
+    said = http.counts_are_the_truth(tmp_path, services_venv, COMMAND, layouts, "clients=8")
 
     assert "wrong-layout" not in said
 
 
 @pytest.mark.full
 def test_counts_with_trio_are_the_truth(tmp_path: Path, services_venv: Path) -> None:
-    http.counts_are_the_truth(tmp_path, services_venv, f"{TRIO} -k trio", "1x-,2x-", "clients=16")
+    http.counts_are_the_truth(tmp_path, services_venv, f"{TRIO} -k trio", "1x-,2x-", "clients=4")
 
 
 @pytest.mark.full
@@ -32,7 +32,7 @@ def test_counts_with_trio_are_the_truth(tmp_path: Path, services_venv: Path) -> 
 def test_counts_of_a_wsgi_application_are_the_truth(tmp_path: Path, services_venv: Path, probe: str) -> None:
     # with trio hypercorn 0.18 does not start one
     layouts = "1x-@asyncio,2x-@uvloop"
-    http.counts_are_the_truth(tmp_path, services_venv, WSGI, layouts, "clients=16", f"probe={probe}")
+    http.counts_are_the_truth(tmp_path, services_venv, WSGI, layouts, "clients=8", f"probe={probe}")
 
 
 @pytest.mark.full

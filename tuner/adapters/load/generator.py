@@ -169,7 +169,7 @@ class Generator:
                 if request is None:
                     break
                 if self._idle or len(self._clients) < n_clients_most:
-                    client = self._idle_client() if self._idle else self._new_client()
+                    client = self._idle_client() or self._new_client()
                     client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
                 else:
                     self._totals.failed("overdue", now_ns)
@@ -206,9 +206,13 @@ class Generator:
         self._rate_per_s = told
         return told
 
-    def _idle_client(self) -> Client:
-        """The one whose connection is warm; of several processes the one whose turn it is."""
-        return self._idle.pop(0 if self._order.others else -1)
+    def _idle_client(self) -> Client | None:
+        """The one whose connection is warm; of several processes, once each has one, whose turn it is."""
+        others = self._order.others
+        wanted = min(1 + len(others), self._order.max_outstanding) if others else 0
+        if not self._idle or len(self._clients) < wanted:
+            return None
+        return self._idle.pop(0 if others else -1)
 
     def _new_client(self) -> Client:
         number = len(self._clients)
